@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+# Needs python3 (3.11, with venv), pip, Java 17, git and make; everything else is made here.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SECONDEXPANSION:
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+SPARK ?= 4.3
+# The Spark lines, oldest first; lint, types and the demo use the newest.
+LINES := 35 43
+NEWEST := $(lastword $(LINES))
+
+XDG_CACHE_HOME ?= $(HOME)/.cache
+WHEELHOUSE := $(XDG_CACHE_HOME)/connectors/wheelhouse
+UV := .tools/bin/uv
+.PRECIOUS: .venv/spark%/.synced $(WHEELHOUSE)/pyspark-%.txt
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard connectors-core/pyproject.toml connector-*/pyproject.toml release-tools/pyproject.toml))
+UNIT := $(wildcard tests/unit */tests/unit)
+SPARK_TESTS := $(wildcard tests/spark */tests/spark)
+
+# Tests marked `slow` are left to `make test-full`. PYTEST_ARGS adds options of your own.
+MARKERS ?= not slow
+PYTEST := -m pytest -c pyproject.toml --rootdir . -m '$(MARKERS)' $(PYTEST_ARGS)
+
+BIN = .venv/spark$(NEWEST)/bin
+LINE = $(subst .,,$(SPARK))
+# The version of pyspark of one line, as in $(PYSPARK_35).
+$(foreach line,$(LINES),$(eval PYSPARK_$(line) := $(shell sed -n 's/^pyspark==\([^ ]*\).*/\1/p' requirements/pyspark$(line).txt)))
+
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+## Environments
+
+.PHONY: env env35 env43 wheelhouse requirements
+env: $(LINES:%=env%) ## make or update .venv/spark35 and .venv/spark43
+env35: .venv/spark35/.ready
+env43: .venv/spark43/.ready
+
+.tools/.ready: requirements/tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "expected Python 3.11, found " + sys.version.split()[0] + ": use make PYTHON=/path/to/python3.11")'
+	test -x .tools/bin/python || $(PYTHON) -m venv .tools
+	.tools/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# pyspark is published as a source distribution only. It is built once for each user; the
+# file beside the wheel holds the wheel's hash, so that every environment is checked in full.
+$(WHEELHOUSE)/pyspark-%.txt: | .tools/.ready
+	@echo "building the wheel of pyspark $*"
+	@rm -rf $(@:.txt=.tmp) && mkdir -p $(@:.txt=.tmp)
+	@.tools/bin/python -m pip wheel -q --disable-pip-version-check --no-cache-dir --no-build-isolation \
+	  --no-deps --no-binary pyspark --require-hashes --wheel-dir $(@:.txt=.tmp) \
+	  -r $$(grep -l '^pyspark==$* ' requirements/pyspark*.txt)
+	@hash=$$(.tools/bin/python -m pip hash $(@:.txt=.tmp)/*.whl | tail -n 1) && \
+	  mv -f $(@:.txt=.tmp)/*.whl $(@D) && echo "pyspark==$* $$hash" > $@
+	@rm -rf $(@:.txt=.tmp)
+
+wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt) ## build pyspark's wheels into the user's cache
+
+.venv/spark%/.synced: requirements/spark%.txt $(WHEELHOUSE)/pyspark-$$(PYSPARK_$$*).txt | .tools/.ready
+	test -x $(@D)/bin/python || $(UV) venv -q --python .tools/bin/python $(@D)
+	$(UV) pip sync -q --python $(@D) --require-hashes --find-links $(WHEELHOUSE) --only-binary pyspark $^
+	@touch $@
+
+# The packages of the tree, editable. Their own dependencies come from the requirements.
+.venv/spark%/.ready: .venv/spark%/.synced $(PACKAGES:=/pyproject.toml) $(wildcard $(PACKAGES:=/hatch_build.py))
+	$(UV) pip install -q --python $(@D) --no-deps --no-build-isolation $(PACKAGES:%=-e ./%)
+	@touch $@
+
+# No address of an index and no path of a machine may get into these files.
+COMPILE = $(UV) pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
+requirements: .tools/.ready ## compile requirements/*.txt anew from requirements/*.in
+	$(COMPILE) requirements/tools.in -o requirements/tools.txt
+	for line in $(LINES); do \
+	  $(COMPILE) --no-emit-package pyspark requirements/spark$$line.in -o requirements/spark$$line.txt || exit; \
+	done
+
+## Checks
+
+.PHONY: lint format test test-full unit $(LINES:%=lane%)
+lint: env$(NEWEST) ## style, types, import rules, the rules of the house
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/python tools/house.py
+	$(BIN)/lint-imports
+	$(BIN)/mypy $(wildcard $(PACKAGES:=/src))
+
+format: env$(NEWEST) ## put the code into the style that lint wants
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+unit: env ## the tests that need no JVM, against the libraries of both Spark lines
+ifneq ($(UNIT),)
+	@for line in $(LINES); do \
+	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(UNIT) || [ $$? = 5 ] || exit 1; \
+	done
+endif
+
+# One process and one Spark session for each line. The output is shown when the lane ends.
+$(LINES:%=lane%): lane%: env%
+ifneq ($(SPARK_TESTS),)
+	@mkdir -p build/test
+	@code=0; log=build/test/spark$*.log; \
+	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$*/bin/python .venv/spark$*/bin/python $(PYTEST) \
+	  --junit-xml build/test/spark$*.xml $(SPARK_TESTS) > $$log 2>&1 < /dev/null || code=$$?; \
+	cat $$log; \
+	if [ $$code = 5 ]; then echo "spark$*: no tests"; code=0; fi; \
+	exit $$code
+endif
+
+test: lint ## lint, unit, then the Spark tests on both lines side by side
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory -j 2 -k $(LINES:%=lane%)
+
+test-full: ## test with the slow tests too
+	@$(MAKE) --no-print-directory test MARKERS='slow or not slow'
+
+## Things to run
+
+.PHONY: demo bench
+demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
+	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(LINE)/bin/python .venv/spark$(LINE)/bin/python -m examples.flights
+
+bench: env$$(LINE) ## the benchmarks on one Spark
+	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(LINE)/bin/python .venv/spark$(LINE)/bin/python -m benchmarks
+
+## Cleaning
+
+.PHONY: clean distclean
+clean: ## remove what builds and tests leave behind
+	rm -rf build .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log $(PACKAGES:=/dist)
+	find . \( -path ./.venv -o -path ./.tools -o -path ./.git \) -prune -o \
+	  \( -name __pycache__ -o -name '.*_cache' \) -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove the environments and the wheelhouse
+	rm -rf .venv .tools $(WHEELHOUSE)

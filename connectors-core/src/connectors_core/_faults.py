@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook by which crash tests reach named points of the runtime; does nothing in production.
+
+`connectors_core.testing.faults` has the names of the points and builds the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point"]
+
+ENVIRONMENT_VARIABLE: Final = "CONNECTORS_FAULTS"
+
+_HANG_POLL_SECONDS: Final = 0.02
+_counts: Final[dict[tuple[str, int], int]] = {}
+_counts_lock: Final = threading.Lock()
+
+
+class FaultInjected(RuntimeError):
+    """Raised at a fault point on request of a test; no part of the tree of connector errors."""
+
+
+def fault_point(name: str, **labels: object) -> None:
+    """Fail here if the environment variable `CONNECTORS_FAULTS` asks for it; driver and executor.
+
+    Costs one look-up in the environment. Must not be called once per record.
+
+    Args:
+        name: Name of the point.
+        **labels: What tells this pass from others, e.g. `subtask=0`; a fault may ask for them.
+
+    Raises:
+        FaultInjected: If the fault's action is `raise`.
+    """
+    configured = os.environ.get(ENVIRONMENT_VARIABLE)
+    if not configured:
+        return
+    faults = json.loads(configured).get(name, ())
+    for index, fault in enumerate(faults if isinstance(faults, list) else (faults,)):
+        if not _matches(fault.get("where", {}), labels):
+            continue
+        once = fault.get("once")
+        passed = _pass_number(name, index, once)
+        nth = int(fault.get("nth", 1))
+        if passed < nth or (once is None and passed > nth):
+            continue
+        if once is not None and not _create(once):
+            continue
+        _fail(name, fault, labels)
+
+
+def _matches(where: Mapping[str, object], labels: Mapping[str, object]) -> bool:
+    # As text: JSON has made strings of everything that is not a number.
+    return all(key in labels and str(labels[key]) == str(value) for key, value in where.items())
+
+
+def _pass_number(name: str, index: int, once: str | None) -> int:
+    """Return how many times the point was passed, across all processes that share a marker."""
+    if once is None:
+        with _counts_lock:
+            key = (name, index)
+            _counts[key] = _counts.get(key, 0) + 1
+            return _counts[key]
+    folder = f"{once}.passes"
+    os.makedirs(folder, exist_ok=True)
+    number = 1
+    while not _create(os.path.join(folder, f"{name}-{index}-{number}")):
+        number += 1
+    return number
+
+
+def _create(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> None:
+    action = fault.get("action", "kill")
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "hang":
+        until = fault.get("until")
+        while until is None or not os.path.exists(until):
+            time.sleep(_HANG_POLL_SECONDS)
+    elif action == "raise":
+        raise FaultInjected(f"fault injected at {name} {dict(labels)}")
+    else:
+        raise ValueError(f"unknown fault action {action!r} at {name}; use kill, raise or hang")

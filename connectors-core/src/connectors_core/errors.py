@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one tree of errors, split by what the caller must do.
+
+========================  =========================================================
+`ConfigurationError`      a person changes an option, a package or a place; retrying
+                          cannot help
+`RetryableError`          the same call may succeed later
+`FatalError`              the pipeline must stop; going on would lose or double data
+`BadRecordError`          one record is unusable; the record policy decides
+========================  =========================================================
+
+Every error says what was expected, what was found, which option is meant and what to do. It
+survives pickling between executor and driver with its attributes and its chain of causes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from connectors_core.secrets import mask_text
+
+__all__ = [
+    "BadRecordError",
+    "BadRecordLimitError",
+    "CommitError",
+    "ConfigurationError",
+    "ConnectorError",
+    "DataLossError",
+    "FatalError",
+    "ForeignError",
+    "IdentityError",
+    "InvalidOptionError",
+    "LeaseError",
+    "MissingDependencyError",
+    "MissingOptionError",
+    "OptionError",
+    "RetryableError",
+    "SplitChangedError",
+    "StateCorruptedError",
+    "StateLocationError",
+    "StateVersionError",
+    "UnknownOptionError",
+    "UnsupportedError",
+]
+
+_E = TypeVar("_E", bound="ConnectorError")
+
+# A chain of causes longer than this is cut when it is pickled: it is a loop or of no use.
+_MAX_CAUSES = 32
+
+
+class ConnectorError(Exception):
+    """The root of all errors raised by the core and by connectors; driver and executor.
+
+    Passwords in URLs are scrubbed from every text. Values of secret options must be handed over
+    as `connectors_core.secrets.Secret` or not at all.
+
+    Args:
+        message: One sentence saying what went wrong.
+        expected: What would have been right.
+        found: What was there instead.
+        option: Key of the option that decides it.
+        hint: What the reader of the message should do.
+        code: Stable identifier for programs; by default that of the class.
+    """
+
+    code: str = "CONNECTOR_ERROR"
+
+    _default_hint: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        option: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        self.message: str = mask_text(message)
+        super().__init__(self.message)
+        self.expected: str | None = _text(expected)
+        self.found: str | None = _text(found)
+        self.option: str | None = option
+        self.hint: str | None = _text(hint if hint is not None else self._default_hint)
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        parts = [f"[{self.code}] {self.message}"]
+        for label in ("expected", "found", "option", "hint"):
+            value = getattr(self, label, None)
+            if value is not None:
+                parts.append(f"  {label}: {value}")
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException.__reduce__ calls the class with `args` only: keyword arguments and the
+        # cause would be lost on the way from an executor to the driver.
+        return _rebuild, (type(self), self.args, _portable(self.__dict__), _freeze_causes(self))
+
+
+class ForeignError(ConnectorError):
+    """Stands for a cause that could not travel between processes.
+
+    Attributes:
+        type_name: Qualified name of the class of the original exception.
+        traceback_text: Its traceback as text, with passwords in URLs scrubbed.
+    """
+
+    code = "FOREIGN_ERROR"
+
+    def __init__(self, message: str, *, type_name: str = "", traceback_text: str = "") -> None:
+        super().__init__(message)
+        self.type_name: str = type_name
+        self.traceback_text: str = mask_text(traceback_text)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.traceback_text}".rstrip()
+
+
+# --- Configuration: a person must change something -----------------------------------------------
+
+
+class ConfigurationError(ConnectorError, ValueError):
+    """Something a person set is wrong; retrying cannot help. Raised on the driver, as early as
+    it can be known."""
+
+    code = "CONFIGURATION"
+
+
+class OptionError(ConfigurationError):
+    """An option is unknown, missing or has a value that cannot be used."""
+
+    code = "OPTION"
+
+
+class UnknownOptionError(OptionError):
+    """An option that nobody declared.
+
+    Args:
+        option: The key as it was given.
+        suggestions: Declared keys that may have been meant, best first.
+        known: All declared keys.
+        scope: What was being configured, e.g. `kafka source`.
+    """
+
+    code = "OPTION_UNKNOWN"
+
+    def __init__(
+        self,
+        option: str,
+        *,
+        suggestions: Sequence[str] = (),
+        known: Iterable[str] = (),
+        scope: str | None = None,
+    ) -> None:
+        self.suggestions: tuple[str, ...] = tuple(suggestions)
+        self.known: tuple[str, ...] = tuple(known)
+        where = f" for {scope}" if scope else ""
+        if self.suggestions:
+            hint = "did you mean " + " or ".join(repr(key) for key in self.suggestions) + "?"
+        else:
+            hint = "remove it or use one of the known options"
+        super().__init__(
+            f"unknown option {option!r}{where}",
+            expected="one of " + ", ".join(self.known) if self.known else None,
+            option=option,
+            hint=hint,
+        )
+
+
+class MissingOptionError(OptionError):
+    """A required option was not given.
+
+    Args:
+        option: The key.
+        doc: What the option is for, shown as part of the hint.
+        scope: What was being configured.
+    """
+
+    code = "OPTION_MISSING"
+
+    def __init__(self, option: str, *, doc: str = "", scope: str | None = None) -> None:
+        where = f" for {scope}" if scope else ""
+        super().__init__(
+            f"the required option {option!r}{where} is missing",
+            option=option,
+            hint=f"set {option!r}: {doc}" if doc else f"set {option!r}",
+        )
+
+
+class InvalidOptionError(OptionError):
+    """The value of an option has the wrong type or is not allowed."""
+
+    code = "OPTION_INVALID"
+
+
+class StateLocationError(ConfigurationError):
+    """The state location cannot be used: not reachable, not writable, no exclusive create."""
+
+    code = "STATE_LOCATION"
+
+
+class StateVersionError(ConfigurationError):
+    """Stored state was written by a newer release than the one that reads it."""
+
+    code = "STATE_VERSION"
+    _default_hint = "run the release that wrote the state, or a newer one"
+
+
+class IdentityError(ConfigurationError):
+    """A pipeline was restarted with a shape that does not match its stored state.
+
+    Args:
+        message: What does not match.
+        ways_out: What a person can do, each one a full instruction.
+        expected: The recorded shape.
+        found: The shape that was asked for.
+        option: Key of the option that decides it.
+    """
+
+    code = "IDENTITY"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        ways_out: Sequence[str] = (),
+        option: str | None = None,
+    ) -> None:
+        self.ways_out: tuple[str, ...] = tuple(ways_out)
+        hint = "; or ".join(self.ways_out) if self.ways_out else None
+        super().__init__(message, expected=expected, found=found, option=option, hint=hint)
+
+
+class LeaseError(ConfigurationError):
+    """Another driver holds the pipeline, or has taken it over from this one.
+
+    Attributes:
+        holder: What is known of the other driver (host, pid, since, incarnation).
+    """
+
+    code = "LEASE"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        holder: Mapping[str, object] | None = None,
+        expected: object = None,
+        found: object = None,
+        option: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.holder: dict[str, object] = dict(holder or {})
+        super().__init__(message, expected=expected, found=found, option=option, hint=hint)
+
+
+class UnsupportedError(ConfigurationError):
+    """What was asked for is not offered by this connector, this Spark line or this combination."""
+
+    code = "UNSUPPORTED"
+
+
+class MissingDependencyError(ConfigurationError, ImportError):
+    """A package that is only needed for some features is not installed.
+
+    Args:
+        package: What is missing, as it is imported.
+        install: The command that installs it, e.g. `pip install 'connector-kafka[avro]'`.
+        feature: What needs it.
+    """
+
+    code = "MISSING_DEPENDENCY"
+
+    def __init__(self, package: str, *, install: str, feature: str | None = None) -> None:
+        self.package: str = package
+        self.install: str = install
+        needed = f", which {feature} needs," if feature else ""
+        super().__init__(
+            f"the package {package!r}{needed} is not installed",
+            hint=f"run: {install}",
+        )
+
+
+# --- Retryable: the same call may succeed later --------------------------------------------------
+
+
+class RetryableError(ConnectorError):
+    """The external system could not answer now; the same call may succeed later.
+
+    Args:
+        message: One sentence saying what went wrong.
+        retry_after: Seconds the external system asked to wait, or None.
+        expected: What would have been right.
+        found: What was there instead.
+        option: Key of the option that decides it.
+        hint: What the reader of the message should do.
+        code: Stable identifier; by default that of the class.
+    """
+
+    code = "RETRYABLE"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        expected: object = None,
+        found: object = None,
+        option: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        self.retry_after: float | None = retry_after
+        super().__init__(
+            message, expected=expected, found=found, option=option, hint=hint, code=code
+        )
+
+
+# --- Fatal: stop, going on would lose or double data ---------------------------------------------
+
+
+class FatalError(ConnectorError):
+    """The pipeline must stop: going on would lose, double or corrupt data."""
+
+    code = "FATAL"
+
+
+class StateCorruptedError(FatalError):
+    """A stored document is truncated, altered or not of the kind it should be."""
+
+    code = "STATE_CORRUPTED"
+
+
+class DataLossError(FatalError):
+    """Records that must be read, or were promised to be written, are no longer there."""
+
+    code = "DATA_LOSS"
+
+
+class CommitError(FatalError):
+    """A decided epoch cannot be committed to the external system."""
+
+    code = "COMMIT"
+
+
+class SplitChangedError(FatalError):
+    """What a split refers to was replaced or altered since it was planned."""
+
+    code = "SPLIT_CHANGED"
+
+
+class BadRecordLimitError(FatalError):
+    """More bad records than the record policy allows."""
+
+    code = "BAD_RECORD_LIMIT"
+
+
+# --- Records -------------------------------------------------------------------------------------
+
+
+class BadRecordError(ConnectorError, ValueError):
+    """One record cannot be read or written.
+
+    Args:
+        reason: Why the record is unusable.
+        split_id: The split it came from, if known.
+        position: Where in the split it stands, as text.
+        raw: The record as it was, or None. Never shown: it may hold
+            personal data.
+        option: Key of the option that decides how it is read.
+        hint: What the reader of the message should do.
+        code: Stable identifier of the kind of damage; by default that of the class.
+    """
+
+    code = "BAD_RECORD"
+    _default_hint = "correct the record, or choose the record policy skip or dead-letter"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        split_id: str | None = None,
+        position: str | None = None,
+        raw: bytes | None = None,
+        option: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        self.reason: str = mask_text(reason)
+        self.split_id: str | None = split_id
+        self.position: str | None = position
+        self.raw: bytes | None = raw
+        where = "".join(
+            (
+                f" of split {split_id!r}" if split_id is not None else "",
+                f" at {position}" if position is not None else "",
+            )
+        )
+        found = None
+        if raw is not None:
+            found = f"{len(raw)} bytes, kept in the attribute raw"
+        super().__init__(
+            f"bad record{where}: {reason}", found=found, option=option, hint=hint, code=code
+        )
+
+
+# --- Pickling ------------------------------------------------------------------------------------
+
+# One cause on its way: its pickle (None when it has none), class name, repr, traceback text.
+_FrozenCause = tuple[bytes | None, str, str, str]
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return mask_text(value if isinstance(value, str) else repr(value))
+
+
+def _survives_pickling(value: object) -> bytes | None:
+    """Return the pickle of a value which can also be loaded again, else None."""
+    try:
+        data = pickle.dumps(value)
+        pickle.loads(data)  # exceptions with own constructors often dump but do not load
+    except Exception:
+        return None
+    return data
+
+
+def _portable(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace what cannot travel by its repr: an error must arrive, whatever it carries."""
+    if _survives_pickling(dict(state)) is not None:
+        return dict(state)
+    return {
+        key: value if _survives_pickling(value) is not None else mask_text(repr(value))
+        for key, value in state.items()
+    }
+
+
+def _freeze_causes(error: BaseException) -> tuple[_FrozenCause, ...]:
+    # Each link is frozen by itself, because the pickle of a foreign exception drops its cause.
+    frozen: list[_FrozenCause] = []
+    seen = {id(error)}
+    cause = error.__cause__
+    while cause is not None and id(cause) not in seen and len(frozen) < _MAX_CAUSES:
+        seen.add(id(cause))
+        if isinstance(cause, ConnectorError):
+            link: object = _Link(type(cause), cause.args, _portable(cause.__dict__))
+        else:
+            link = cause
+        kind = type(cause)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        lines = traceback.format_exception(kind, cause, cause.__traceback__, chain=False)
+        text = mask_text("".join(lines))
+        frozen.append((_survives_pickling(link), name, mask_text(_safe_repr(cause)), text))
+        cause = cause.__cause__
+    return tuple(frozen)
+
+
+def _safe_repr(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:
+        return f"<{type(error).__qualname__} without a usable repr>"
+
+
+class _Link:
+    """A ConnectorError within a chain, without its own causes (they are links themselves)."""
+
+    def __init__(
+        self, kind: type[ConnectorError], args: tuple[Any, ...], state: dict[str, Any]
+    ) -> None:
+        self.kind = kind
+        self.args = args
+        self.state = state
+
+
+def _rebuild(
+    kind: type[_E],
+    args: tuple[Any, ...],
+    state: Mapping[str, Any],
+    causes: Sequence[_FrozenCause] = (),
+) -> _E:
+    # Constructors of subclasses take other arguments; the state is what counts, so none is called.
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    current: BaseException = error
+    for frozen in causes:
+        cause = _thaw(frozen)
+        current.__cause__ = cause
+        current = cause
+    return error
+
+
+def _thaw(frozen: _FrozenCause) -> BaseException:
+    data, name, shown, text = frozen
+    if data is not None:
+        try:
+            loaded = pickle.loads(data)
+        except Exception:
+            loaded = None  # e.g. a client library that only the executors have
+        if isinstance(loaded, _Link):
+            return _rebuild(loaded.kind, loaded.args, loaded.state)
+        if isinstance(loaded, BaseException):
+            return loaded
+    return ForeignError(shown, type_name=name, traceback_text=text)

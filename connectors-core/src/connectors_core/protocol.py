@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents that pass between driver and executors: plan, report, decision.
+
+Each is created exclusively in the state store, so the first writer wins and nobody overwrites. The
+rules behind them are in ``ARCHITECTURE.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source.split import PlanLimits
+from connectors_core.state import StateStore, documents
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versioned:
+    """Something of a connector's own, serialised by its ``VersionedSerializer``."""
+
+    version: int
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSplit:
+    """A split in an entry: where to go on.
+
+    Attributes:
+        split_id: The split.
+        state: The split at its position.
+        skip: Rows behind that position that were emitted already and are dropped.
+        watermark_state: State of its watermark generator.
+    """
+
+    split_id: str
+    state: Versioned
+    skip: int = 0
+    watermark_state: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventDocument:
+    """A source event: its class by name and its fields as JSON."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What one reader does in one plan.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        plan: Number of the plan.
+        nonce: Random number of the plan: a report of an earlier life is not taken for one of this.
+        source: Uid of the source.
+        subtask: Number of the reader.
+        parallelism: Number of readers of the source.
+        splits: Queue of splits in the order to read.
+        events: Events from the enumerator.
+        limits: The reader's share of the limits.
+        heartbeat: Event time (µs) of the heartbeat row that drives Spark's watermark, if any.
+        max_watermark: No row is emitted that lifts its split's watermark (µs) above this.
+        claim: The reader must fix its stops in a report before it emits a row.
+    """
+
+    pipeline_id: str
+    plan: int
+    nonce: str
+    source: str
+    subtask: int
+    parallelism: int
+    splits: tuple[PlannedSplit, ...] = ()
+    events: tuple[EventDocument, ...] = ()
+    limits: PlanLimits = field(default_factory=PlanLimits)
+    heartbeat: int | None = None
+    max_watermark: int | None = None
+    claim: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssignedSplit:
+    """A split that the enumerator gave to a reader since the plan before."""
+
+    subtask: int
+    split: PlannedSplit
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitRecord:
+    """What the coordinator knows of an assigned, unfinished split."""
+
+    split: PlannedSplit
+    subtask: int
+    read: bool = False
+    watermark: int | None = None
+    head: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSnapshot:
+    """All that is needed to go on with a source, as of the plan that holds it.
+
+    Attributes:
+        enumerator: Snapshot of the enumerator.
+        splits: Assigned, unfinished splits.
+        suppressed: Splits that were assigned after the enumerator's state was taken and that it may
+            assign again after a restart.
+        no_more_splits: Readers that get no more.
+        highest_finished: Highest watermark (µs) of a finished split.
+    """
+
+    enumerator: Versioned
+    splits: tuple[SplitRecord, ...] = ()
+    suppressed: tuple[str, ...] = ()
+    no_more_splits: tuple[int, ...] = ()
+    highest_finished: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourcePlan:
+    """The part of a plan that belongs to one source: a delta against the plan before.
+
+    Attributes:
+        entries: One per reader that has something to do, at least one.
+        assigned: Splits new to the readers.
+        no_more_splits: Readers that were told so, up to now.
+        watermark: The source's watermark (µs) as of this plan.
+        finished: All is read; nothing will come from this source any more.
+        snapshot: Now and then the whole state, so that the plans before are not needed.
+    """
+
+    entries: tuple[Entry, ...]
+    assigned: tuple[AssignedSplit, ...] = ()
+    no_more_splits: tuple[int, ...] = ()
+    watermark: int | None = None
+    finished: bool = False
+    snapshot: SourceSnapshot | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What all readers of a query do in one micro-batch."""
+
+    pipeline_id: str
+    number: int
+    nonce: str
+    incarnation: int
+    sources: dict[str, SourcePlan]
+    last: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitReport:
+    """Where a reader left a split.
+
+    Attributes:
+        split_id: The split.
+        state: The split at its new position, or at its last one when it is finished.
+        skip: Rows behind that position that were emitted.
+        finished: Nothing is left of it.
+        rows: Rows taken from it in this entry; whoever reads the entry again takes as many.
+        watermark: Its watermark (µs).
+        head: Event time (µs) of the first row that alignment held back.
+        watermark_state: State of its watermark generator.
+    """
+
+    split_id: str
+    state: Versioned
+    skip: int
+    finished: bool
+    rows: int
+    watermark: int | None = None
+    head: int | None = None
+    watermark_state: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What one reader did in one plan; fixes where its entry ends.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        plan: Number of the plan.
+        nonce: The plan's nonce.
+        source: Uid of the source.
+        subtask: Number of the reader.
+        attempt: Spark's attempt number of the task that wrote it.
+        splits: The splits it touched, in order.
+        events: Events to the enumerator.
+        wants_splits: The reader read all it was given.
+        seconds: Time spent reading.
+        rows: Rows emitted.
+        bytes: Bytes of Arrow buffers emitted.
+        skipped: Records dropped by the record policy.
+        dead_letters: Records in the spool.
+        spool: Name of the dead-letter spool.
+        counters: The reader's counters.
+        gauges: The reader's gauges.
+    """
+
+    pipeline_id: str
+    plan: int
+    nonce: str
+    source: str
+    subtask: int
+    attempt: int
+    splits: tuple[SplitReport, ...] = ()
+    events: tuple[EventDocument, ...] = ()
+    wants_splits: bool = False
+    seconds: float = 0.0
+    rows: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+    spool: str | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecidedCommittable:
+    """A committable and the writer that made it."""
+
+    subtask: int
+    committable: Versioned
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkDecision:
+    """The part of a decision that belongs to one sink."""
+
+    committables: tuple[DecidedCommittable, ...] = ()
+    number_of_subtasks: int = 0
+    rows: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One per epoch, for all sinks: the commit point of the query.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        epoch: Our own number, the checkpoint id that sinks see.
+        incarnation: The driver that decided.
+        spark_query_id: Spark's id of the query (or of the batch run).
+        batch_id: Spark's batch, decided by this epoch.
+        plan: Last plan whose rows the epoch holds, -1 for none.
+        sinks: Per sink uid.
+        skipped: Records dropped by the sources' record policies.
+        dead_letters: Dead letters of the sources.
+    """
+
+    pipeline_id: str
+    epoch: int
+    incarnation: int
+    spark_query_id: str
+    batch_id: int
+    plan: int
+    sinks: dict[str, SinkDecision]
+    skipped: int = 0
+    dead_letters: int = 0
+
+
+DocumentT = TypeVar("DocumentT")
+
+
+class DocumentCodec(Generic[DocumentT]):
+    """Stores one kind of document; it is checked on reading for kind, version and checksum."""
+
+    def __init__(self, kind: str, cls: type[DocumentT]) -> None:
+        self._kind = kind
+        self._serializer = JsonDataclassSerializer(cls, version=FORMAT_VERSION)
+
+    def create(self, store: StateStore, path: str, document: DocumentT) -> bool:
+        """Create it exclusively; False when there is one already."""
+        return store.create(path, self.encode(document))
+
+    def read(self, store: StateStore, path: str) -> DocumentT | None:
+        """The document, or None where there is none."""
+        data = store.read_or_none(path)
+        return None if data is None else self.decode(data, path)
+
+    def encode(self, document: DocumentT) -> bytes:
+        """Its stored form."""
+        return documents.encode(self._kind, orjson.loads(self._serializer.serialize(document)))
+
+    def decode(self, data: bytes, path: str) -> DocumentT:
+        """The document of a stored form; ``path`` is named in errors."""
+        payload = documents.decode(self._kind, data, path=path)
+        return self._serializer.deserialize(FORMAT_VERSION, orjson.dumps(payload))
+
+
+PLANS = DocumentCodec("plan", Plan)
+REPORTS = DocumentCodec("report", Report)
+DECISIONS = DocumentCodec("decision", Decision)
+_ENTRIES = JsonDataclassSerializer(Entry, version=FORMAT_VERSION)
+
+
+def encode_entry(entry: Entry) -> str:
+    """The entry as it travels in the carrier."""
+    return _ENTRIES.serialize(entry).decode()
+
+
+def decode_entry(text: str) -> Entry:
+    """The entry that a reader was given."""
+    return _ENTRIES.deserialize(FORMAT_VERSION, text.encode())
+
+
+def plan_path(number: int) -> str:
+    """Where a plan is stored."""
+    return f"plans/{number:010d}.json"
+
+
+def report_path(plan: int, source: str, subtask: int) -> str:
+    """Where the report of an entry is stored."""
+    return f"reports/{plan:010d}/{source}/{subtask:05d}.json"
+
+
+def decision_path(epoch: int) -> str:
+    """Where a decision is stored."""
+    return f"decisions/{epoch:010d}.json"
+
+
+def done_path(epoch: int, sink: str) -> str:
+    """Where it is marked that a sink has committed an epoch."""
+    return f"done/{epoch:010d}/{sink}"

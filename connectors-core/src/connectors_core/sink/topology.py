@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks around writers and committers (Flink's FLIP-191)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Generic
+
+from connectors_core.sink.messages import CommittableMessage, CommT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SupportsPreWriteTopology(ABC):
+    """Ability of a sink: a DataFrame step before its writers, in a Spark job of its own."""
+
+    @abstractmethod
+    def add_pre_write_topology(self, df: DataFrame) -> DataFrame:
+        """Rearrange the epoch's rows, for example ``repartition``. Driver."""
+
+
+class SupportsPreCommitTopology(ABC, Generic[CommT]):
+    """Ability of a two-phase sink: rework its committables before the decision."""
+
+    @abstractmethod
+    def add_pre_commit_topology(
+        self, messages: Iterable[CommittableMessage[CommT]]
+    ) -> Sequence[CommT]:
+        """The committables to decide on, made from the writers' messages in order. Driver.
+
+        Runs again when it failed before the decision, never after it.
+        """
+
+
+class SupportsPostCommitTopology(ABC, Generic[CommT]):
+    """Ability of a two-phase sink: a step after its commits."""
+
+    @abstractmethod
+    def add_post_commit_topology(self, messages: Iterable[CommittableMessage[CommT]]) -> None:
+        """Act on what was committed. Idempotent: a restart runs it again. Driver."""

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Source API after Flink's FLIP-27, on Arrow batches."""
+
+from connectors_core.source.enumerator import (
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SupportsAvailableNow,
+)
+from connectors_core.source.events import (
+    AddSplits,
+    NoMoreSplits,
+    OperatorEvent,
+    ReaderFailed,
+    ReaderRegistered,
+    RequestSplit,
+    SourceEvent,
+)
+from connectors_core.source.reader import (
+    InputStatus,
+    ReaderOutput,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+)
+from connectors_core.source.source import Boundedness, Source
+from connectors_core.source.split import PlanLimits, SourceSplit, SplitState, SplitTraits
+
+__all__ = [
+    "AddSplits",
+    "Boundedness",
+    "InputStatus",
+    "NoMoreSplits",
+    "OperatorEvent",
+    "PlanLimits",
+    "ReaderFailed",
+    "ReaderOutput",
+    "ReaderRegistered",
+    "RequestSplit",
+    "Source",
+    "SourceEvent",
+    "SourceOutput",
+    "SourceReader",
+    "SourceReaderContext",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
+    "SplitState",
+    "SplitTraits",
+    "SupportsAvailableNow",
+]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The split enumerator and what it may ask of the coordinator (Flink's FLIP-27)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from connectors_core.metrics import MetricGroup
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.split import PlanLimits, SplitT
+
+T = TypeVar("T")
+EnumStateT = TypeVar("EnumStateT")
+
+
+class SplitEnumeratorContext(ABC, Generic[SplitT]):
+    """The coordinator as its enumerator sees it. Driver only.
+
+    Every method is called on the coordinator's own thread, as is every method of the enumerator:
+    neither needs a lock. Blocking work goes to :meth:`call_async`.
+    """
+
+    @property
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """Number of readers."""
+
+    @property
+    @abstractmethod
+    def registered_readers(self) -> frozenset[int]:
+        """Readers that can be given splits."""
+
+    @property
+    @abstractmethod
+    def event_time_order(self) -> bool:
+        """Whether splits should be handed out by event time (a watermark strategy is set).
+
+        Otherwise the largest first is best.
+        """
+
+    @property
+    @abstractmethod
+    def metric_group(self) -> MetricGroup:
+        """Metrics of this enumerator."""
+
+    @abstractmethod
+    def assign_splits(self, assignment: Mapping[int, Sequence[SplitT]]) -> None:
+        """Give splits to readers; they travel in the next plan.
+
+        A split whose id was assigned before is passed over, so that discovery may find again after
+        a restart what it found before.
+        """
+
+    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+        """Give one split to one reader."""
+        self.assign_splits({subtask_id: [split]})
+
+    @abstractmethod
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """Tell a reader that it gets no more splits. Ends a bounded source once all readers know."""
+
+    @abstractmethod
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send an event with the next plan."""
+
+    @abstractmethod
+    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+        """Limit what one reader reads per plan from now on (custom flow control)."""
+
+    @abstractmethod
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        """Run ``call`` on a worker thread, then ``handler(result, error)`` on the coordinator's.
+
+        Args:
+            call: Blocking work. Must not touch the enumerator's state.
+            handler: Gets the result or the error. What it raises fails the pipeline.
+            initial_delay: Time until the first call.
+            period: Time between calls; ``None`` calls once.
+        """
+
+    @abstractmethod
+    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
+        """Run ``action`` on the coordinator's thread, soon."""
+
+
+class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
+    """Discovers splits and assigns them to readers. Driver only, one thread.
+
+    After a restart it is restored from :meth:`snapshot_state`; what it assigned or was told since
+    then is applied again by the coordinator. A failed task is retried by Spark and is not seen
+    here: :meth:`add_splits_back` is called when readers go away (lower parallelism).
+    """
+
+    def start(self) -> None:
+        """Begin, for example discovery by ``context.call_async``."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask_id: int) -> None:
+        """A reader can take more: assign it a split, or signal that there are no more, or wait."""
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
+        """Take back splits that a reader did not finish, at the position it reached."""
+
+    def add_reader(self, subtask_id: int) -> None:
+        """A reader registered."""
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """An event from a reader."""
+        raise NotImplementedError(
+            f"{type(self).__name__} got a source event it does not handle: {event!r}"
+        )
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> EnumStateT:
+        """State to restore from: what is not assigned yet, and where discovery stands.
+
+        Args:
+            checkpoint_id: Number of the plan.
+        """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The epoch of this plan is decided and committed: acknowledge to the external system."""
+
+    def close(self) -> None:
+        """Release what the enumerator holds."""
+
+
+class SupportsAvailableNow(ABC):
+    """Ability of an enumerator of an unbounded source: a run to what is there now."""
+
+    @abstractmethod
+    def freeze_end(self) -> None:
+        """Discover once more, then no more; signal no more splits when all are assigned."""
+
+
+AnySplitEnumerator = SplitEnumerator[Any, Any]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The source: a factory of enumerators, readers and serialisers (Flink's FLIP-27)."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from typing import Any, Generic
+
+import pyarrow as pa
+
+from connectors_core.serialization import VersionedSerializer
+from connectors_core.source.enumerator import (
+    EnumStateT,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.reader import SourceReader, SourceReaderContext
+from connectors_core.source.split import PlanLimits, SplitT, SplitTraits
+
+
+class Boundedness(enum.Enum):
+    """Whether a source ends."""
+
+    BOUNDED = "bounded"
+    CONTINUOUS_UNBOUNDED = "continuous unbounded"
+
+
+class Source(ABC, Generic[SplitT, EnumStateT]):
+    """What a connector gives to ``Pipeline.from_source``: one implementation, batch and streaming.
+
+    Immutable and picklable: it is shipped to executors. No I/O in the constructor.
+    """
+
+    #: Classes of events that travel between enumerator and readers.
+    event_types: tuple[type[SourceEvent], ...] = ()
+
+    @abstractmethod
+    def boundedness(self) -> Boundedness:
+        """Whether the source ends."""
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the batches that readers emit. May look at the external system (driver)."""
+
+    @abstractmethod
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[SplitT]
+    ) -> SplitEnumerator[SplitT, EnumStateT]:
+        """A new enumerator, for a first start. Driver."""
+
+    @abstractmethod
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[SplitT], state: EnumStateT
+    ) -> SplitEnumerator[SplitT, EnumStateT]:
+        """An enumerator that goes on from a snapshot. Driver."""
+
+    @abstractmethod
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
+        """A reader for one plan entry. Executor."""
+
+    @abstractmethod
+    def split_serializer(self) -> VersionedSerializer[SplitT]:
+        """How splits are stored in plans and reports."""
+
+    @abstractmethod
+    def enumerator_state_serializer(self) -> VersionedSerializer[EnumStateT]:
+        """How the enumerator's snapshot is stored."""
+
+    def split_traits(self) -> SplitTraits:
+        """What holds for all splits; the default suits splits that end and can be read again."""
+        return SplitTraits()
+
+    def default_limits(self) -> PlanLimits:
+        """Limits per plan where the user sets none."""
+        return PlanLimits()
+
+
+AnySource = Source[Any, Any]

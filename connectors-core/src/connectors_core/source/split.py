@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splits, and what the runtime may assume about reading them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+
+class SourceSplit:
+    """A part of a source that one reader reads: a file range, a partition, a range of numbers.
+
+    Subclass it as a frozen dataclass with a field ``split_id``. A split carries its own position:
+    the split a reader gives back from ``snapshot_state`` is the one to go on from (Flink's
+    FLIP-27). Ids are the same whenever the same part is discovered again.
+
+    Attributes:
+        split_id: Unique within the source, for all time.
+    """
+
+    split_id: str
+
+    def weight(self) -> int:
+        """Estimated work left in this split, in bytes (or any unit that the source uses throughout)."""
+        return 1
+
+    def event_time_lower_bound(self) -> int | None:
+        """Lowest event time that this split can still deliver, in microseconds since the epoch (UTC).
+
+        ``None`` means unknown: the split holds back the watermark until it was read.
+        """
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitTraits:
+    """What holds for all splits of a source; decides how exactly-once reading is reached.
+
+    Attributes:
+        end: Each split knows where it ends (a file, a range), so where a read stops follows from the
+            plan alone. Otherwise the reader claims its stop before it emits a row.
+        ordered: A reader emits its splits one after another in the order given.
+        replayable: The same split state gives the same rows in the same order again. If not, the
+            source is at-least-once.
+    """
+
+    end: bool = True
+    ordered: bool = False
+    replayable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanLimits:
+    """Most that one plan (micro-batch) may read; ``None`` is no limit.
+
+    Attributes:
+        rows: Rows.
+        bytes: Bytes of Arrow buffers.
+        splits: Splits that are being read.
+        seconds: Time spent reading.
+    """
+
+    rows: int | None = None
+    bytes: int | None = None
+    splits: int | None = None
+    seconds: float | None = None
+
+    def per_reader(self, subtask: int, parallelism: int) -> PlanLimits:
+        """The share of one of ``parallelism`` readers; the shares add up to this limit exactly."""
+
+        def share(total: int | None) -> int | None:
+            if total is None:
+                return None
+            return total // parallelism + (1 if subtask < total % parallelism else 0)
+
+        return PlanLimits(
+            rows=share(self.rows),
+            bytes=share(self.bytes),
+            splits=share(self.splits),
+            seconds=self.seconds,
+        )
+
+    def tightened_by(self, other: PlanLimits | None) -> PlanLimits:
+        """The stricter of the two in each dimension."""
+        if other is None:
+            return self
+
+        return PlanLimits(
+            rows=_stricter(self.rows, other.rows),
+            bytes=_stricter(self.bytes, other.bytes),
+            splits=_stricter(self.splits, other.splits),
+            seconds=_stricter(self.seconds, other.seconds),
+        )
+
+
+NumberT = TypeVar("NumberT", int, float)
+
+
+def _stricter(left: NumberT | None, right: NumberT | None) -> NumberT | None:
+    if left is None:
+        return right
+    return left if right is None else min(left, right)
+
+
+SplitT = TypeVar("SplitT", bound=SourceSplit)
+
+
+class SplitState(ABC, Generic[SplitT]):
+    """The moving position of one split inside a reader (Flink's ``SourceReaderBase``)."""
+
+    @abstractmethod
+    def to_split(self) -> SplitT:
+        """The split to go on from; reading it again gives exactly the rows not yet emitted."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the house that no linter knows: `python tools/house.py` names every breach."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+SOURCES = {".py", ".sh", ".java"}
+FORBIDDEN = {
+    "the address of a package registry": re.compile(
+        r"\b(pypi|pythonhosted|crates|repo1?[.]maven|proxy[.]golang|registry[.]npmjs)"
+        r"[.](org|io|com)\b|\b(extra-)?index-url\s*=\s*\S"
+    ),
+    "the path of a machine": re.compile(r"(?<![\w.$}])/(root|work|home/\w+|Users/\w+)/"),
+}
+
+
+def files() -> list[Path]:
+    """Everything that is, or could be, committed."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def breaches(path: Path) -> list[str]:
+    """What is wrong with one file, each as `path:line: reason`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return []
+    name = path.relative_to(ROOT)
+    found = [
+        f"{name}:{number}: {what}"
+        for number, line in enumerate(lines, 1)
+        for what, pattern in FORBIDDEN.items()
+        if pattern.search(line)
+    ]
+    source = path.suffix in SOURCES or (lines and lines[0].startswith("#!"))
+    if source and not any(SPDX in line for line in lines[:3]):
+        found.append(f"{name}:1: expected `{SPDX}` in the first three lines")
+    return found
+
+
+if __name__ == "__main__":
+    found = [breach for path in files() for breach in breaches(path)]
+    print("\n".join(found) if found else "the house is in order")
+    sys.exit(bool(found))
