@@ -130,8 +130,7 @@ class ForeignError(ConnectorError):
 
 
 class ConfigurationError(ConnectorError, ValueError):
-    """Something a person set is wrong; retrying cannot help. Raised on the driver, as early as
-    it can be known."""
+    """Something a person set is wrong; raised as early as it can be known."""
 
     code = "CONFIGURATION"
 

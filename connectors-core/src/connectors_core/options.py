@@ -334,8 +334,8 @@ class Option(Generic[T]):
 
     Args:
         key: Lower-case dotted key, e.g. `scan.startup.mode`. A key ending in `.*` gathers all
-            keys below it into one map, e.g. `properties.*`. Keys are matched without regard to
-            case, because Spark's options are; such a map may also be given whole under `properties`.
+            keys below it into one map, e.g. `properties.*`, which may also be given whole under
+            `properties`. Keys are matched without regard to case, because Spark's options are.
         type: A Python type (`bool`, `int`, `float`, `str`, `timedelta`, `dict`, `Secret`, an
             `Enum`) or an `OptionType` (`DURATION`, `MEMORY_SIZE`, `JSON_MAP`, `list_of(...)`).
         default: Value when it is not given; None means there is none.

@@ -58,6 +58,7 @@ class Entry:
 
     Attributes:
         pipeline_id: The pipeline.
+        query: Folder of the query below the state location.
         plan: Number of the plan.
         nonce: Random number of the plan: a report of an earlier life is not taken for one of this.
         source: Uid of the source.
@@ -72,6 +73,7 @@ class Entry:
     """
 
     pipeline_id: str
+    query: str
     plan: int
     nonce: str
     source: str

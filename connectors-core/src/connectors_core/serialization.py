@@ -114,7 +114,7 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
         Raises:
             UnsupportedError: If a field has a type or value that has no JSON form.
         """
-        value = _codec(self._cls).encode(obj, self._cls.__name__)
+        value = _codec_of(self._cls).encode(obj, self._cls.__name__)
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
     def deserialize(self, version: int, data: bytes) -> T:
@@ -145,7 +145,7 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
                     hint="restart once with an earlier release that still reads it",
                 )
             payload = migrate(payload)
-        result: T = _codec(self._cls).decode(payload, name)
+        result: T = _codec_of(self._cls).decode(payload, name)
         return result
 
     def __repr__(self) -> str:
@@ -324,10 +324,10 @@ def _decode_datetime(value: Any, where: str) -> datetime:
     return moment
 
 
-def _encode_timedelta(value: Any, where: str) -> int:
+def _encode_timedelta(value: Any, where: str) -> int | str:
     if not isinstance(value, timedelta):
         raise _wrong(where, "timedelta", value)
-    return value // _MICROSECOND
+    return _encode_int(value // _MICROSECOND, where)
 
 
 def _decode_timedelta(value: Any, where: str) -> timedelta:
@@ -353,10 +353,6 @@ def _encode_any(value: Any, where: str) -> Any:
     raise _wrong(where, "a plain JSON value, or a precise type hint", value)
 
 
-def _decode_any(value: Any, where: str) -> Any:
-    return value
-
-
 _SCALARS: Final[Mapping[Any, _Codec]] = {
     str: _Codec(_encode_str, _decode_str),
     int: _Codec(_encode_int, _decode_int),
@@ -366,9 +362,13 @@ _SCALARS: Final[Mapping[Any, _Codec]] = {
     bytes: _Codec(_encode_bytes, _from_base64),
     datetime: _Codec(_encode_datetime, _decode_datetime),
     timedelta: _Codec(_encode_timedelta, _decode_timedelta),
-    Any: _Codec(_encode_any, _decode_any),
+    Any: _Codec(_encode_any, lambda value, _: value),
 }
 _UNION_MEMBERS: Final = frozenset({str, int, float, bool})
+
+
+def _codec_of(cls: Any) -> _Codec:
+    return _codec(cls)
 
 
 @lru_cache(maxsize=1024)
@@ -562,20 +562,22 @@ def _dataclass_codec(cls: type[Any]) -> _Codec:
         for each in fields
         if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
     )
-    codecs: dict[str, _Codec] = {}
+    resolved: dict[str, _Codec] | None = None
 
     def resolve() -> dict[str, _Codec]:
         # On first use, not while the codec is built: a dataclass may refer to itself.
-        if not codecs:
+        nonlocal resolved
+        if resolved is None:
             hints = typing.get_type_hints(cls, include_extras=True)
+            found = {}
             for each in fields:
                 try:
-                    found = _codec(hints[each.name])
+                    found[each.name] = _codec(hints[each.name])
                 except UnsupportedError as exc:
                     exc.add_note(f"needed for the field {cls.__qualname__}.{each.name}")
                     raise
-                codecs[each.name] = found
-        return codecs
+            resolved = found  # in one step: another thread may be here too
+        return resolved
 
     def encode(value: Any, where: str) -> Any:
         if type(value) is not cls:  # the extra fields of a subclass would be lost

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,17 +42,17 @@ from connectors_core.runtime.carriers import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # Executors cannot import this module.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cast(Any, cloudpickle).register_pickle_by_value(sys.modules[__name__])
 
 DEADLINE = 60.0
 SCHEMA = pa.schema([("source", pa.string()), ("x", pa.int64()), ("task", pa.int64())])
 EVENT_SCHEMA = pa.schema(
     [("key", pa.string()), ("ts", pa.timestamp("us", tz="UTC")), ("_heartbeat", pa.bool_())]
 )
-BASE = datetime(2024, 1, 1, tzinfo=timezone.utc)
+BASE = datetime(2024, 1, 1, tzinfo=UTC)
 DELAY = timedelta(days=36500)
 HOUR = timedelta(hours=1)
 
@@ -153,9 +153,8 @@ class Bench:
     def checkpoint(self) -> Path:
         return self.folder / "checkpoint"
 
-    @property
-    def log(self) -> SparkLog:
-        return SparkLog(self.spark, str(self.checkpoint))
+    def log(self, *sources: str) -> SparkLog:
+        return SparkLog(self.spark, str(self.checkpoint), sources or ("a",))
 
     @property
     def trace(self) -> Path:
@@ -197,6 +196,10 @@ class Bench:
     def give(self, carrier: Carrier, plan: int, *entries: str) -> None:
         self.plans(carrier.uid).write(plan, entries)
         carrier.feed(plan, entries)
+
+    def resume(self) -> Resume:
+        """Return where the only source goes on."""
+        return self.log().resume()[0]
 
     def forget_commit(self, batch: int) -> None:
         for name in (f"{batch}", f".{batch}.crc"):
@@ -242,9 +245,7 @@ def xs(rows: Sequence[tuple[Any, ...]]) -> list[int]:
 
 
 @pytest.fixture(params=["memory", "native"])
-def bench(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
-) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     kind: type[Carrier] = MemoryCarrier
     if request.param == "native":
         if not native_available(spark):
@@ -263,8 +264,8 @@ def bench(
 
 def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
     carrier = bench.carrier(max_entries=3)
-    assert bench.log.resume() == []
-    assert bench.log.query_id() is None
+    assert bench.log().resume() == []
+    assert bench.log().query_id() is None
     carrier.restore(Resume(), -1)
     query = bench.start(carrier.dataframe())
 
@@ -272,34 +273,28 @@ def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
     query.processAllAvailable()
     bench.give(carrier, 1)  # a plan without entries moves the offset all the same
     query.processAllAvailable()
-    bench.give(carrier, 2, numbers("a", 9, 9), numbers("a", 9, 14))
+    # more entries than tasks, one of them without rows
+    bench.give(carrier, 2, numbers("a", 9, 9), *(numbers("a", i, i + 1) for i in range(9, 13)))
     query.processAllAvailable()
 
     assert {epoch: xs(rows) for epoch, rows in bench.epochs.items()} == {
         0: list(range(9)),
         1: [],
-        2: list(range(9, 14)),
+        2: list(range(9, 13)),
     }
     assert {row[1] // 3: row[2] for row in bench.epochs[0]} == {0: 0, 1: 1, 2: 2}
     assert set(bench.entries_read().values()) == {1}
-    assert [bench.log.plans_of(batch) for batch in range(3)] == [
-        [range(0, 1)],
-        [range(1, 2)],
-        [range(2, 3)],
+    log = bench.log()
+    assert [log.plans_of(batch)[0] for batch in range(3)] == [
+        range(0, 1),
+        range(1, 2),
+        range(2, 3),
     ]
-    assert bench.log.query_id() == query.id
-    assert (bench.log.last_logged_batch(), bench.log.last_committed_batch()) == (2, 2)
-    assert bench.log.resume() == [Resume(2, 2)]
-
-
-def test_more_entries_than_tasks_are_all_read_once(bench: Bench) -> None:
-    carrier = bench.carrier(max_entries=2)
-    carrier.restore(Resume(), -1)
-    query = bench.start(carrier.dataframe())
-    bench.give(carrier, 0, *(numbers("a", 3 * i, 3 * i + 3) for i in range(5)))
-    query.processAllAvailable()
-    assert xs(bench.epochs[0]) == list(range(15))
-    assert set(bench.entries_read().values()) == {1}
+    assert log.is_committed(2)
+    assert not log.is_committed(3)
+    assert bench.log().query_id() == query.id
+    assert (bench.log().last_logged_batch(), bench.log().last_committed_batch()) == (2, 2)
+    assert bench.resume() == Resume(2, 2)
 
 
 def test_columns_of_all_kinds_arrive_as_they_are(bench: Bench) -> None:
@@ -330,7 +325,7 @@ def test_columns_of_all_kinds_arrive_as_they_are(bench: Bench) -> None:
             "raw": b"\x00\xff",
             "price": Decimal("12.34"),
             "day": at.date(),
-            "at": at.replace(tzinfo=dt.timezone.utc),
+            "at": at.replace(tzinfo=dt.UTC),
             "wall": at,
             "tags": ["x", "y"],
             "counts": [("k", 1)],
@@ -338,7 +333,7 @@ def test_columns_of_all_kinds_arrive_as_they_are(bench: Bench) -> None:
         }
         yield pa.RecordBatch.from_pylist([row], schema=schema)
         yield pa.RecordBatch.from_pylist(
-            [{name: None for name in schema.names} | {"required": 2}], schema=schema
+            [dict.fromkeys(schema.names) | {"required": 2}], schema=schema
         )
 
     carrier = bench.carrier(schema=schema, read=read)
@@ -381,7 +376,8 @@ def test_a_type_that_spark_would_change_is_refused(kind: pa.DataType) -> None:
         spark_schema(pa.schema([("c", kind)]))
 
 
-def test_a_later_batch_of_another_schema_is_an_error(bench: Bench) -> None:
+def test_a_later_batch_of_another_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(spark, MemoryCarrier, tmp_path)
     schema = pa.schema([("x", pa.int64())])
 
     def read(entry: str) -> Iterator[pa.RecordBatch]:
@@ -393,7 +389,7 @@ def test_a_later_batch_of_another_schema_is_an_error(bench: Bench) -> None:
     query = bench.start(carrier.dataframe())
     bench.give(carrier, 0, "entry")
     assert "does not have the declared schema" in failure(query)
-    assert bench.log.last_committed_batch() == -1
+    assert bench.log().last_committed_batch() == -1
 
 
 # --- Restart --------------------------------------------------------------------------------------
@@ -414,8 +410,8 @@ def test_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
     bench.plans().write(3, [numbers("a", 30, 34)])
 
     carrier = bench.carrier()
-    assert bench.log.resume() == [Resume(1, 2)]
-    carrier.restore(*bench.log.resume(), newest=3)
+    assert bench.resume() == Resume(1, 2)
+    carrier.restore(bench.resume(), newest=3)
     query = bench.start(carrier.dataframe())
     query.processAllAvailable()
     assert bench.epochs[2] == first[2]
@@ -424,8 +420,8 @@ def test_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
 
     query.stop()  # and once more on the same carrier, with everything committed
     bench.epochs.clear()
-    assert bench.log.resume() == [Resume(3, 3)]
-    carrier.restore(*bench.log.resume(), newest=3)
+    assert bench.resume() == Resume(3, 3)
+    carrier.restore(bench.resume(), newest=3)
     query = bench.start(carrier.dataframe())
     bench.give(carrier, 4, numbers("a", 40, 41))
     query.processAllAvailable()
@@ -445,18 +441,18 @@ def test_restart_without_the_plan_is_refused(bench: Bench) -> None:
 
     carrier = bench.carrier()
     with pytest.raises(StateCorruptedError, match="plan 1 of source 'a' again"):
-        carrier.restore(*bench.log.resume(), newest=0)
+        carrier.restore(bench.resume(), newest=0)
     with pytest.raises(StateCorruptedError, match="backwards"):
         carrier.restore(Resume(2, 1), newest=2)
     (bench.folder / "plans" / "a" / "1").unlink()
     with pytest.raises(FileNotFoundError):
-        carrier.restore(*bench.log.resume(), newest=1)
+        carrier.restore(bench.resume(), newest=1)
 
     # Even a runtime that starts the query all the same loses nothing: Spark cannot commit.
     bench.epochs.clear()
     failure(bench.start(carrier.dataframe()))
     assert bench.epochs == {}
-    assert bench.log.last_committed_batch() == 0
+    assert bench.log().last_committed_batch() == 0
 
 
 def test_a_memory_carrier_cannot_run_before_restore(spark: SparkSession, tmp_path: Path) -> None:
@@ -468,7 +464,7 @@ def test_a_memory_carrier_cannot_run_before_restore(spark: SparkSession, tmp_pat
     carrier.restore(Resume(), -1)
     with pytest.raises(StateCorruptedError, match="out of order"):
         carrier.feed(1, [])
-    assert bench.log.last_logged_batch() == -1
+    assert bench.log().last_logged_batch() == -1
 
 
 def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
@@ -480,10 +476,10 @@ def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
     bench.give(carrier, 6, numbers("a", 60, 61))
     query.processAllAvailable()
     assert [x for epoch in sorted(bench.epochs) for x in xs(bench.epochs[epoch])] == [60]
-    last = bench.log.last_logged_batch()
-    plans = [bench.log.plans_of(batch, initial=5)[0] for batch in range(last + 1)]
+    last = bench.log().last_logged_batch()
+    plans = [bench.log().plans_of(batch, initial=5)[0] for batch in range(last + 1)]
     assert [plan for batch in plans for plan in batch] == [6]
-    assert bench.log.resume(initial=5) == [Resume(6, 6)]
+    assert bench.log().resume(initial=5) == [Resume(6, 6)]
 
 
 def test_swapped_sources_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
@@ -524,8 +520,9 @@ def test_two_sources_with_unequal_plans(bench: Bench) -> None:
     bench.epochs.clear()
 
     a, b = bench.carrier("a"), bench.carrier("b")
-    assert bench.log.resume() == [Resume(0, 0), Resume(0, 1)]
-    for carrier, resume in zip((a, b), bench.log.resume(), strict=True):
+    resumes = bench.log("a", "b").resume()
+    assert resumes == [Resume(0, 0), Resume(0, 1)]
+    for carrier, resume in zip((a, b), resumes, strict=True):
         carrier.restore(resume, newest=resume.end)
     query = bench.start(a.dataframe().union(b.dataframe()))
     bench.give(a, 1, numbers("a", 5, 6))
@@ -544,13 +541,15 @@ def test_a_source_read_by_two_branches(bench: Bench) -> None:
     bench.give(carrier, 0, numbers("a", 0, 4), numbers("a", 4, 6))
     query.processAllAvailable()
     assert sorted(xs(bench.epochs[0])) == [0, 2, 3, 4, 4, 5]
-    assert bench.log.offsets(0) == [0, 0]
+    assert bench.log("a", "a").offsets(0) == [0, 0]
+    with pytest.raises(StateCorruptedError, match="offsets/0"):
+        bench.log("a").offsets(0)
     assert set(bench.entries_read().values()) == {2}
     query.stop()
     bench.forget_commit(0)
     carrier = bench.carrier()
     df = carrier.dataframe()
-    resumes = bench.log.resume()
+    resumes = bench.log("a", "a").resume()
     assert resumes == [Resume(-1, 0)] * 2
     first = bench.epochs.pop(0)
     carrier.restore(resumes[0], newest=0)
@@ -596,18 +595,21 @@ def _common_table(a: DataFrame, b: DataFrame) -> DataFrame:
 def test_sources_stand_in_the_order_of_the_offset_log(
     bench: Bench, shape: Callable[[DataFrame, DataFrame], DataFrame]
 ) -> None:
+    if bench.kind is not MemoryCarrier and shape not in (_self_join, _common_table):
+        pytest.skip("the order is Spark's: two shapes show it for a slow start of the native one")
     a, b = bench.carrier("a"), bench.carrier("b")
     df = shape(a.dataframe(), b.dataframe())
     sources = sources_of(df)
     assert set(sources) == {"a", "b"}
-    for carrier, plans in ((a, 1), (b, 2)):
+    for carrier in (a, b):
         carrier.restore(Resume(), -1)
-        for plan in range(plans):
-            bench.give(carrier, plan)
+    bench.give(b, 0)
     query = bench.start(df)
-    query.processAllAvailable()
-    expected = [{"a": 0, "b": 1}[uid] for uid in sources]
-    assert bench.log.offsets(bench.log.last_logged_batch()) == expected
+    log = bench.log(*sources)
+    until(lambda: log.last_logged_batch() == 0, query)
+    # Before its first plan the memory carrier has no offset, and the native one has -1.
+    found = [-1 if plan is None else plan for plan in log.offsets(0)]
+    assert found == [{"a": -1, "b": 0}[uid] for uid in sources]
 
 
 def test_other_streams_are_told_apart(bench: Bench) -> None:
@@ -615,7 +617,7 @@ def test_other_streams_are_told_apart(bench: Bench) -> None:
     rate = bench.spark.readStream.format("rate").load().selectExpr("value AS x")
     assert stream_leaves(rate.union(a)) == [None, "a"]
     assert stream_leaves(bench.spark.range(3)) == []
-    with pytest.raises(UnsupportedError, match="another stream|also reads a stream"):
+    with pytest.raises(UnsupportedError, match="also reads a stream"):
         sources_of(a.union(rate))
 
 
@@ -646,7 +648,7 @@ def test_heartbeats_drive_the_watermark(bench: Bench) -> None:
     assert {state["numRowsDroppedByWatermark"] for state in states} == {0}
 
     # A batch that only moves the watermark has no plan.
-    plans = [bench.log.plans_of(batch)[0] for batch in sorted(bench.epochs)]
+    plans = [bench.log().plans_of(batch)[0] for batch in sorted(bench.epochs)]
     assert [plan for batch in plans for plan in batch] == [0, 1, 2, 3]
     assert len(plans) > 4
     assert len(plans[-1]) == 0
@@ -654,10 +656,8 @@ def test_heartbeats_drive_the_watermark(bench: Bench) -> None:
 
 def test_after_a_restart_every_source_must_send_its_heartbeat_again(bench: Bench) -> None:
     def run(batches: Sequence[tuple[list[str], list[str]]]) -> list[datetime | None]:
-        a, b = (
-            bench.carrier(uid, schema=EVENT_SCHEMA, read=read_events) for uid in ("a", "b")
-        )
-        resumes = bench.log.resume() or [Resume(), Resume()]
+        a, b = (bench.carrier(uid, schema=EVENT_SCHEMA, read=read_events) for uid in ("a", "b"))
+        resumes = bench.log("a", "b").resume() or [Resume(), Resume()]
         for carrier, resume in zip((a, b), resumes, strict=True):
             carrier.restore(resume, newest=resume.end)
         both = watermarked(a.dataframe()).union(watermarked(b.dataframe()))
@@ -708,8 +708,8 @@ def test_an_error_of_a_reader_surfaces_and_nothing_is_lost(bench: Bench) -> None
 
     # Same name, same session, other objects: the new ones count.
     carrier = bench.carrier()
-    assert bench.log.resume() == [Resume(-1, 0)]
-    carrier.restore(*bench.log.resume(), newest=0)
+    assert bench.resume() == Resume(-1, 0)
+    carrier.restore(bench.resume(), newest=0)
     query = bench.start(carrier.dataframe())
     query.processAllAvailable()
     assert xs(bench.epochs[0]) == [0, 1, 2]
@@ -789,34 +789,69 @@ def test_a_foreign_memory_stream_is_refused(
 # --- Spark's logs ---------------------------------------------------------------------------------
 
 
-def test_logs_of_both_formats_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    log = SparkLog(spark, tmp_path.as_uri())
-    assert (log.last_logged_batch(), log.last_committed_batch(), log.resume()) == (-1, -1, [])
+def test_the_second_log_format_is_read(bench: Bench) -> None:
+    if bench.spark.version.startswith("3."):
+        pytest.skip("this Spark has one log format")
+    a, b = bench.carrier("a"), bench.carrier("b")
+    for carrier in (a, b):
+        carrier.restore(Resume(), -1)
+    df = a.dataframe().union(b.dataframe()).union(a.dataframe())
+    key = "spark.sql.streaming.offsetLog.formatVersion"
+    bench.spark.conf.set(key, "2")
+    try:
+        query = bench.start(df)
+    finally:
+        bench.spark.conf.unset(key)
+    bench.give(b, 0, numbers("b", 0, 1))
+    query.processAllAvailable()
+    assert (bench.checkpoint / "offsets" / "0").read_text().startswith("v2")
+    assert bench.log(*sources_of(df)).resume() == [Resume(-1, -1), Resume(0, 0), Resume(-1, -1)]
+
+
+def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None:
+    sources = ["a", "b", "a", "c"]
+    log = SparkLog(spark, tmp_path.as_uri(), sources)
+    assert (log.last_logged_batch(), log.last_committed_batch()) == (-1, -1)
+    assert log.resume(initial=4) == []
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()
     for name in ("metadata", "offsets/9", "offsets/10", "offsets/.11.tmp", "offsets/.10.crc"):
         (tmp_path / name).touch()
     assert (log.last_logged_batch(), log.last_committed_batch()) == (10, -1)
-    with pytest.raises(StateCorruptedError, match="offsets/10"):
-        log.offsets(10)
-    head = '{"batchWatermarkMs":0}'
-    (tmp_path / "offsets" / ".10.crc").unlink()
-    (tmp_path / "offsets" / "9").write_text(f"v1\n{head}\n-\n3\n" + '{"uid": "c", "plan": 7}')
-    (tmp_path / "offsets" / "10").write_text(
-        f"v2\n{head}\n10:-\n" + '2:{"uid": "c", "plan": 8}\n0:1'
-    )
-    assert log.offsets(9) == [None, 3, 7]
-    assert log.offsets(10) == [1, 8, None]
-    (tmp_path / "offsets" / "10").write_text(f"v1\n{head}\n0\n3\n" + '{"uid": "c", "plan": 8}')
-    log = SparkLog(spark, str(tmp_path))
-    assert log.plans_of(10) == [range(0, 1), range(4, 4), range(8, 9)]
-    assert log.resume() == [Resume(-1, 0), Resume(3, 3), Resume(7, 8)]
+    for name in (".9.crc", ".10.crc"):
+        (tmp_path / "offsets" / name).unlink(missing_ok=True)
+
+    def write(batch: int, text: str) -> SparkLog:
+        (tmp_path / "offsets" / f"{batch}").write_text(text)
+        return SparkLog(spark, str(tmp_path), sources)
+
+    write(9, 'v1\n{}\n-\n3\n-\n{"uid": "c", "plan": 7}')
+    log = write(10, 'v2\n{}\n3:{"uid": "c", "plan": 8}\n2:0')
+    assert log.offsets(9) == [None, 3, None, 7]
+    assert log.offsets(10) == [0, None, 0, 8]
+    log = write(10, 'v1\n{}\n0\n3\n0\n{"uid": "c", "plan": 8}')
+    assert log.plans_of(10) == [range(0, 1), range(4, 4), range(0, 1), range(8, 9)]
+    assert log.resume() == [Resume(-1, 0), Resume(3, 3), Resume(-1, 0), Resume(7, 8)]
     (tmp_path / "commits" / "10").touch()
-    assert log.resume() == [Resume(0, 0), Resume(3, 3), Resume(8, 8)]
-    for wrong in ("v3\n{}\n1", "v1\n{}\nx", 'v1\n{}\n{"topic":1}', "v2\n{}\nname:1"):
-        (tmp_path / "offsets" / "10").write_text(wrong)
-        with pytest.raises(StateCorruptedError):
-            SparkLog(spark, str(tmp_path)).offsets(10)
+    assert log.resume() == [Resume(0, 0), Resume(3, 3), Resume(0, 0), Resume(8, 8)]
+    without = SparkLog(spark, str(tmp_path))
+    assert without.offsets(10) == [0, 3, 0, 8]
+    write(10, "v2\n{}\n0:1")
+    with pytest.raises(StateCorruptedError, match="offsets/10"):
+        SparkLog(spark, str(tmp_path)).offsets(10)
+    for wrong in (
+        "",
+        "v3\n{}\n1\n1\n1\n1",
+        "v1\n{}\n1\n1\n1",
+        "v1\n{}\n1\n1\n2\n1",
+        "v1\n{}\n1\n1\n1\nx",
+        'v1\n{}\n1\n1\n1\n{"topic":1}',
+        'v1\n{}\n1\n1\n1\n{"uid": "a", "plan": 8}',
+        "v2\n{}\nname:1",
+        "v2\n{}\n4:1",
+    ):
+        with pytest.raises(StateCorruptedError, match="offsets/10"):
+            write(10, wrong).offsets(10)
     with pytest.raises(StateCorruptedError, match="no such file"):
         log.offsets(11)
     shutil.rmtree(tmp_path / "offsets")

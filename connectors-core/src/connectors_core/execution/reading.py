@@ -31,7 +31,7 @@ from connectors_core.protocol import (
     decode_entry,
     report_path,
 )
-from connectors_core.records import BadRecord, RecordErrorHandler, RecordPolicy, spool_name
+from connectors_core.records import BadRecord, RecordErrorHandler, RecordPolicy, spool_factory
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import SourceEvent
@@ -53,7 +53,7 @@ class ReaderTask:
     Attributes:
         source: The source.
         uid: Its uid.
-        store: The state location; reports are created there.
+        store: The state location of the pipeline; reports are created below it.
         strategy: How rows get event times and splits watermarks.
         evaluator: Ends a split after a row it names.
         policy: What to do with records that cannot be read.
@@ -76,6 +76,10 @@ class ReaderTask:
             return self.schema
         schema = self.strategy.output_schema(self.schema)
         return schema.append(pa.field(HEARTBEAT_COLUMN, pa.bool_()))
+
+    def store_of(self, entry: Entry) -> StateStore:
+        """The state location of the query that the entry belongs to."""
+        return self.store.child(entry.query)
 
     def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
         """Read an entry as it comes out of the carrier."""
@@ -107,8 +111,9 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if entry.heartbeat is not None:
         yield _heartbeat_row(schema, cast(WatermarkStrategy, task.strategy), entry.heartbeat)
 
+    store = task.store_of(entry)
     path = report_path(entry.plan, entry.source, entry.subtask)
-    pinned = _report_of(entry, REPORTS.read(task.store, path), path)
+    pinned = _report_of(entry, REPORTS.read(store, path), path)
     if pinned is None and entry.claim:
         fault_point("reader.reading", plan=entry.plan, source=entry.source, subtask=entry.subtask)
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
@@ -116,12 +121,12 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
             _spool(cast(BinaryIO, file), schema, reading.batches())
             report = reading.report(attempt)
             fault_point("reader.before_report", plan=entry.plan, subtask=entry.subtask)
-            if REPORTS.create(task.store, path, report):
+            if REPORTS.create(store, path, report):
                 fault_point("reader.after_report", plan=entry.plan, subtask=entry.subtask)
                 file.seek(0)
                 yield from _unspool(cast(BinaryIO, file))
                 return
-        pinned = _report_of(entry, REPORTS.read(task.store, path), path)
+        pinned = _report_of(entry, REPORTS.read(store, path), path)
 
     reading = _EntryReading(task, entry, pinned)
     for batch in reading.batches():
@@ -131,8 +136,8 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
         return
     report = reading.report(attempt)
     fault_point("reader.before_report", plan=entry.plan, subtask=entry.subtask)
-    if not REPORTS.create(task.store, path, report):
-        _assert_same_stops(report, _report_of(entry, REPORTS.read(task.store, path), path))
+    if not REPORTS.create(store, path, report):
+        _assert_same_stops(report, _report_of(entry, REPORTS.read(store, path), path))
     fault_point("reader.after_report", plan=entry.plan, subtask=entry.subtask)
 
 
@@ -280,10 +285,7 @@ class _EntryReading:
             current_parallelism=entry.parallelism,
             record_errors=RecordErrorHandler(
                 task.policy,
-                task.store,
-                spool_name(
-                    f"{entry.source}-{entry.plan:010d}-{entry.subtask:05d}"
-                ),
+                spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
             ),
         )
         quotas = {split.split_id: split.rows for split in pinned.splits} if pinned else None
@@ -308,6 +310,18 @@ class _EntryReading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read until all splits are finished or stopped, or a limit is reached."""
+        try:
+            yield from self._read_splits()
+            self._check_pinned()
+        except BaseException:
+            self._context.record_errors.abort()
+            raise
+        if self._pinned:
+            self._context.record_errors.abort()  # the report names the spool of the first reading
+        else:
+            self._context.record_errors.close()
+
+    def _read_splits(self) -> Iterator[pa.RecordBatch]:
         events = list(self._entry.events)
         while True:
             remaining = [split for split in self._splits.values() if split.open]
@@ -326,8 +340,6 @@ class _EntryReading:
                 reader.close()
             if not any(split.stopped for split in remaining):
                 break  # all were read, or a limit ended the entry
-        self._check_pinned()
-        self._context.record_errors.close()
 
     def _read(
         self, reader: SourceReader[Any], splits: list[_SplitReading]
@@ -449,7 +461,7 @@ class _EntryReading:
                 BadRecord(
                     code="EVENT_TIME_OUT_OF_RANGE",
                     reason=f"event time {times[index]} is outside 1970-01-01 to 2069-12-06",
-                    source=self._entry.source,
+                    source_uid=self._entry.source,
                     split_id=split.planned.split_id,
                     position=f"row {first + index} of the read",
                 )
@@ -477,10 +489,7 @@ class _EntryReading:
         return (
             (limits.rows is not None and self._rows >= limits.rows)
             or (limits.bytes is not None and self._bytes >= limits.bytes)
-            or (
-                limits.seconds is not None
-                and time.monotonic() - self._started >= limits.seconds
-            )
+            or (limits.seconds is not None and time.monotonic() - self._started >= limits.seconds)
         )
 
     def _check_pinned(self) -> None:
@@ -512,9 +521,9 @@ class _EntryReading:
             seconds=time.monotonic() - self._started,
             rows=self._emitted_rows,
             bytes=self._emitted_bytes,
-            skipped=errors.skipped,
-            dead_letters=errors.dead_letters,
-            spool=errors.spool,
+            skipped=errors["skipped"],
+            dead_letters=errors["dead_letters"],
+            spool=errors["spool"],
             counters=dict(metrics.counters),
             gauges=dict(metrics.gauges),
         )

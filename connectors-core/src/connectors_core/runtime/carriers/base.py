@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import pyarrow as pa
 
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
+from connectors_core.secrets import mask_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ BEFORE_FIRST: Final = -1
 """The offset before the first plan."""
 
 ALIAS_PREFIX: Final = "connectors_source__"
+_MAX_CAUSES: Final = 8
 
 ReadEntry = Callable[[str], Iterator[pa.RecordBatch]]
 """Runs one entry on an executor. Called exactly once per entry and attempt of a task."""
@@ -218,9 +220,11 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
-    """Wrap `read_entry` so that a batch of another schema is an error.
+    """Wrap `read_entry` so that what goes wrong is seen.
 
-    Spark looks at the first batch only, or not at all, and then reads memory as what it is not.
+    A batch of another schema is an error: Spark looks at the first batch only, or not at all, and
+    then reads memory as what it is not. An error tells its causes in its own text: Spark cuts them
+    off when it brings the error to the driver.
 
     Args:
         read_entry: Runs one entry.
@@ -229,15 +233,23 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
     """
 
     def read(entry: str) -> Iterator[pa.RecordBatch]:
-        for batch in read_entry(entry):
-            if not batch.schema.equals(schema):
-                raise FatalError(
-                    f"source {uid!r} gave a batch that does not have the declared schema",
-                    expected=str(schema),
-                    found=str(batch.schema),
-                    hint="this is a fault of the connector: report it",
-                )
-            yield batch
+        try:
+            for batch in read_entry(entry):
+                if not batch.schema.equals(schema):
+                    raise FatalError(
+                        f"source {uid!r} gave a batch that does not have the declared schema",
+                        expected=str(schema),
+                        found=str(batch.schema),
+                        hint="this is a fault of the connector: report it",
+                    )
+                yield batch
+        except Exception as error:
+            error.add_note(f"while reading source {uid!r}")
+            cause, shown = error.__cause__, 0
+            while cause is not None and shown < _MAX_CAUSES:
+                error.add_note(f"caused by {type(cause).__name__}: {mask_text(str(cause))}")
+                cause, shown = cause.__cause__, shown + 1
+            raise
 
     return read
 

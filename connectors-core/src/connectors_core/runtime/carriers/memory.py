@@ -52,7 +52,7 @@ class MemoryCarrier(Carrier):
                 for entry in batch.column(0).to_pylist():
                     yield from read_entry(entry)
 
-        return self._stream.dataframe().mapInArrow(read, row_type)
+        return self._stream.dataframe().mapInArrow(cast(Any, read), row_type)
 
     def _prime(self, start: int, newest: int) -> None:
         plans = [list(self._plans.entries(plan)) for plan in range(start + 1, newest + 1)]
@@ -105,7 +105,7 @@ class _EntryStream:
     def dataframe(self) -> DataFrame:
         from pyspark.sql import DataFrame
 
-        return cast(Any, DataFrame)(self.java.toDF(), self._spark)
+        return cast(DataFrame, cast(Any, DataFrame)(self.java.toDF(), self._spark))
 
     def seal(self) -> None:
         """Drop all plans and let Spark fail when it asks for an offset.

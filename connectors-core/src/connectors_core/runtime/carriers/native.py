@@ -94,7 +94,7 @@ class _PlanSource(DataSource):  # type: ignore[misc, unused-ignore]
         return self.row_type
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return _PlanReader(self.uid, self.plans, self.read_entry)
+        return _PlanReader(self.uid, self.plans, type(self).read_entry)
 
 
 class _PlanReader(DataSourceStreamReader):  # type: ignore[misc, unused-ignore]

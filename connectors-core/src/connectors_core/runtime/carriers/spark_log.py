@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from connectors_core.errors import StateCorruptedError
@@ -20,18 +21,25 @@ if TYPE_CHECKING:
 
 _BATCH_FILE: Final = re.compile(r"/(\d+)(?=[,)])")
 _NO_OFFSET: Final = "-"
-_VERSIONS: Final = ("v1", "v2")
 
 
 class SparkLog:
     """The logs of one streaming query.
 
+    What is read from the offset log comes back as a list with one element for every branch of the
+    plan that reads a source, in the order of `sources_of`.
+
     Args:
         spark: A classic session.
         checkpoint: The checkpoint location as given to Spark.
+        sources: What `sources_of` says of the DataFrame of the query; may be set later. Offsets of
+            other sources are then noticed, and the second format of the log can be read.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, sources: Sequence[str] | None = None
+    ) -> None:
+        self.sources = sources
         session = cast(Any, spark)
         jvm = session._jvm
         # Looked up once: py4j asks the JVM for every part of a dotted name.
@@ -41,13 +49,30 @@ class SparkLog:
         self._show: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._checkpoint = checkpoint
         self._root = self._new_path(checkpoint)
-        self._files = self._root.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        self._last_read: tuple[int, list[int | None]] | None = None
+        self._files = self._root.getFileSystem(
+            session._jsparkSession.sessionState().newHadoopConf()
+        )
+        self._last_read: tuple[int, str, list[str]] | None = None
 
     def query_id(self) -> str | None:
         """Return Spark's id of the query, or None before its first start."""
         text = self._read("metadata")
         return None if text is None else str(json.loads(text)["id"])
+
+    def write_query_id(self, query_id: str) -> None:
+        """Give the query its id before its first start, as Spark would; nothing where it has one.
+
+        So the id can be recorded with the pipeline before Spark has begun.
+        """
+        if self.query_id() is not None:
+            return
+        temporary = self._path(f".metadata.{query_id}.tmp")
+        stream = self._files.create(temporary, True)
+        try:
+            stream.write(bytearray(json.dumps({"id": query_id}).encode()))
+        finally:
+            stream.close()
+        self._files.rename(temporary, self._path("metadata"))
 
     def last_logged_batch(self) -> int:
         """Return the newest batch whose offsets are fixed, or -1."""
@@ -57,6 +82,14 @@ class SparkLog:
         """Return the newest batch that Spark has finished, or -1."""
         return self._newest("commits")
 
+    def is_committed(self, batch_id: int) -> bool:
+        """Return whether Spark has finished a batch; faster than a listing.
+
+        Args:
+            batch_id: The batch.
+        """
+        return bool(self._files.exists(self._path(f"commits/{batch_id}")))
+
     def offsets(self, batch_id: int) -> list[int | None]:
         """Return the plan numbers up to which a batch reads.
 
@@ -64,41 +97,42 @@ class SparkLog:
             batch_id: A batch in Spark's offset log.
 
         Returns:
-            For every line of the log, in the order of `sources_of`, the plan number, or None
-            where no plan had been made known to Spark.
+            For every branch the plan number, or None where no plan had been made known to Spark.
 
         Raises:
-            StateCorruptedError: The log has no such batch, or it is not one of ours.
+            StateCorruptedError: The log has no such batch, or it is not of these sources.
         """
-        if self._last_read is not None and self._last_read[0] == batch_id:
-            return list(self._last_read[1])
         name = f"offsets/{batch_id}"
-        text = self._read(name)
-        if text is None:
-            raise self._corrupted(name, "the offsets of the batch", "no such file")
-        version, _metadata, *lines = text.split("\n")
-        if version not in _VERSIONS:
-            raise self._corrupted(name, " or ".join(_VERSIONS), version)
+        if self._last_read is not None and self._last_read[0] == batch_id:
+            version, lines = self._last_read[1:]
+        else:
+            text = self._read(name)
+            if text is None:
+                raise self._corrupted(name, "the offsets of the batch", "no such file")
+            version, *rest = text.split("\n")
+            lines = rest[1:]
+            self._last_read = batch_id, version, lines
+        if version == "v1":
+            return self._first_format(name, lines)
         if version == "v2":
-            lines = self._in_order(name, lines)
-        found = [self._plan(name, line) for line in lines]
-        self._last_read = batch_id, found
-        return list(found)
+            return self._second_format(name, lines)
+        raise self._corrupted(name, "v1 or v2", version)
 
     def plans_of(self, batch_id: int, initial: int = BEFORE_FIRST) -> list[range]:
         """Return the plans that a batch reads.
+
+        Called once per micro-batch, it reads one small file: the offsets of the batch before are
+        kept from the call before.
 
         Args:
             batch_id: A batch in Spark's offset log.
             initial: The plan before the first one of this Spark checkpoint.
 
         Returns:
-            For every line of the log the numbers of the plans; empty ranges in a batch that only
-            moves the watermark.
+            For every branch the numbers of the plans; empty ranges in a batch that only moves the
+            watermark.
         """
-        before: list[int | None] = []
-        if batch_id > 0:
-            before = self.offsets(batch_id - 1)
+        before = self.offsets(batch_id - 1) if batch_id > 0 else None
         after = self.offsets(batch_id)
         starts = [initial if plan is None else plan for plan in before or [None] * len(after)]
         ends = [initial if plan is None else plan for plan in after]
@@ -114,34 +148,58 @@ class SparkLog:
             initial: The plan before the first one of this Spark checkpoint.
 
         Returns:
-            One element for every line of the log; empty before the first batch.
+            One element for every branch; empty before the first batch.
         """
         logged = self.last_logged_batch()
         if logged < 0:
             return []
         plans = self.plans_of(logged, initial)
-        if self.last_committed_batch() >= logged:
-            return [Resume(plan.stop - 1, plan.stop - 1) for plan in plans]
-        return [Resume(plan.start - 1, plan.stop - 1) for plan in plans]
+        done = self.is_committed(logged)
+        return [Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1) for plan in plans]
 
-    def _plan(self, name: str, line: str) -> int | None:
+    def _first_format(self, name: str, lines: Sequence[str]) -> list[int | None]:
+        """Read a v1 log: one line per branch, in the order of the plan."""
+        if self.sources is None:
+            return [self._plan(name, line, None) for line in lines]
+        if len(lines) != len(self.sources):
+            raise self._corrupted(name, f"{len(self.sources)} lines of offsets", str(len(lines)))
+        known: dict[str, int | None] = {}
+        for uid, line in zip(self.sources, lines, strict=True):
+            plan = self._plan(name, line, uid)
+            if known.setdefault(uid, plan) != plan:
+                raise self._corrupted(name, f"one offset for source {uid!r}", "several")
+        return [known[uid] for uid in self.sources]
+
+    def _second_format(self, name: str, lines: Sequence[str]) -> list[int | None]:
+        """Read a v2 log: `<number of a branch>:<offset>`, in any order.
+
+        Sources without an offset are left out, and one that several branches read stands there
+        once, under the number of any of them.
+        """
+        if self.sources is None:
+            raise self._corrupted(name, "v1, as the sources of the query are not known", "v2")
+        known: dict[str, int | None] = dict.fromkeys(self.sources)
+        for line in lines:
+            number, _colon, offset = line.partition(":")
+            if not number.isdigit() or int(number) >= len(self.sources):
+                raise self._corrupted(name, f"offsets of {len(self.sources)} branches", line)
+            uid = self.sources[int(number)]
+            known[uid] = self._plan(name, offset, uid)
+        return [known[uid] for uid in self.sources]
+
+    def _plan(self, name: str, line: str, uid: str | None) -> int | None:
         if line == _NO_OFFSET:
             return None
         try:
             offset = json.loads(line)
-            return int(offset["plan"] if isinstance(offset, dict) else offset)
+            if not isinstance(offset, dict):
+                return int(offset)
+            owner, plan = str(offset["uid"]), int(offset["plan"])
         except (ValueError, KeyError, TypeError) as error:
             raise self._corrupted(name, "a plan number in each line", line) from error
-
-    def _in_order(self, name: str, lines: list[str]) -> list[str]:
-        """Bring the lines `<number of the source>:<offset>` of a v2 log into the order of sources."""
-        numbered: dict[int, str] = {}
-        for line in lines:
-            number, colon, offset = line.partition(":")
-            if not colon or not number.isdigit():
-                raise self._corrupted(name, "<number>:<offset> in each line", line)
-            numbered[int(number)] = offset
-        return [numbered[number] for number in sorted(numbered)]
+        if uid is not None and owner != uid:
+            raise self._corrupted(name, f"the offset of source {uid!r}", f"that of {owner!r}")
+        return plan
 
     def _corrupted(self, name: str, expected: str, found: str) -> StateCorruptedError:
         return StateCorruptedError(

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places on filesystems that fsspec reaches, shared by source and sink."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    InvalidOptionError,
+    MissingDependencyError,
+    RetryableError,
+)
+from connectors_core.secrets import Secret, mask_url, masked
+
+__all__ = ["FileLocation", "FileStatus", "mapped_errors", "status_of"]
+
+_MAGIC: Final = frozenset("*?[")
+_TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_PACKAGES: Final[Mapping[str, str]] = {
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "gcs": "gcsfs",
+    "gs": "gcsfs",
+    "s3": "s3fs",
+    "sftp": "paramiko",
+}
+_TAG_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "checksum")
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """What a listing tells of a file; two different versions of it differ in one of the fields.
+
+    Attributes:
+        path: Path on its filesystem, without the protocol.
+        size: Bytes.
+        modification_time: Microseconds since the epoch, None where the filesystem has none.
+        etag: Tag of the version, None where the filesystem has none.
+    """
+
+    path: str
+    size: int
+    modification_time: int | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class FileLocation:
+    """A file, folder or pattern on any filesystem of fsspec. Driver and executor.
+
+    It can be pickled; the filesystem is opened in each process when it is first used. A plain path
+    is a local one and made absolute here, on the driver.
+
+    Args:
+        url: Such as `s3://bucket/folder`, `memory://folder` or `/data/*.csv`.
+        storage_options: Passed to the filesystem; values that are a `Secret` are revealed only
+            there.
+
+    Raises:
+        InvalidOptionError: If the URL is empty.
+    """
+
+    url: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.url:
+            raise InvalidOptionError("the path is empty", expected="a path or a URL", option="path")
+        if "://" not in self.url and "::" not in self.url:
+            object.__setattr__(self, "url", fsspec.core.strip_protocol("file://" + self.url))
+        object.__setattr__(self, "storage_options", dict(self.storage_options))
+
+    @property
+    def fs(self) -> Any:
+        """The filesystem, an `fsspec.AbstractFileSystem`; opened at most once in a process."""
+        return self._opened[0]
+
+    @cached_property
+    def path(self) -> str:
+        """Path on the filesystem, without the protocol; may be a pattern."""
+        return self._opened[1]
+
+    @cached_property
+    def root(self) -> str:
+        """The folder that all paths are relative to: `path` up to the first pattern character."""
+        path = self.path
+        parts = path.split("/")
+        magic = next((at for at, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
+        plain = parts[:magic]
+        return "/".join(plain) or ("/" if path.startswith("/") else "")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the path holds `*`, `?` or `[`."""
+        return bool(_MAGIC & set(self.path))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether clients may open the files by path, as files of this machine."""
+        protocol = self.fs.protocol
+        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    def join(self, *parts: str) -> str:
+        """Return a path below the root.
+
+        Args:
+            *parts: Relative paths.
+
+        Raises:
+            InvalidOptionError: If it would lead out of the root.
+        """
+        for part in parts:
+            if part.startswith("/") or ".." in part.split("/"):
+                raise InvalidOptionError(
+                    f"the path {part!r} leads out of {mask_url(self.url)}",
+                    expected="a relative path without '..'",
+                    found=part,
+                    option="path",
+                )
+        root = self.root
+        below = posixpath.join(*parts) if parts else ""
+        return f"{root.rstrip('/')}/{below}" if root and below else root or below
+
+    def relative(self, path: str) -> str:
+        """Return a path of the filesystem relative to the root; of the root itself its name.
+
+        Raises:
+            InvalidOptionError: If it lies outside the root.
+        """
+        root = self.root.rstrip("/")
+        if path == root:
+            return posixpath.basename(path)
+        if (root and not path.startswith(root + "/")) or ".." in path.split("/"):
+            raise InvalidOptionError(
+                f"the path {path!r} is outside of {mask_url(self.url)}",
+                expected=f"a path below {root!r}",
+                found=path,
+                option="path",
+            )
+        return path[len(root) :].lstrip("/")
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of a path of the filesystem, as it may be shown."""
+        return mask_url(str(self.fs.unstrip_protocol(path)))
+
+    def status(self, path: str) -> FileStatus:
+        """Look at one file, past any cache of listings.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        fs = self.fs
+        fs.invalidate_cache(path)
+        fs.invalidate_cache(posixpath.dirname(path))
+        return status_of(fs.info(path))
+
+    def __repr__(self) -> str:
+        return f"FileLocation({mask_url(self.url)!r}, {masked(self.storage_options)!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url, "storage_options": self.storage_options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def _opened(self) -> tuple[Any, str]:
+        # fsspec itself keeps one instance for each process, thread and set of arguments.
+        options = {
+            key: value.reveal() if isinstance(value, Secret) else value
+            for key, value in self.storage_options.items()
+        }
+        protocol = self.url.partition("://")[0]
+        try:
+            fs, path = url_to_fs(self.url, **options)
+        except ImportError as exc:
+            raise MissingDependencyError(
+                _PACKAGES.get(protocol, protocol),
+                install=f"pip install {_PACKAGES.get(protocol, protocol)}",
+                feature=f"the filesystem of {mask_url(self.url)}",
+            ) from exc
+        except ValueError as exc:
+            raise InvalidOptionError(
+                f"the path {mask_url(self.url)} cannot be opened",
+                expected="a path, or a URL whose protocol fsspec knows",
+                found=str(exc),
+                option="path",
+            ) from exc
+        return fs, str(path)
+
+
+def status_of(info: Mapping[str, Any]) -> FileStatus:
+    """Read an entry of a detailed listing or of `info`, whatever the filesystem calls its keys."""
+    moment = next((info[key] for key in _TIME_KEYS if info.get(key) is not None), None)
+    tag = next((info[key] for key in _TAG_KEYS if info.get(key) is not None), None)
+    return FileStatus(
+        path=str(info["name"]),
+        size=int(info.get("size") or 0),
+        modification_time=_microseconds(moment),
+        etag=None if tag is None else str(tag),
+    )
+
+
+@contextlib.contextmanager
+def mapped_errors(doing: str, url: str) -> Iterator[None]:
+    """Turn what filesystems raise into errors of the one tree, with their cause.
+
+    `FileNotFoundError` passes through: what a missing file means is for the caller to say.
+
+    Args:
+        doing: What was tried, e.g. `listing`.
+        url: Where.
+    """
+    shown = mask_url(url)
+    try:
+        yield
+    except (ConnectorError, FileNotFoundError):
+        raise
+    except PermissionError as exc:
+        raise ConfigurationError(
+            f"{doing} {shown} is not allowed",
+            found=str(exc),
+            option="storage-options",
+            hint="check the credentials and the permissions of the path",
+        ) from exc
+    except (OSError, TimeoutError) as exc:
+        raise RetryableError(f"{doing} {shown} failed", found=str(exc)) from exc
+
+
+def _microseconds(moment: Any) -> int | None:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            return None
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        delta: timedelta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    if isinstance(moment, (int, float)):
+        return round(moment * 1_000_000)
+    return None

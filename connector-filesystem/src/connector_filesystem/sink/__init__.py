@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files as an exactly-once sink (Flink's FileSink)."""
+
+from connector_filesystem.sink.buckets import (
+    DEFAULT_PARTITION,
+    BucketAssigner,
+    escape_path_name,
+    unescape_path_name,
+)
+from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS, FileSink
+from connector_filesystem.sink.rolling import OpenFile, OutputFileConfig, RollingPolicy
+from connector_filesystem.sink.writer import FileCommittable
+
+__all__ = [
+    "DEFAULT_PARTITION",
+    "FILE_SINK_OPTIONS",
+    "BucketAssigner",
+    "FileCommittable",
+    "FileSink",
+    "OpenFile",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "escape_path_name",
+    "unescape_path_name",
+]

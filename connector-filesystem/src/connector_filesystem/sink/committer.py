@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The committer of files: moves staged files to where readers see them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import posixpath
+import shutil
+from collections.abc import Sequence
+from typing import Any, Final
+
+from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.sink.part_file import (
+    STAGING_FOLDER,
+    epoch_folder,
+    make_folders,
+    sink_folder,
+    sync_folders,
+)
+from connector_filesystem.sink.writer import FileCommittable
+from connectors_core.errors import CommitError, DataLossError, RetryableError
+from connectors_core.sink import CommitRequest, Committer, CommitterInitContext
+
+__all__ = ["FileCommitter"]
+
+# What filesystems without hard links answer.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
+# What a tree that changes while it is removed answers.
+_BUSY: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST})
+
+_Request = CommitRequest[FileCommittable]
+
+
+class FileCommitter(Committer[FileCommittable]):
+    """Moves staged files to their names, without overwriting and idempotently. Driver.
+
+    On a local filesystem a file gets its name by a hard link, which cannot overwrite, and appears
+    whole; then the folders are synced, and only then the staged name goes. Elsewhere it is
+    `fs.mv`: one rename where the filesystem has one, otherwise (object stores) a copy, which they
+    show when it is complete, and a removal. On a filesystem that copies and shows files while they
+    grow a reader may see an unfinished one for the time of the copy.
+
+    Args:
+        location: The target.
+        context: What the committer knows of itself.
+    """
+
+    def __init__(self, location: FileLocation, context: CommitterInitContext) -> None:
+        self._location = location
+        self._context = context
+        self._folder = sink_folder(context.pipeline_id, context.sink_uid)
+
+    def commit(self, requests: Sequence[CommitRequest[FileCommittable]]) -> None:
+        """Move each file, or say on its request what happened instead.
+
+        Raises:
+            RetryableError: The storage failed; files that were moved stay moved.
+        """
+        with mapped_errors("committing to", self._location.url):
+            if self._location.is_local:
+                self._commit_local(requests)
+            else:
+                for request in requests:
+                    self._commit_elsewhere(request)
+
+    def sweep(self, checkpoint_id: int) -> None:
+        """Remove the staging folder of an epoch; what was decided has been moved by now."""
+        context = self._context
+        self._remove(epoch_folder(context.pipeline_id, context.sink_uid, checkpoint_id))
+
+    def recover(self, last_decided: int) -> None:
+        """Remove the staging folders of later epochs of this sink, and tidy up."""
+        for name in self._children(self._folder):
+            if name.isdigit() and int(name) > last_decided:
+                self._remove(posixpath.join(self._folder, name))
+        self._tidy()
+
+    def close(self) -> None:
+        """Remove staging folders that are empty."""
+        with contextlib.suppress(RetryableError):
+            self._tidy()
+
+    # --- Local ---
+
+    def _commit_local(self, requests: Sequence[_Request]) -> None:
+        linked: list[str] = []
+        folders: set[str] = set()
+        for request in requests:
+            file = request.committable
+            staged, final = self._paths(file)
+            folder = posixpath.dirname(file.final_path)
+            found = _local_size(staged)
+            if found is None:
+                if _local_size(final) is None:
+                    request.signal_failed(self._lost(file))
+                else:
+                    request.signal_already_committed()
+                    folders.add(folder)
+                continue
+            if found != file.size:
+                request.signal_failed(self._lost(file, found))
+                continue
+            if folder not in folders:
+                make_folders(self._location, folder)
+            try:
+                _link(staged, final)
+            except FileExistsError as exc:
+                if not os.path.samefile(staged, final):
+                    request.signal_failed(self._taken(file, exc))
+                    continue
+                request.signal_already_committed()  # stopped between link and unlink
+            folders.add(folder)
+            linked.append(staged)
+        # The new names must be durable before the old ones go.
+        sync_folders(self._location, folders)
+        for staged in linked:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(staged)
+
+    # --- Other filesystems ---
+
+    def _commit_elsewhere(self, request: _Request) -> None:
+        file = request.committable
+        staged, final = self._paths(file)
+        found = self._size(staged)
+        present = self._size(final)
+        if found is None:
+            if present is None:
+                request.signal_failed(self._lost(file))
+            else:
+                request.signal_already_committed()
+            return
+        if found != file.size:
+            request.signal_failed(self._lost(file, found))
+            return
+        fs = self._location.fs
+        if present == file.size:
+            fs.rm_file(staged)  # stopped between copy and removal
+            request.signal_already_committed()
+            return
+        if present is not None:
+            fs.rm_file(final)  # an unfinished copy: nobody else has this name
+        make_folders(self._location, posixpath.dirname(file.final_path))
+        fs.mv(staged, final)
+        moved = self._size(final)
+        if moved != file.size:
+            raise RetryableError(
+                f"a file was not moved whole to {self._location.url_of(final)}",
+                expected=f"{file.size} bytes",
+                found=moved,
+            )
+
+    def _size(self, path: str) -> int | None:
+        try:
+            return self._location.status(path).size
+        except FileNotFoundError:
+            return None
+
+    # --- Both ---
+
+    def _paths(self, file: FileCommittable) -> tuple[str, str]:
+        return self._location.join(file.staged_path), self._location.join(file.final_path)
+
+    def _lost(self, file: FileCommittable, found: int | None = None) -> DataLossError:
+        return DataLossError(
+            f"the staged file {file.staged_path!r} of a decided epoch is "
+            + ("gone" if found is None else "incomplete"),
+            expected=f"{file.size} bytes there, or the finished file {file.final_path!r}",
+            found="neither" if found is None else f"{found} bytes",
+            hint=f"nothing but the sink may remove files from {STAGING_FOLDER!r} of the target",
+        )
+
+    def _taken(self, file: FileCommittable, cause: BaseException) -> CommitError:
+        error = CommitError(
+            f"another file has the name {file.final_path!r}, which belongs to a decided epoch",
+            expected="no file of this name",
+            found="a file with other contents, which is left as it is",
+            hint="move it away and start again",
+        )
+        error.__cause__ = cause
+        return error
+
+    def _children(self, folder: str) -> list[str]:
+        path = self._location.join(folder)
+        fs = self._location.fs
+        with mapped_errors("listing", self._location.url):
+            fs.invalidate_cache()
+            try:
+                listed = fs.ls(path, detail=False)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        names = (posixpath.basename(str(each).rstrip("/")) for each in listed)
+        return sorted(name for name in names if name)
+
+    def _remove(self, folder: str) -> None:
+        path = self._location.join(folder)
+        with mapped_errors("removing staged files from", self._location.url):
+            if self._location.is_local:
+                _remove_tree(path)
+                return
+            fs = self._location.fs
+            fs.invalidate_cache()
+            with contextlib.suppress(FileNotFoundError):
+                if fs.exists(path):
+                    fs.rm(path, recursive=True)
+
+    def _tidy(self) -> None:
+        # From the inside out; a folder that is not empty stays.
+        folder = self._folder
+        while folder and not self._children(folder):
+            with contextlib.suppress(OSError, NotImplementedError):
+                self._location.fs.rmdir(self._location.join(folder))
+            folder = posixpath.dirname(folder)
+
+
+def _local_size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
+
+
+def _link(staged: str, final: str) -> None:
+    try:
+        os.link(staged, final)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        # Two steps, but nobody else ever uses this name.
+        if os.path.lexists(final):
+            raise FileExistsError(final) from exc
+        os.rename(staged, final)
+
+
+def _remove_tree(path: str) -> None:
+    def on_error(*failure: Any) -> None:
+        error: BaseException = failure[2][1]
+        # An attempt that was killed may remove or add files meanwhile: the next sweep sees them.
+        if not isinstance(error, OSError) or error.errno not in _BUSY:
+            raise error
+
+    shutil.rmtree(path, onerror=on_error)

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file that is being written, and the places that files are staged in."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.formats import (
+    Compression,
+    CsvOptions,
+    Format,
+    JsonOptions,
+    ParquetOptions,
+)
+from connector_filesystem.sink.buckets import escape_path_name
+from connector_filesystem.sink.csv_lines import csv_header, encode_csv_lines
+from connector_filesystem.sink.json_lines import encode_json_lines
+
+__all__ = [
+    "STAGING_FOLDER",
+    "EncoderConfig",
+    "PartFile",
+    "attempt_folder",
+    "epoch_folder",
+    "make_folders",
+    "short_attempt_name",
+    "sink_folder",
+    "sync_folders",
+]
+
+STAGING_FOLDER: Final = "_staging"
+
+_BUFFER_BYTES: Final = 1 << 20
+_MAKE_TRIES: Final = 10
+
+
+def sink_folder(pipeline_id: str, sink_uid: str) -> str:
+    """Return the folder of all that a sink stages, relative to its target."""
+    return posixpath.join(STAGING_FOLDER, _name(pipeline_id), _name(sink_uid))
+
+
+def epoch_folder(pipeline_id: str, sink_uid: str, epoch: int) -> str:
+    """Return the folder of all that is staged in an epoch, relative to the target."""
+    return posixpath.join(sink_folder(pipeline_id, sink_uid), f"{epoch:010d}")
+
+
+def attempt_folder(pipeline_id: str, sink_uid: str, epoch: int, attempt_name: str) -> str:
+    """Return the folder of one attempt of a writer, relative to the target."""
+    folder = epoch_folder(pipeline_id, sink_uid, epoch)
+    return posixpath.join(folder, _name(attempt_name))
+
+
+def _name(text: str) -> str:
+    """Return a text as the name of one folder, whatever it is."""
+    return text.replace(".", "%2E") if text in (".", "..") else escape_path_name(text)
+
+
+def short_attempt_name(
+    pipeline_id: str, sink_uid: str, subtask_id: int, attempt_number: int, attempt_name: str
+) -> str:
+    """Return what tells the files of an attempt from those of all others, pipelines included."""
+    told = "\0".join((pipeline_id, sink_uid, attempt_name)).encode("utf-8", "surrogatepass")
+    return f"{subtask_id:05d}-{attempt_number}-{hashlib.sha256(told).hexdigest()[:12]}"
+
+
+def make_folders(location: FileLocation, relative: str) -> None:
+    """Make a folder below the target, and those above it; as often as another removes them."""
+    path = location.join(relative) if relative else location.root
+    if not location.is_local:
+        location.fs.makedirs(path, exist_ok=True)
+        return
+    for attempt in range(_MAKE_TRIES):
+        try:
+            os.makedirs(path, exist_ok=True)
+        except FileNotFoundError:
+            # An empty staging folder was tidied away between the making of two levels.
+            if attempt == _MAKE_TRIES - 1:
+                raise
+        else:
+            return
+
+
+def sync_folders(location: FileLocation, relatives: Iterable[str]) -> None:
+    """Make the entries of local folders durable, and those of the folders up to the target."""
+    if not location.is_local:
+        return
+    wanted: set[str] = set()
+    for relative in relatives:
+        while relative and relative not in wanted:
+            wanted.add(relative)
+            relative = posixpath.dirname(relative)
+    for relative in sorted(wanted, key=len, reverse=True):
+        _sync_folder(location.join(relative))
+    _sync_folder(location.root)
+
+
+def _sync_folder(path: str) -> None:
+    # Some network filesystems refuse it and Windows cannot open folders: nothing more can be done.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class EncoderConfig:
+    """How rows become bytes: format, compression and dialect; immutable.
+
+    Args:
+        file_format: The format.
+        compression: Of the whole file, for text formats.
+        csv: Dialect of CSV.
+        json: Dialect of JSON lines.
+        parquet: How Parquet is written.
+        schema: Schema of the rows that are written.
+    """
+
+    def __init__(
+        self,
+        file_format: Format,
+        compression: Compression,
+        *,
+        csv: CsvOptions,
+        json: JsonOptions,
+        parquet: ParquetOptions,
+        schema: pa.Schema,
+    ) -> None:
+        self.format = file_format
+        self.compression = compression
+        self.csv = csv
+        self.json = json
+        self.parquet = parquet
+        self.schema = schema
+
+    def encoder(self, output: Any) -> _Encoder:
+        """Begin a file on an open output."""
+        if self.format is Format.PARQUET:
+            return _ParquetEncoder(self, output)
+        return _TextEncoder(self, output)
+
+
+class _Encoder(ABC):
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what belongs to the end of the file; the output stays open."""
+
+
+class _TextEncoder(_Encoder):
+    def __init__(self, config: EncoderConfig, output: Any) -> None:
+        self._config = config
+        self._output: Any = output
+        self._compressed: Any = None
+        if config.compression is not Compression.NONE:
+            # pyarrow closes what it wraps; the file must stay open to be synced.
+            self._compressed = pa.CompressedOutputStream(
+                pa.PythonFile(_Unclosed(output), mode="w"), config.compression.value
+            )
+            self._output = self._compressed
+        if config.format is Format.CSV and config.csv.header:
+            self._output.write(csv_header(config.schema, config.csv))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._config.format is Format.CSV:
+            buffers = encode_csv_lines(batch, self._config.csv)
+        else:
+            buffers = encode_json_lines(batch, write_nulls=self._config.json.write_nulls)
+        for buffer in buffers:
+            self._output.write(buffer)
+
+    def finish(self) -> None:
+        if self._compressed is not None:
+            self._compressed.close()
+
+
+class _ParquetEncoder(_Encoder):
+    def __init__(self, config: EncoderConfig, output: Any) -> None:
+        self._rows = config.parquet.row_group_rows
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(_Unclosed(output), mode="w"),
+            config.schema,
+            compression=config.parquet.compression,
+            use_dictionary=config.parquet.use_dictionary,
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch, row_group_size=self._rows)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+class _Unclosed:
+    """A file as pyarrow sees it, which it cannot close."""
+
+    closed = False
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        written: int = self._file.write(data)
+        return written
+
+    def tell(self) -> int:
+        position: int = self._file.tell()
+        return position
+
+    def flush(self) -> None:
+        """What is buffered is written when the file is closed."""
+
+    def close(self) -> None:
+        """Left to the owner."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+class PartFile:
+    """A staged file of one folder: rows are gathered, and written in larger pieces.
+
+    Args:
+        config: How rows become bytes.
+        location: The target of the sink.
+        bucket: Folder of the finished file, relative to the target.
+        staged_path: Where it is written, relative to the target.
+        number: Number of the file within its writer.
+        opened_at: Reading of the clock.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        location: FileLocation,
+        *,
+        bucket: str,
+        staged_path: str,
+        number: int,
+        opened_at: float,
+    ) -> None:
+        self.bucket = bucket
+        self.staged_path = staged_path
+        self.number = number
+        self.opened_at = opened_at
+        self.rows = 0
+        self.buffered_rows = 0
+        self.buffered_bytes = 0
+        self._written_from = 0
+        self._buffer: list[pa.RecordBatch] = []
+        self._local = location.is_local
+        path = location.join(staged_path)
+        # The name belongs to this attempt alone: a file that is there already is a mistake.
+        self._output: Any = (
+            open(path, "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by finish or abort
+            if self._local
+            else location.fs.open(path, "wb")
+        )
+        try:
+            self._encoder = config.encoder(self._output)
+        except BaseException:
+            self.abort()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes written, and an estimate of what the rows in memory will take."""
+        written: int = self._output.tell()
+        ratio = written / self._written_from if self._written_from else 1.0
+        return written + int(self.buffered_bytes * ratio)
+
+    def append(self, batch: pa.RecordBatch) -> int:
+        """Take rows into memory and return how many bytes they are."""
+        size: int = batch.nbytes
+        self._buffer.append(batch)
+        self.rows += batch.num_rows
+        self.buffered_rows += batch.num_rows
+        self.buffered_bytes += size
+        return size
+
+    def drain(self) -> None:
+        """Encode the rows in memory."""
+        batches, self._buffer = self._buffer, []
+        if not batches:
+            return
+        self._written_from += self.buffered_bytes
+        self.buffered_bytes = self.buffered_rows = 0
+        whole = pa.Table.from_batches(batches).combine_chunks() if len(batches) > 1 else None
+        for batch in batches if whole is None else whole.to_batches():
+            self._encoder.write(batch)
+
+    def finish(self) -> int:
+        """Complete the file, make it durable, close it and return its bytes."""
+        self.drain()
+        self._encoder.finish()
+        size: int = self._output.tell()
+        if self._local:
+            self._output.flush()
+            os.fsync(self._output.fileno())
+        self._output.close()
+        return size
+
+    def abort(self) -> None:
+        """Close the file as it is; what was staged is left to the sweep."""
+        self._buffer = []
+        with contextlib.suppress(Exception):
+            # Object stores would publish what was written so far by closing.
+            discard = getattr(self._output, "discard", None)
+            if not self._local and discard is not None:
+                discard()
+                self._output.closed = True
+        with contextlib.suppress(Exception):
+            self._output.close()

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer of files: splits batches by folder, gathers, rolls and stages."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.formats import Format
+from connector_filesystem.sink.buckets import BucketAssigner, bucket_problem
+from connector_filesystem.sink.csv_lines import bad_csv_rows
+from connector_filesystem.sink.json_lines import encode_json_lines, unsupported_json_type
+from connector_filesystem.sink.part_file import (
+    EncoderConfig,
+    PartFile,
+    attempt_folder,
+    make_folders,
+    short_attempt_name,
+    sync_folders,
+)
+from connector_filesystem.sink.rolling import OpenFile, OutputFileConfig, RollingPolicy
+from connectors_core.records import BadRecord
+from connectors_core.sink import CommittingSinkWriter, WriterInitContext
+
+__all__ = ["FileCommittable", "FileSinkWriter"]
+
+# Gathered rows of all folders together, as a multiple of what one folder may gather.
+_TOTAL_BUFFERS: Final = 4
+# Lines gain nothing by gathering more; Parquet gains larger row groups.
+_TEXT_BUFFER_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileCommittable:
+    """A complete file that waits to be moved to where readers see it.
+
+    Attributes:
+        staged_path: Where it is, relative to the target of the sink.
+        final_path: Where it belongs, relative to the target; no other committable has the same.
+        rows: Rows in it.
+        size: Its bytes.
+    """
+
+    staged_path: str
+    final_path: str
+    rows: int
+    size: int
+
+
+class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
+    """Writes the rows of one task of one epoch to staged files. Executor, one thread.
+
+    Args:
+        location: The target.
+        config: How rows become bytes; its schema is that of the files.
+        context: What the writer knows of itself.
+        bucket_assigner: Which folder each row goes to.
+        rolling_policy: When a file is complete.
+        output_file: How finished files are called.
+        suffix: How their names end.
+        max_open_buckets: Files open at once.
+        buffer_size: Bytes of rows gathered for one folder.
+    """
+
+    def __init__(
+        self,
+        location: FileLocation,
+        config: EncoderConfig,
+        context: WriterInitContext,
+        *,
+        bucket_assigner: BucketAssigner,
+        rolling_policy: RollingPolicy,
+        output_file: OutputFileConfig,
+        suffix: str,
+        max_open_buckets: int,
+        buffer_size: int,
+    ) -> None:
+        self._location = location
+        self._config = config
+        self._context = context
+        self._assigner = bucket_assigner
+        self._policy = rolling_policy
+        self._suffix = suffix
+        self._max_open = max_open_buckets
+        text = config.format.is_text
+        self._buffer_size = min(buffer_size, _TEXT_BUFFER_BYTES) if text else buffer_size
+        dropped = set(bucket_assigner.dropped_columns())
+        self._kept = [name for name in context.schema.names if name not in dropped]
+        self._drops = len(self._kept) < len(context.schema.names)
+        epoch = context.checkpoint_id
+        ids = (context.pipeline_id, context.sink_uid)
+        self._folder = attempt_folder(*ids, epoch, context.attempt_name)
+        short = short_attempt_name(
+            *ids, context.subtask_id, context.attempt_number, context.attempt_name
+        )
+        self._stem = f"{output_file.prefix}-{epoch:010d}-{short}"
+        # Least recently used first.
+        self._open: OrderedDict[str, PartFile] = OrderedDict()
+        self._opened = 0
+        self._buffered_bytes = 0
+        self._finished: list[FileCommittable] = []
+        self._rows_seen = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Gather the rows of a batch for the files of their folders."""
+        if not batch.num_rows:
+            return
+        first_row = self._rows_seen
+        self._rows_seen += batch.num_rows
+        with mapped_errors("writing to", self._location.url):
+            for bucket, rows in self._split(batch, first_row):
+                self._append(bucket, rows)
+            self._roll_old()
+
+    def flush(self) -> None:
+        """Close all files; they are staged and durable when this returns."""
+        with mapped_errors("writing to", self._location.url):
+            while self._open:
+                self._roll(next(iter(self._open)))
+            if self._finished:
+                sync_folders(self._location, [self._folder])
+
+    def prepare_commit(self) -> Sequence[FileCommittable]:
+        """Return the files staged since the last call."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    def close(self) -> None:
+        """Close all handles; after a failure staged files remain for the sweep."""
+        while self._open:
+            _, file = self._open.popitem()
+            file.abort()
+
+    # --- From batches to folders ---
+
+    def _split(self, batch: pa.RecordBatch, first_row: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        good = np.ones(batch.num_rows, np.bool_)
+        if self._config.format is Format.CSV:
+            damages = bad_csv_rows(self._content(batch), self._config.csv)
+            for reason, option, refused in damages:
+                self._refuse(batch, refused & good, first_row, f"{reason} (option {option})")
+                good &= ~refused
+        buckets = self._assigner.assign(batch)
+        if buckets is None:
+            yield from self._pieces("", batch, None if good.all() else np.flatnonzero(good))
+            return
+        if not pa.types.is_dictionary(buckets.type):
+            buckets = buckets.dictionary_encode()
+        names: list[str | None] = [*buckets.dictionary.to_pylist(), None]
+        indices = buckets.indices
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(len(names) - 1)
+        codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        counts = np.bincount(codes, minlength=len(names))
+        used = np.flatnonzero(counts).tolist()
+        for code in used:
+            problem = bucket_problem(names[code])
+            if problem is not None:
+                refused = codes == code
+                self._refuse(batch, refused & good, first_row, problem)
+                good &= ~refused
+        if len(used) == 1 and good.all():
+            yield from self._pieces(names[used[0]] or "", batch, None)
+            return
+        # Stable, so that rows of a folder keep their order; on small integers it is a radix sort.
+        narrow = codes.astype(np.uint16) if len(names) <= 1 << 16 else codes
+        order = np.argsort(narrow, kind="stable")
+        ends = np.cumsum(counts)
+        complete = bool(good.all())
+        for code in used:
+            rows = order[ends[code] - counts[code] : ends[code]]
+            if not complete:
+                rows = rows[good[rows]]
+            if len(rows):
+                yield from self._pieces(names[code] or "", batch, rows)
+
+    def _pieces(
+        self, bucket: str, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        content = self._content(batch)
+        # Taken folder by folder: a slice would keep the rows of all the others in memory.
+        taken = content if rows is None else content.take(pa.array(rows))
+        limit = self._policy.max_rows
+        start = 0
+        while start < taken.num_rows:
+            length = taken.num_rows - start
+            if limit is not None:
+                file = self._open.get(bucket)
+                length = min(length, max(1, limit - (file.rows if file is not None else 0)))
+            whole = start == 0 and length == taken.num_rows
+            yield bucket, taken if whole else taken.slice(start, length)
+            start += length
+
+    def _content(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(self._kept) if self._drops else batch
+
+    def _refuse(
+        self, batch: pa.RecordBatch, rows: npt.NDArray[np.bool_], first_row: int, reason: str
+    ) -> None:
+        readable = [
+            name
+            for name in batch.schema.names
+            if unsupported_json_type(batch.schema.field(name).type) is None
+        ]
+        for row in np.flatnonzero(rows).tolist():
+            shown = batch.select(readable).slice(row, 1)
+            self._context.metric_group.inc("numRecordsSendErrors")
+            self._context.record_errors.handle(
+                BadRecord(
+                    reason=reason,
+                    source_uid=self._context.sink_uid,
+                    code="FILE_RECORD",
+                    position=f"row {first_row + row} of subtask {self._context.subtask_id}",
+                    raw=b"".join(each.to_pybytes() for each in encode_json_lines(shown)),
+                )
+            )
+
+    # --- From folders to files ---
+
+    def _append(self, bucket: str, rows: pa.RecordBatch) -> None:
+        file = self._open.get(bucket)
+        if file is None:
+            file = self._begin(bucket)
+        self._open.move_to_end(bucket)
+        self._buffered_bytes += file.append(rows)
+        if self._is_complete(file):
+            self._roll(bucket)
+            return
+        full = file.buffered_bytes >= self._buffer_size
+        if self._config.format is Format.PARQUET:
+            full = full or file.buffered_rows >= self._config.parquet.row_group_rows
+        if full:
+            self._drain(file)
+        while self._buffered_bytes > _TOTAL_BUFFERS * self._buffer_size:
+            self._drain(max(self._open.values(), key=lambda each: each.buffered_bytes))
+
+    def _begin(self, bucket: str) -> PartFile:
+        while len(self._open) >= self._max_open:
+            self._roll(next(iter(self._open)))
+        if not self._opened:
+            # Once only: an attempt whose folder was swept must not bring it back.
+            make_folders(self._location, self._folder)
+        file = PartFile(
+            self._config,
+            self._location,
+            bucket=bucket,
+            staged_path=posixpath.join(self._folder, str(self._opened)),
+            number=self._opened,
+            opened_at=self._policy.clock(),
+        )
+        self._opened += 1
+        self._open[bucket] = file
+        return file
+
+    def _is_complete(self, file: PartFile) -> bool:
+        age = self._policy.clock() - file.opened_at
+        return self._policy.should_roll(OpenFile(rows=file.rows, size=file.size, age=age))
+
+    def _roll_old(self) -> None:
+        for bucket in [each for each, file in self._open.items() if self._is_complete(file)]:
+            self._roll(bucket)
+
+    def _drain(self, file: PartFile) -> None:
+        self._buffered_bytes -= file.buffered_bytes
+        file.drain()
+
+    def _roll(self, bucket: str) -> None:
+        file = self._open[bucket]
+        self._buffered_bytes -= file.buffered_bytes
+        size = file.finish()
+        del self._open[bucket]
+        name = f"{self._stem}-{file.number}{self._suffix}"
+        self._finished.append(
+            FileCommittable(
+                staged_path=file.staged_path,
+                final_path=posixpath.join(file.bucket, name),
+                rows=file.rows,
+                size=size,
+            )
+        )
+        metrics = self._context.metric_group
+        metrics.inc("numRecordsSend", file.rows)
+        metrics.inc("numBytesSend", size)
+        metrics.inc("numFilesStaged")

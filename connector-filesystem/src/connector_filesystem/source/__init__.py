@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files as a source."""
+
+from connector_filesystem.source.columns import MetadataColumn, SchemaChange
+from connector_filesystem.source.enumerator import FileEnumeratorState, FileOrder
+from connector_filesystem.source.errors import SchemaChangedError
+from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS, FileSource
+from connector_filesystem.source.paths import PathTime
+from connector_filesystem.source.split import FileSplit
+
+__all__ = [
+    "FILE_SOURCE_OPTIONS",
+    "FileEnumeratorState",
+    "FileOrder",
+    "FileSource",
+    "FileSplit",
+    "MetadataColumn",
+    "PathTime",
+    "SchemaChange",
+    "SchemaChangedError",
+]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be wrong with a file as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from connector_filesystem.filesystem import FileLocation, FileStatus
+from connector_filesystem.source.split import FileSplit
+from connectors_core.errors import DataLossError, FatalError, RetryableError, SplitChangedError
+
+__all__ = ["SchemaChangedError", "check_unchanged", "file_error"]
+
+
+class SchemaChangedError(FatalError):
+    """A file does not have the columns that were declared or found in the first file.
+
+    Attributes:
+        path: The file.
+        missing: Declared columns that it does not have.
+        new: Columns that were not declared.
+        changed: Columns of a type that cannot become the declared one.
+    """
+
+    code = "SCHEMA_CHANGED"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        missing: Iterable[str] = (),
+        new: Iterable[str] = (),
+        changed: Iterable[str] = (),
+        position: str | None = None,
+    ) -> None:
+        self.path = path
+        self.missing = tuple(missing)
+        self.new = tuple(new)
+        self.changed = tuple(changed)
+        said = [
+            f"{label} {', '.join(names)}"
+            for label, names in (
+                ("missing", self.missing),
+                ("new", self.new),
+                ("other type", self.changed),
+            )
+            if names
+        ]
+        ways = []
+        if self.missing:
+            ways.append("null-missing reads missing columns as null")
+        if self.new:
+            ways.append("ignore-new passes over new columns")
+        ways.append("a changed schema needs a new pipeline or a corrected file")
+        at = f" at {position}" if position else ""
+        super().__init__(
+            f"the columns of {path}{at} are not those of the schema",
+            expected="the declared columns",
+            found="; ".join(said),
+            option="on-schema-change",
+            hint="; ".join(ways),
+        )
+
+
+def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> None:
+    """Compare a file with what discovery saw of it.
+
+    Args:
+        location: A location on the file's filesystem.
+        split: A split of the file.
+        position: How far it was read, for the message.
+
+    Raises:
+        DataLossError: The file is gone.
+        SplitChangedError: It is another version.
+    """
+    url = location.url_of(split.path)
+    try:
+        found = location.status(split.path)
+    except FileNotFoundError as exc:
+        raise DataLossError(
+            f"the file {url} is gone, read up to {position}",
+            expected=_version(split.status),
+            found="no file",
+            hint="put it back; remove or move files only after they were read to their end",
+        ) from exc
+    if found != split.status:
+        raise SplitChangedError(
+            f"the file {url} changed since it was discovered, read up to {position}",
+            expected=_version(split.status),
+            found=_version(found),
+            hint="write new files under a hidden name and rename them when they are complete; "
+            "never append to a file in place",
+        )
+
+
+def file_error(
+    location: FileLocation, split: FileSplit, position: str, cause: BaseException
+) -> Exception:
+    """Return what to raise for an error while a file was read, most of all if it was replaced."""
+    try:
+        check_unchanged(location, split, position)
+    except (DataLossError, SplitChangedError) as changed:
+        changed.__cause__ = cause
+        return changed
+    except Exception as unknown:  # the filesystem cannot even be asked
+        cause.add_note(f"and its status cannot be read: {unknown}")
+    url = location.url_of(split.path)
+    # What the system or the network refuses has an errno or a type of its own; a damaged stream is
+    # a plain OSError of Arrow's.
+    of_system = isinstance(cause, OSError) and (
+        cause.errno is not None or type(cause) is not OSError
+    )
+    if of_system:
+        error: Exception = RetryableError(
+            f"the file {url} could not be read from {position} on", found=str(cause)
+        )
+    else:
+        error = FatalError(
+            f"the file {url} is truncated or damaged, read up to {position}",
+            expected="a whole file",
+            found=f"{type(cause).__name__}: {cause}",
+            hint="replace it by a whole file under another name and remove this one, or leave it "
+            "out with path-regex",
+            code="FILE_DAMAGED",
+        )
+    error.__cause__ = cause
+    return error
+
+
+def _version(status: FileStatus) -> str:
+    tag = f", etag {status.etag}" if status.etag else ""
+    return f"{status.size} bytes, modified at {status.modification_time} us{tag}"

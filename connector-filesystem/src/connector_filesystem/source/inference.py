@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema of files that nobody declared: read from a footer, or inferred from a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
+from connector_filesystem.formats import Compression, CsvOptions, Format
+from connector_filesystem.source.columns import spark_schema
+from connector_filesystem.source.parquet import parquet_schema
+from connector_filesystem.source.parsers import infer_csv, infer_json
+from connector_filesystem.source.reader import layout_of
+from connector_filesystem.source.text import ByteStream, csv_header
+from connectors_core.errors import ConfigurationError
+
+__all__ = ["SAMPLE_BYTES", "SAMPLE_FILES", "found_schema"]
+
+SAMPLE_BYTES: Final = 1 << 20
+SAMPLE_FILES: Final = 3
+
+
+def found_schema(
+    location: FileLocation,
+    files: Sequence[FileStatus],
+    *,
+    format: Format | None,
+    compression: Compression | None,
+    csv: CsvOptions,
+    max_record_size: int,
+) -> pa.Schema:
+    """Find the columns of the first files; driver.
+
+    Of Parquet the footer of the first file is read. Of text the first megabyte of the first three
+    files is, and their columns are brought together; columns without a value become strings.
+
+    Raises:
+        ConfigurationError: There is no file, or a sample cannot be understood.
+    """
+    if not files:
+        raise ConfigurationError(
+            "there is no file yet to take the schema from",
+            expected="a schema, or a first file",
+            option="schema",
+            hint="give the option schema",
+        )
+    schemas: list[pa.Schema] = []
+    for file in files[:SAMPLE_FILES]:
+        layout, squeezed = layout_of(file.path, format, compression)
+        try:
+            with mapped_errors("reading the first lines of", location.url_of(file.path)):
+                if layout is Format.PARQUET:
+                    return spark_schema(parquet_schema(location, file.path, file.size))
+                stream = ByteStream(location, file.path, squeezed, file.size)
+                try:
+                    schemas.append(_of_text(stream, layout, csv, max_record_size))
+                finally:
+                    stream.close()
+        except pa.ArrowInvalid as exc:
+            raise ConfigurationError(
+                f"the schema of {location.url_of(file.path)} cannot be found",
+                expected=layout.value,
+                option="schema",
+                hint="check format, compression and dialect, or give the option schema",
+            ) from exc
+    try:
+        unified = pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
+        raise ConfigurationError(
+            "the first files have columns of different types",
+            found=str(exc),
+            option="schema",
+            hint="give the option schema",
+        ) from exc
+    return spark_schema(unified)
+
+
+def _of_text(
+    stream: ByteStream, layout: Format, csv: CsvOptions, max_record_size: int
+) -> pa.Schema:
+    data = b""
+    ended = False
+    while len(data) < SAMPLE_BYTES and not ended:
+        more = stream.read(SAMPLE_BYTES - len(data))
+        ended = not more
+        data += more
+    if not ended:
+        data = data[: data.rfind(b"\n") + 1]
+    if layout is Format.JSON_LINES:
+        return infer_json(data)
+    if not csv.header:
+        return infer_csv(data, (), csv)
+    rest = data
+
+    def read(count: int) -> bytes:
+        nonlocal rest
+        taken, rest = rest[:count], rest[count:]
+        return taken
+
+    names, behind = csv_header(read, csv, max_record_size)
+    return infer_csv(data[behind:], names, csv)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row groups of Parquet files, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.source.columns import can_become, converted
+from connector_filesystem.source.split import Damaged, Position
+from connector_filesystem.source.text import Parsed
+
+__all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
+
+# Each column is read through a buffer of this size instead of whole column chunks at once.
+_BUFFER_BYTES: Final = 1 << 20
+_BUFFER_BYTES_REMOTE: Final = 4 << 20
+_MIN_BATCH_ROWS: Final = 256
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    number: int
+    rows: int
+    size: int
+
+
+class ParquetSplitFile:
+    """One open Parquet file and the row groups of it that begin in a range of bytes.
+
+    Args:
+        location: A location on the file's filesystem.
+        path: The file.
+        start: First byte of the range.
+        end: Byte behind the range.
+        size: Bytes of the file.
+    """
+
+    def __init__(
+        self, location: FileLocation, path: str, *, start: int, end: int, size: int
+    ) -> None:
+        self._source: Any
+        if location.is_local:
+            # Not mapped into memory: a file that is cut off while it is read must give an error
+            # and not end the process.
+            self._source = pa.OSFile(path, "rb")
+        else:
+            self._source = location.fs.open(path, "rb")
+        try:
+            self._file = pq.ParquetFile(
+                self._source,
+                pre_buffer=False,
+                buffer_size=_BUFFER_BYTES if location.is_local else _BUFFER_BYTES_REMOTE,
+                coerce_int96_timestamp_unit="us",
+            )
+        except BaseException:
+            self._source.close()
+            raise
+        self.schema: pa.Schema = self._file.schema_arrow
+        metadata = self._file.metadata
+        whole = start == 0 and end >= size
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        self._groups = [
+            _RowGroup(number, group.num_rows, group.total_byte_size)
+            for number, group in enumerate(groups)
+            if whole or start <= _begin(group) < end
+        ]
+
+    def batches(
+        self, position: Position, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the file's own types, from the first row behind a position on.
+
+        Args:
+            position: Where to begin.
+            schema: Wanted columns.
+            batch_rows: Most rows of a batch.
+            batch_bytes: Bytes that a batch should not exceed, by what the footer says.
+        """
+        wanted = [name for name in schema.names if name in self.schema.names]
+        groups = [group for group in self._groups if group.number >= position.offset]
+        rows = sum(group.rows for group in groups)
+        if not rows:
+            return
+        row_bytes = max(group.size / group.rows for group in groups if group.rows)
+        share = len(wanted) / max(len(self.schema.names), 1)
+        fitting = int(batch_bytes / max(row_bytes * share, 1))
+        skip = position.rows + position.bad_records
+        for batch in self._file.iter_batches(
+            batch_size=min(batch_rows, max(fitting, _MIN_BATCH_ROWS)),
+            row_groups=[group.number for group in groups],
+            columns=None if len(wanted) == len(self.schema.names) else wanted,
+            use_threads=False,
+        ):
+            dropped = min(skip, batch.num_rows)
+            skip -= dropped
+            if batch.num_rows > dropped:
+                yield batch.slice(dropped)
+
+    def behind(self, position: Position, rows: int, bad_records: int = 0) -> Position:
+        """Return the place behind some good rows or bad records that follow a position."""
+        left = rows + bad_records
+        for group in self._groups:
+            if group.number < position.offset:
+                continue
+            if group.number > position.offset:
+                position = Position(offset=group.number)
+            read = position.rows + position.bad_records
+            taken = min(left, group.rows - read)
+            left -= taken
+            if read + taken < group.rows:
+                return Position(
+                    offset=group.number,
+                    rows=position.rows + (taken if rows else 0),
+                    bad_records=position.bad_records + (taken if bad_records else 0),
+                )
+            position = Position(offset=group.number + 1)
+        return position
+
+    def remaining(self, position: Position) -> int:
+        """Bytes in the row groups from a position on, before compression."""
+        return sum(group.size for group in self._groups if group.number >= position.offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        self._source.close()
+
+
+def parquet_schema(location: FileLocation, path: str, size: int) -> pa.Schema:
+    """Read the schema in the footer."""
+    file = ParquetSplitFile(location, path, start=0, end=0, size=size)
+    try:
+        return file.schema
+    finally:
+        file.close()
+
+
+def changed_types(found: pa.Schema, wanted: pa.Schema) -> list[str]:
+    """Return what to say of columns whose type cannot become the wanted one."""
+    return [
+        f"{field.name} ({found.field(field.name).type} instead of {field.type})"
+        for field in wanted
+        if field.name in found.names and not can_become(found.field(field.name).type, field.type)
+    ]
+
+
+def isolating_rows(
+    batch: pa.RecordBatch, schema: pa.Schema, where: Callable[[int], str], first: int = 0
+) -> Iterator[Parsed]:
+    """Convert a batch as a whole, and by halves where that fails, until the bad rows stand alone.
+
+    Args:
+        batch: The rows.
+        schema: The wanted types.
+        where: Says where a row of the batch stands.
+        first: Number of the batch's first row.
+
+    Yields:
+        Batches and bad rows in their order.
+    """
+    try:
+        rows = converted(batch, schema)
+    except pa.ArrowInvalid as exc:
+        if batch.num_rows == 1:
+            yield Damaged(reason=_reason(exc), position=where(first), cause=exc)
+            return
+        middle = batch.num_rows // 2
+        yield from isolating_rows(batch.slice(0, middle), schema, where, first)
+        yield from isolating_rows(batch.slice(middle), schema, where, first + middle)
+    else:
+        yield rows
+
+
+def _reason(exc: pa.ArrowInvalid) -> str:
+    # "Integer value 300 not in range: -128 to 127" tells the value.
+    return " ".join(word for word in str(exc).split() if not word.strip("-.").isdigit())
+
+
+def _begin(group: Any) -> int:
+    column = group.column(0)
+    dictionary = column.dictionary_page_offset
+    data = int(column.data_page_offset)
+    return min(int(dictionary), data) if dictionary else data

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the path of a file tells: columns, and the lowest event time in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from connectors_core.errors import FatalError, InvalidOptionError
+
+__all__ = ["NULL_PARTITIONS", "PathColumns", "PathTime", "event_time_of"]
+
+#: Names of the folders of rows whose partition column is null.
+NULL_PARTITIONS: Final = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathColumns:
+    """Columns that come from the path: folders `key=value`, or named groups of a pattern.
+
+    Attributes:
+        fields: The columns.
+        regex: Pattern for the path relative to the source's path; a named group gives a column.
+        roots: What paths are relative to.
+    """
+
+    fields: tuple[pa.Field, ...] = ()
+    regex: str | None = None
+    roots: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(field.name for field in self.fields)
+
+    def values_of(self, path: str) -> tuple[Any, ...]:
+        """Return the values for a file.
+
+        Raises:
+            FatalError: The path does not tell one of them, or it does not fit the type.
+        """
+        if not self.fields:
+            return ()
+        relative = relative_to(self.roots, path)
+        texts: dict[str, str | None] = {}
+        for part in relative.split("/")[:-1]:
+            key, equals, value = part.partition("=")
+            if equals:
+                texts[unquote(key)] = None if value in NULL_PARTITIONS else unquote(value)
+        match = re.fullmatch(self.regex, relative) if self.regex else None
+        if match:
+            texts.update(match.groupdict())
+        return tuple(self._value(field, texts, path) for field in self.fields)
+
+    @staticmethod
+    def _value(field: pa.Field, texts: dict[str, str | None], path: str) -> Any:
+        if field.name not in texts:
+            raise FatalError(
+                f"the path {path} does not tell the partition column {field.name!r}",
+                expected=f"a folder {field.name}=..., or a group of path-regex of that name",
+                found=sorted(texts) or "no columns",
+                option="partition-columns",
+                hint="leave such files out with path-regex",
+                code="PARTITION",
+            )
+        text = texts[field.name]
+        if text is None:
+            return None
+        try:
+            return pa.array([text]).cast(field.type)[0].as_py()
+        except pa.ArrowInvalid as exc:
+            raise FatalError(
+                f"the path {path} gives no value for the partition column {field.name!r}",
+                expected=str(field.type),
+                found=text,
+                option="partition-columns",
+                code="PARTITION",
+            ) from exc
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathTime:
+    """Takes the lowest event time in a file from its path; for `event_time_lower_bound`.
+
+    Args:
+        regex: Searched in the path. Its groups, joined by `-`, or without groups the whole match,
+            are the time.
+        format: Pattern of `strptime`.
+        time_zone: Zone of the time, unless the pattern reads one.
+
+    Raises:
+        InvalidOptionError: The pattern cannot be compiled.
+    """
+
+    regex: str
+    format: str
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.regex)
+        except re.error as exc:
+            raise InvalidOptionError(
+                "the pattern of the event time is no regular expression",
+                found=self.regex,
+                option="event-time.path-regex",
+            ) from exc
+
+    def __call__(self, path: str) -> datetime | None:
+        """Return the time, None where the path tells none."""
+        match = re.search(self.regex, path)
+        if match is None:
+            return None
+        text = "-".join(group or "" for group in match.groups()) if match.groups() else match[0]
+        try:
+            moment = datetime.strptime(text, self.format)
+        except ValueError as exc:
+            raise InvalidOptionError(
+                f"the path {path} tells no event time",
+                expected=self.format,
+                found=text,
+                option="event-time.format",
+            ) from exc
+        return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.time_zone))
+
+
+def event_time_of(bound: Callable[[str], datetime | None] | None, path: str) -> int | None:
+    """Return the lowest event time in a file in microseconds, None where it is not known."""
+    moment = bound(path) if bound is not None else None
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def relative_to(roots: Sequence[str], path: str) -> str:
+    """Return a path relative to the longest root it lies under; of a root itself its name."""
+    best = ""
+    for root in roots:
+        plain = root.rstrip("/")
+        if path == plain:
+            return path.rpartition("/")[2]
+        if path.startswith(plain + "/") and len(plain) >= len(best):
+            best = plain
+    return path[len(best) :].lstrip("/")

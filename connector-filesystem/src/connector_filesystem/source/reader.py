@@ -1,0 +1,537 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads splits of files: chunks with positions on the fetcher's thread, rows out on the task's."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.formats import Compression, CsvOptions, Format, detect_format
+from connector_filesystem.source.columns import ConstantColumns, MetadataColumn, SchemaChange
+from connector_filesystem.source.errors import SchemaChangedError, check_unchanged, file_error
+from connector_filesystem.source.parquet import ParquetSplitFile, changed_types, isolating_rows
+from connector_filesystem.source.parsers import CsvParser, JsonParser, TextParser
+from connector_filesystem.source.paths import PathColumns
+from connector_filesystem.source.split import (
+    Damaged,
+    FileChunk,
+    FileSplit,
+    FileSplitState,
+    Position,
+)
+from connector_filesystem.source.text import (
+    Block,
+    ByteStream,
+    Parsed,
+    blocks_of,
+    csv_header,
+    isolating,
+)
+from connectors_core.errors import ConfigurationError, ConnectorError
+from connectors_core.records import BadRecord
+from connectors_core.source import SourceOutput, SourceReaderContext
+from connectors_core.source.base import (
+    RecordEmitter,
+    RecordsBySplits,
+    SingleThreadSequentialFetcherManager,
+    SourceReaderBase,
+    SplitReader,
+    SplitsAddition,
+)
+
+__all__ = ["FileSourceReader", "ReadSettings", "read_split"]
+
+_logger = logging.getLogger(__name__)
+
+_PARQUET_BATCH_BYTES: Final = 16 << 20
+_SCHEMA_CHANGES: Final = "schemaChangedFiles"
+_FILES_READ: Final = "filesRead"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSettings:
+    """All that reading needs to know; a part of the source, shipped to executors.
+
+    Attributes:
+        location: A location on the filesystem of all files.
+        format: Format of all files, None to tell it by the suffix.
+        compression: Compression of all files, None to tell it by the suffix.
+        data_schema: Columns that come from the files themselves.
+        schema: All columns.
+        path_columns: Columns that come from the path.
+        metadata_columns: Columns that come from the file's status, by what they hold.
+        on_schema_change: What may differ between the files and the schema.
+        csv: Dialect of CSV.
+        batch_rows: Most rows of a batch.
+        block_size: Bytes of text that are parsed at a time.
+        max_record_size: Most bytes of one record.
+    """
+
+    location: FileLocation
+    format: Format | None
+    compression: Compression | None
+    data_schema: pa.Schema
+    schema: pa.Schema
+    path_columns: PathColumns
+    metadata_columns: tuple[tuple[MetadataColumn, str], ...] = ()
+    on_schema_change: frozenset[SchemaChange] = frozenset()
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    batch_rows: int = 65_536
+    block_size: int = 4 << 20
+    max_record_size: int = 64 << 20
+
+    def layout_of(self, path: str) -> tuple[Format, Compression]:
+        """Return how a file is to be read."""
+        return layout_of(path, self.format, self.compression)
+
+
+def layout_of(
+    path: str, format: Format | None, compression: Compression | None
+) -> tuple[Format, Compression]:
+    """Return how a file is to be read: what was told, else what its suffixes say.
+
+    Raises:
+        ConfigurationError: Neither says what format it is.
+    """
+    detected, squeezed = detect_format(path)
+    found = format or detected
+    if found is None:
+        raise ConfigurationError(
+            f"the format of the file {path} is not known",
+            expected="the option format, or a suffix such as .csv, .jsonl.gz or .parquet",
+            found=posixpath.basename(path),
+            option="format",
+            hint="set format, or leave such files out with path-regex",
+        )
+    if found is Format.PARQUET:
+        return found, Compression.NONE
+    return found, squeezed if compression is None else compression
+
+
+def read_split(settings: ReadSettings, split: FileSplit) -> Iterator[FileChunk]:
+    """Yield what is left of a split, in order; the same split gives the same rows again.
+
+    Closing the iterator closes the file.
+
+    Args:
+        settings: How to read.
+        split: What to read and from where.
+
+    Raises:
+        DataLossError: The file is gone.
+        SplitChangedError: It is another version than was discovered.
+        SchemaChangedError: Its columns are not those of the schema.
+        FatalError: It is truncated or damaged.
+        RetryableError: The filesystem cannot be read now.
+    """
+    reading = _SplitReading(settings, split)
+    try:
+        check_unchanged(settings.location, split, reading.where)
+        yield from reading.chunks()
+        check_unchanged(settings.location, split, reading.where)
+    except ConnectorError:
+        raise
+    except (OSError, EOFError, pa.ArrowException) as exc:
+        raise file_error(settings.location, split, reading.where, exc) from exc
+
+
+class _SplitReading:
+    def __init__(self, settings: ReadSettings, split: FileSplit) -> None:
+        self._settings = settings
+        self._split = split
+        self._format, self._compression = settings.layout_of(split.path)
+        self._position = split.position
+        self._counters: list[str] = []
+        if split.start == 0 and split.position == Position(offset=0):
+            self._counters.append(_FILES_READ)
+        self._columns = self._constant_columns()
+
+    @property
+    def where(self) -> str:
+        position = self._position
+        unit = "row group" if self._format is Format.PARQUET else "byte"
+        return f"{unit} {position.offset}, row {position.rows} behind it"
+
+    def chunks(self) -> Iterator[FileChunk]:
+        if self._split.size == 0:
+            return
+        if self._format is Format.PARQUET:
+            yield from self._parquet()
+        else:
+            yield from self._text()
+
+    # --- Parquet ---
+
+    def _parquet(self) -> Iterator[FileChunk]:
+        settings, split = self._settings, self._split
+        file = ParquetSplitFile(
+            settings.location, split.path, start=split.start, end=split.end, size=split.size
+        )
+        try:
+            self._check_columns(file.schema.names, changed_types(file.schema, settings.data_schema))
+            for raw in file.batches(
+                self._position,
+                settings.data_schema,
+                batch_rows=settings.batch_rows,
+                batch_bytes=_PARQUET_BATCH_BYTES,
+            ):
+                start = self._position
+                parsed = isolating_rows(
+                    raw,
+                    settings.data_schema,
+                    lambda row, start=start: _row_text(file.behind(start, row)),  # type: ignore[misc]
+                )
+                for item in _grouped(parsed):
+                    if isinstance(item, pa.RecordBatch):
+                        self._position = file.behind(self._position, item.num_rows)
+                    else:
+                        self._position = file.behind(self._position, 0, len(item))
+                    yield self._chunk(item, file.remaining(self._position))
+        finally:
+            file.close()
+
+    # --- Text ---
+
+    def _text(self) -> Iterator[FileChunk]:
+        settings, split = self._settings, self._split
+        parser, first_record = self._parser()
+        if parser is None:
+            return
+        quote = None
+        if self._format is Format.CSV and settings.csv.newlines_in_values:
+            quote = settings.csv.quote_char.encode()
+        stream = self._open()
+        try:
+            is_plain = self._compression is Compression.NONE
+            to_skip = split.position
+            for block in blocks_of(
+                stream,
+                start=split.start,
+                offset=split.offset or split.start,
+                end=split.end if is_plain else None,
+                first_record=first_record,
+                block_size=settings.block_size,
+                max_record_size=settings.max_record_size,
+                quote=quote,
+            ):
+                remaining = split.end - block.end if is_plain else split.size - stream.consumed
+                skip = _Skip(to_skip.rows, to_skip.bad_records)
+                yield from self._block(block, parser, skip, remaining, quote)
+                to_skip = Position(offset=0, rows=skip.rows, bad_records=skip.bad_records)
+        finally:
+            stream.close()
+
+    def _block(
+        self,
+        block: Block,
+        parser: TextParser,
+        skip: _Skip,
+        remaining: int,
+        quote: bytes | None,
+    ) -> Iterator[FileChunk]:
+        self._position = Position(offset=block.offset)
+        parsed = isolating(block, parser.parse, parser.explain, quote)
+        pending: FileChunk | None = None
+        for item in _grouped(self._without_new_fields(parsed, parser)):
+            for piece in self._pieces(skip.drop(item)):
+                at = self._position
+                if isinstance(piece, pa.RecordBatch):
+                    self._position = Position(
+                        offset=at.offset,
+                        rows=skip.dropped_rows + at.rows + piece.num_rows,
+                        bad_records=skip.dropped_bad + at.bad_records,
+                    )
+                else:
+                    self._position = Position(
+                        offset=at.offset,
+                        rows=skip.dropped_rows + at.rows,
+                        bad_records=skip.dropped_bad + at.bad_records + len(piece),
+                    )
+                skip.dropped_rows = skip.dropped_bad = 0
+                if pending is not None:
+                    yield pending
+                pending = self._chunk(piece, remaining + len(block.data))
+        self._position = Position(offset=block.end)
+        if pending is not None:
+            # The last chunk of a block leads to the next block.
+            yield FileChunk(
+                position=self._position,
+                remaining=remaining,
+                batch=pending.batch,
+                bad_records=pending.bad_records,
+                counters=pending.counters,
+            )
+
+    def _pieces(self, item: _Item | None) -> Iterator[_Item]:
+        if not isinstance(item, pa.RecordBatch):
+            if item:
+                yield item
+            return
+        for at in range(0, item.num_rows, self._settings.batch_rows):
+            yield item.slice(at, self._settings.batch_rows)
+
+    def _without_new_fields(self, parsed: Iterator[Parsed], parser: TextParser) -> Iterator[Parsed]:
+        """A record of JSON with a field that was not declared is not bad: the schema changed."""
+        for item in parsed:
+            if isinstance(item, Damaged) and isinstance(parser, JsonParser) and item.raw:
+                new = parser.new_fields(item.raw) if "unexpected field" in item.reason else []
+                new = [name for name in new if name not in self._settings.path_columns.names]
+                if new:
+                    raise SchemaChangedError(self._url, new=new, position=item.position)
+            yield item
+
+    def _parser(self) -> tuple[TextParser | None, int]:
+        settings = self._settings
+        if self._format is Format.JSON_LINES:
+            may_ignore = SchemaChange.IGNORE_NEW in settings.on_schema_change
+            return JsonParser(settings.data_schema, may_ignore), 0
+        if not settings.csv.header:
+            return CsvParser(settings.data_schema, settings.data_schema.names, settings.csv), 0
+        stream = self._open()
+        try:
+            names, first_record = csv_header(stream.read, settings.csv, settings.max_record_size)
+        finally:
+            stream.close()
+        if not names:
+            return None, first_record
+        wanted = set(settings.data_schema.names)
+        twice = sorted({name for name in names if names.count(name) > 1 and name in wanted})
+        self._check_columns(names, [f"{name} (twice)" for name in twice])
+        return CsvParser(settings.data_schema, names, settings.csv), first_record
+
+    def _open(self) -> ByteStream:
+        return ByteStream(
+            self._settings.location, self._split.path, self._compression, self._split.size
+        )
+
+    # --- Both ---
+
+    def _check_columns(self, found: Any, changed: list[str]) -> None:
+        settings = self._settings
+        wanted = settings.data_schema
+        missing = [name for name in wanted.names if name not in found]
+        known = {*wanted.names, *settings.path_columns.names}
+        new = [name for name in found if name not in known]
+        if not (missing or new or changed):
+            return
+        required = [name for name in missing if not wanted.field(name).nullable]
+        allowed = settings.on_schema_change
+        if (
+            changed
+            or required
+            or (missing and SchemaChange.NULL_MISSING not in allowed)
+            or (new and SchemaChange.IGNORE_NEW not in allowed)
+            or len(missing) == len(wanted.names) > 0
+        ):
+            raise SchemaChangedError(self._url, missing=missing, new=new, changed=changed)
+        _logger.warning(
+            "the columns of %s are not those of the schema: missing %s, new %s; going on, as "
+            "on-schema-change allows it",
+            self._url,
+            missing,
+            new,
+        )
+        self._counters.append(_SCHEMA_CHANGES)
+
+    @property
+    def _url(self) -> str:
+        return self._settings.location.url_of(self._split.path)
+
+    def _constant_columns(self) -> ConstantColumns:
+        settings, split = self._settings, self._split
+        values = list(settings.path_columns.values_of(split.path))
+        of_status = {
+            MetadataColumn.PATH: self._url,
+            MetadataColumn.NAME: posixpath.basename(split.path),
+            MetadataColumn.SIZE: split.size,
+            MetadataColumn.MODIFICATION_TIME: split.modification_time,
+        }
+        values += [of_status[kind] for kind, _ in settings.metadata_columns]
+        fields = list(settings.schema)[len(settings.data_schema) :]
+        return ConstantColumns(fields, values)
+
+    def _chunk(self, item: _Item, remaining: int) -> FileChunk:
+        counters, self._counters = tuple(self._counters), []
+        if isinstance(item, pa.RecordBatch):
+            return FileChunk(
+                position=self._position,
+                remaining=max(remaining, 0),
+                batch=self._columns.append_to(item, self._settings.schema),
+                counters=counters,
+            )
+        return FileChunk(
+            position=self._position,
+            remaining=max(remaining, 0),
+            bad_records=item,
+            counters=counters,
+        )
+
+
+_Item = pa.RecordBatch | tuple[Damaged, ...]
+
+
+class _Skip:
+    """Drops what was emitted before the position the reading started from."""
+
+    def __init__(self, rows: int, bad_records: int) -> None:
+        self.rows = rows
+        self.bad_records = bad_records
+        self.dropped_rows = 0
+        self.dropped_bad = 0
+
+    def drop(self, item: _Item) -> _Item | None:
+        if isinstance(item, pa.RecordBatch):
+            dropped = min(self.rows, item.num_rows)
+            self.rows -= dropped
+            self.dropped_rows += dropped
+            return item.slice(dropped) if dropped < item.num_rows else None
+        dropped = min(self.bad_records, len(item))
+        self.bad_records -= dropped
+        self.dropped_bad += dropped
+        return item[dropped:] or None
+
+
+def _grouped(parsed: Iterator[Parsed]) -> Iterator[_Item]:
+    """Put bad records that follow each other together, and rows too."""
+    bad: list[Damaged] = []
+    good: list[pa.RecordBatch] = []
+    for item in parsed:
+        if isinstance(item, Damaged):
+            if good:
+                yield _joined(good)
+                good = []
+            bad.append(item)
+        elif item.num_rows:
+            if bad:
+                yield tuple(bad)
+                bad = []
+            good.append(item)
+    if good:
+        yield _joined(good)
+    if bad:
+        yield tuple(bad)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _row_text(position: Position) -> str:
+    return f"row group {position.offset}, row {position.rows + position.bad_records}"
+
+
+# --- The reader ----------------------------------------------------------------------------------
+
+
+class FileSplitReader(SplitReader[FileChunk, FileSplit]):
+    """Reads one split after another, a chunk for each fetch. Fetcher thread."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._waiting: list[FileSplit] = []
+        self._split: FileSplit | None = None
+        self._chunks: Iterator[FileChunk] | None = None
+        self._next: FileChunk | None = None
+        self._error: Exception | None = None
+
+    def fetch(self) -> RecordsBySplits[FileChunk]:
+        """Give the next chunk out."""
+        if self._split is None:
+            if not self._waiting:
+                return RecordsBySplits()
+            self._split = self._waiting.pop(0)
+            self._chunks = read_split(self._settings, self._split)
+            self._read_ahead()
+        split_id = self._split.split_id
+        chunk = self._next
+        if chunk is not None and self._error is None:
+            self._read_ahead()
+        elif self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        records = () if chunk is None else ((split_id, chunk),)
+        if self._next is not None or self._error is not None:
+            return RecordsBySplits(records)
+        self._split = self._chunks = None
+        return RecordsBySplits(records, frozenset([split_id]))
+
+    def _read_ahead(self) -> None:
+        """Read the chunk after the one that is given out, to know whether that is the last.
+
+        An error then waits: what was read before it is given out first.
+        """
+        assert self._chunks is not None
+        self._next = None
+        try:
+            self._next = next(self._chunks, None)
+        except Exception as exc:
+            self._error = exc
+
+    def handle_splits_changes(self, change: SplitsAddition[FileSplit]) -> None:
+        """Take more splits."""
+        self._waiting.extend(change.splits)
+
+    def wake_up(self) -> None:
+        """A fetch ends by itself after one block."""
+
+    def close(self) -> None:
+        """Close the open file."""
+        if self._chunks is not None:
+            self._chunks.close()  # type: ignore[attr-defined]
+
+
+class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
+    """Gives rows out and hands bad records over. Task's thread."""
+
+    def __init__(self, context: SourceReaderContext, location: FileLocation) -> None:
+        self._context = context
+        self._location = location
+
+    def emit_record(
+        self, element: FileChunk, output: SourceOutput, split_state: FileSplitState
+    ) -> None:
+        """See `RecordEmitter`."""
+        for name in element.counters:
+            self._context.metric_group.inc(name)
+        split = split_state.to_split()
+        for bad in element.bad_records:
+            record = BadRecord(
+                reason=f"{bad.reason} (in {self._location.url_of(split.path)})",
+                source_uid="",
+                split_id=split.split_id,
+                position=bad.position,
+                raw=bad.raw,
+            )
+            self._context.record_errors.handle(record, cause=bad.cause)
+        if element.batch is not None:
+            output.collect(element.batch)
+        split_state.move_behind(element)
+
+
+class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):
+    """Reads files one after another, the next block while the last one is worked on."""
+
+    def __init__(self, context: SourceReaderContext, settings: ReadSettings) -> None:
+        manager: SingleThreadSequentialFetcherManager[FileChunk, FileSplit] = (
+            SingleThreadSequentialFetcherManager(
+                lambda: FileSplitReader(settings), name="file-reader"
+            )
+        )
+        super().__init__(
+            context,
+            manager,
+            FileRecordEmitter(context, settings.location),
+            request_splits=True,
+        )
+
+    def initialized_state(self, split: FileSplit) -> FileSplitState:
+        """The moving position of a split."""
+        return FileSplitState(split)

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text files as blocks of whole records, each with the byte at which it begins."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.formats import Compression, CsvOptions
+from connector_filesystem.source.split import Damaged
+from connectors_core.errors import FatalError
+
+__all__ = ["Block", "ByteStream", "Parsed", "blocks_of", "csv_header", "isolating"]
+
+BOM: Final = b"\xef\xbb\xbf"
+_SKIP_BYTES: Final = 4 << 20
+
+
+class ByteStream:
+    """The bytes of a file, decompressed, read forward. Fetcher thread.
+
+    Args:
+        location: A location on the file's filesystem.
+        path: The file.
+        compression: How it is compressed.
+        size: Bytes of the file that are read at most: what is appended meanwhile is not looked at.
+    """
+
+    def __init__(
+        self, location: FileLocation, path: str, compression: Compression, size: int
+    ) -> None:
+        self._size = size
+        self._compression = compression
+        if location.is_local:
+            self._raw: Any = pa.OSFile(path, "rb")
+        else:
+            self._raw = location.fs.open(path, "rb")
+        self._stream: Any = self._raw
+        if compression is not Compression.NONE:
+            file = self._raw if location.is_local else pa.PythonFile(self._raw, mode="r")
+            self._stream = pa.CompressedInputStream(file, compression.value)
+        self._at = 0
+
+    def seek(self, offset: int) -> None:
+        """Go on at a byte; in a compressed file by decompressing up to it, never back."""
+        if self._compression is Compression.NONE:
+            self._raw.seek(offset)
+            self._at = offset
+            return
+        while self._at < offset:
+            if not self.read(min(_SKIP_BYTES, offset - self._at)):
+                raise EOFError(f"the stream ends at {self._at}, before {offset}")
+
+    def read(self, count: int) -> bytes:
+        """Read up to `count` bytes; nothing at the end."""
+        if self._compression is Compression.NONE:
+            count = min(count, self._size - self._at)
+            if count <= 0:
+                return b""
+        data = bytes(self._stream.read(count))
+        if not data and self._compression is Compression.NONE:
+            raise EOFError(f"the file ends at byte {self._at} instead of {self._size}")
+        self._at += len(data)
+        return data
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the file read so far, before decompression."""
+        return int(self._raw.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        try:
+            if self._stream is not self._raw:
+                self._stream.close()
+        finally:
+            self._raw.close()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records.
+
+    Attributes:
+        offset: Byte at which the first begins.
+        data: The bytes.
+    """
+
+    offset: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Byte behind the last record."""
+        return self.offset + len(self.data)
+
+
+def blocks_of(
+    stream: ByteStream,
+    *,
+    start: int,
+    offset: int,
+    end: int | None,
+    first_record: int = 0,
+    block_size: int,
+    max_record_size: int,
+    quote: bytes | None = None,
+) -> Iterator[Block]:
+    """Yield the records that begin in a range of bytes.
+
+    Args:
+        stream: The file, at its start.
+        start: First byte of the range.
+        offset: Where to go on: `start`, or a byte at which a record begins.
+        end: Byte behind the range; None for the end of the stream.
+        first_record: Byte at which the first record of the file begins, behind its header.
+        block_size: Bytes to read at a time.
+        max_record_size: Most bytes of one record.
+        quote: Where quoted values may hold line breaks, the quote.
+
+    Raises:
+        FatalError: A record is too long.
+        EOFError: The file is shorter than it should be.
+    """
+    if offset == start and start > 0:
+        # The byte before tells whether a record begins right here.
+        at, data = _behind_line_break(stream, start - 1)
+    else:
+        at, data = offset, b""
+        stream.seek(at)
+    if at < first_record:
+        at, data = first_record, b""
+        stream.seek(at)
+    ended = False
+    while end is None or at < end:
+        if not ended:
+            more = stream.read(block_size)
+            ended = not more
+            data = data + more if data else more
+        if end is not None and at + len(data) >= end:
+            # The last record of the range ends at the first line break from its last byte on.
+            cut = data.find(b"\n", max(0, end - 1 - at)) + 1 if quote is None else 0
+            if cut:
+                yield Block(at, data[:cut])
+                return
+        cut = len(data) if ended else _last_record_end(data, quote)
+        if cut:
+            yield Block(at, data[:cut])
+            at += cut
+            data = data[cut:]
+        elif len(data) > max_record_size:
+            raise FatalError(
+                f"a record that begins at byte {at} does not end within {max_record_size} bytes",
+                expected="records that end in a line break",
+                option="max-record-size",
+                hint="raise max-record-size, or check format and compression",
+            )
+        if ended:
+            return
+
+
+def _behind_line_break(stream: ByteStream, at: int) -> tuple[int, bytes]:
+    stream.seek(at)
+    while True:
+        data = stream.read(64 << 10)
+        if not data:
+            return at, b""
+        found = data.find(b"\n")
+        if found >= 0:
+            return at + found + 1, data[found + 1 :]
+        at += len(data)
+
+
+def _last_record_end(data: bytes, quote: bytes | None) -> int:
+    cut = data.rfind(b"\n") + 1
+    if quote is None or not cut:
+        return cut
+    # A line break with an odd number of quotes before it is part of a value.
+    quotes = data.count(quote, 0, cut)
+    while cut and quotes % 2:
+        before = data.rfind(b"\n", 0, cut - 1) + 1
+        quotes -= data.count(quote, before, cut)
+        cut = before
+    return cut
+
+
+def lines_of(data: bytes, quote: bytes | None = None) -> list[bytes]:
+    """Cut a block into records, each with its line break."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    records = [line + b"\n" for line in lines] + ([last] if last else [])
+    if quote is None:
+        return records
+    joined: list[bytes] = []
+    is_open = False
+    for record in records:
+        if is_open:
+            joined[-1] += record
+        else:
+            joined.append(record)
+        is_open ^= bool(record.count(quote) % 2)
+    return joined
+
+
+# --- Parsing with bad records set apart ----------------------------------------------------------
+
+#: Rows, or a record that is none.
+Parsed = pa.RecordBatch | Damaged
+
+
+def isolating(
+    block: Block,
+    parse: Callable[[bytes], pa.RecordBatch],
+    explain: Callable[[bytes, Exception], str],
+    quote: bytes | None = None,
+) -> Iterator[Parsed]:
+    """Parse a block as a whole, and by halves where that fails, until the bad records stand alone.
+
+    Args:
+        block: The records.
+        parse: Parses any number of records; raises `pa.ArrowInvalid` if one of them is bad.
+        explain: Says why a record is bad, without its values.
+        quote: Where quoted values may hold line breaks, the quote.
+
+    Yields:
+        Batches and bad records in the order of the file.
+    """
+    try:
+        whole = parse(block.data)
+    except pa.ArrowInvalid:
+        pass
+    else:
+        yield whole
+        return
+    records = lines_of(block.data, quote)
+    ends = [0]
+    for record in records:
+        ends.append(ends[-1] + len(record))
+    yield from _halves(block, parse, explain, ends, 0, len(records))
+
+
+def _halves(
+    block: Block,
+    parse: Callable[[bytes], pa.RecordBatch],
+    explain: Callable[[bytes, Exception], str],
+    ends: Sequence[int],
+    first: int,
+    last: int,
+) -> Iterator[Parsed]:
+    data = block.data[ends[first] : ends[last]]
+    try:
+        rows = parse(data)
+    except pa.ArrowInvalid as exc:
+        if last - first == 1:
+            yield Damaged(
+                reason=explain(data, exc),
+                position=f"byte {block.offset + ends[first]}",
+                raw=data.rstrip(b"\r\n"),
+                cause=exc,
+            )
+            return
+        middle = (first + last) // 2
+        yield from _halves(block, parse, explain, ends, first, middle)
+        yield from _halves(block, parse, explain, ends, middle, last)
+    else:
+        yield rows
+
+
+# --- The header of CSV ---------------------------------------------------------------------------
+
+
+def csv_header(
+    read: Callable[[int], bytes], options: CsvOptions, max_record_size: int
+) -> tuple[tuple[str, ...], int]:
+    """Read the header of a CSV file from its start.
+
+    Args:
+        read: Reads on in the file.
+        options: The dialect.
+        max_record_size: Most bytes of the header.
+
+    Returns:
+        The names of the columns, none if the file holds no line, and the byte behind the header.
+    """
+    quote = options.quote_char.encode() if options.newlines_in_values else None
+    data = b""
+    ended = False
+    while True:
+        for at, line in _positions(lines_of(data, quote)):
+            complete = ended or (
+                line.endswith(b"\n") and (quote is None or line.count(quote) % 2 == 0)
+            )
+            if complete and line.removeprefix(BOM).strip(b"\r\n"):
+                text = line.removeprefix(BOM).decode("utf-8", "replace").rstrip("\r\n")
+                return tuple(_fields(text, options)), at + len(line)
+        if ended:
+            return (), len(data)
+        if len(data) > max_record_size:
+            raise FatalError(
+                f"the header does not end within {max_record_size} bytes",
+                option="max-record-size",
+                hint="check format and compression",
+            )
+        more = read(64 << 10)
+        ended = not more
+        data += more
+
+
+def _positions(lines: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    for line in lines:
+        yield at, line
+        at += len(line)
+
+
+def _fields(text: str, options: CsvOptions) -> list[str]:
+    return next(
+        csv.reader(
+            [text] if "\n" not in text else text.splitlines(keepends=True),
+            delimiter=options.delimiter,
+            quotechar=options.quote_char,
+            doublequote=options.double_quote,
+            escapechar=options.escape_char,
+        )
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings the dead letters of an epoch into their sinks, as part of its decision. Driver."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from connectors_core.execution.writing import encode_committable
+from connectors_core.protocol import DecidedCommittable, SinkDecision
+from connectors_core.records import (
+    DEAD_LETTER_SCHEMA,
+    RecordErrorHandler,
+    RecordPolicy,
+    read_spool,
+)
+from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
+from connectors_core.state import StateStore
+
+UID_SUFFIX = ".dead-letters"
+
+
+class DeadLetters:
+    """Writes named spools with the writers of the dead-letter sinks.
+
+    A reader or writer spools its bad records; only the spools that a winning report or summary
+    names come here, so dead letters are as exact as the epoch.
+
+    Args:
+        policies: Record policies by the uid of the source or sink they belong to.
+        store: The state location of the query, where the spools are.
+        pipeline_id: The pipeline.
+    """
+
+    def __init__(
+        self, policies: Mapping[str, RecordPolicy], *, store: StateStore, pipeline_id: str
+    ) -> None:
+        self._store = store
+        self._pipeline_id = pipeline_id
+        self.sinks: dict[str, Sink] = {
+            uid + UID_SUFFIX: policy.sink
+            for uid, policy in policies.items()
+            if isinstance(policy.sink, Sink)
+        }
+
+    def write(self, epoch: int, spools: Sequence[tuple[str, str]]) -> dict[str, SinkDecision]:
+        """Stage the letters of an epoch.
+
+        Args:
+            epoch: The epoch.
+            spools: Uid of the source or sink, and the name of its spool.
+
+        Returns:
+            What to decide, by uid of the dead-letter sink.
+        """
+        by_sink: dict[str, list[str]] = {}
+        for uid, spool in spools:
+            by_sink.setdefault(uid + UID_SUFFIX, []).append(spool)
+        return {
+            uid: self._write_sink(uid, self.sinks[uid], epoch, names)
+            for uid, names in by_sink.items()
+        }
+
+    def _write_sink(self, uid: str, sink: Sink, epoch: int, names: Sequence[str]) -> SinkDecision:
+        context = WriterInitContext(
+            pipeline_id=self._pipeline_id,
+            sink_uid=uid,
+            checkpoint_id=epoch,
+            subtask_id=0,
+            attempt_number=0,
+            nonce=secrets.token_hex(4),
+            schema=DEAD_LETTER_SCHEMA,
+            record_errors=RecordErrorHandler(RecordPolicy.fail()),
+        )
+        rows = size = 0
+        with closing(sink.create_writer(context)) as writer:
+            for name in names:
+                for batch in read_spool(self._store, name):
+                    writer.write(batch)
+                    rows += batch.num_rows
+                    size += batch.nbytes
+            writer.flush()
+            committables = (
+                writer.prepare_commit() if isinstance(writer, CommittingSinkWriter) else ()
+            )
+        return SinkDecision(
+            committables=tuple(
+                DecidedCommittable(subtask=0, committable=encode_committable(sink, each))
+                for each in committables
+            ),
+            number_of_subtasks=1,
+            rows=rows,
+            bytes=size,
+        )
+
+    def discard(self, spools: Sequence[tuple[str, str]]) -> None:
+        """Remove spools whose letters are committed."""
+        for _, name in spools:
+            self._store.delete(name)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who a pipeline is: recorded at its first start, compared at every later one. Driver.
+
+Spark matches sources by their position in the plan: with swapped sources it doubles and loses rows
+without a word. And a plan log without its Spark checkpoint, or the reverse, starts anew somewhere.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connectors_core.errors import IdentityError
+from connectors_core.protocol import DocumentCodec
+from connectors_core.state import StateStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryIdentity:
+    """One query of a pipeline.
+
+    Attributes:
+        folder: Its folder below checkpoint and state location.
+        lines: Uids of the sources in the order of Spark's offset log, once per branch.
+        sinks: Uids of the sinks in order.
+        spark_query_id: Spark's id of the query.
+        first: The plan before the first one of the Spark checkpoint.
+    """
+
+    folder: str
+    lines: tuple[str, ...]
+    sinks: tuple[str, ...]
+    spark_query_id: str
+    generation: int = 0
+    first: int = -1
+
+    @property
+    def spark_folder(self) -> str:
+        """Folder of Spark's checkpoint below the checkpoint location."""
+        return f"{self.folder}/spark-{self.generation}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineIdentity:
+    """A pipeline and its queries.
+
+    Attributes:
+        pipeline_id: Given at the first start.
+        name: The user's name for it.
+        streaming: Whether it runs as streaming queries.
+        queries: Its queries.
+    """
+
+    pipeline_id: str
+    name: str
+    streaming: bool
+    queries: tuple[QueryIdentity, ...]
+
+    def query_of(self, source: str) -> QueryIdentity:
+        """The query that reads a source."""
+        return next(query for query in self.queries if source in query.lines)
+
+
+IDENTITIES = DocumentCodec("pipeline", PipelineIdentity)
+_FOLDER = "pipeline"
+
+
+def _path(generation: int) -> str:
+    return f"{_FOLDER}/{generation:010d}.json"
+
+
+def newest_generation(store: StateStore) -> int:
+    """Number of the newest identity, -1 for none."""
+    names = [name.rsplit("/", 1)[-1] for name in store.list(_FOLDER)]
+    return max((int(name.removesuffix(".json")) for name in names), default=-1)
+
+
+def read_identity(store: StateStore) -> PipelineIdentity | None:
+    """The recorded identity, or None before the first start."""
+    generation = newest_generation(store)
+    return None if generation < 0 else IDENTITIES.read(store, _path(generation))
+
+
+def record_identity(store: StateStore, identity: PipelineIdentity) -> None:
+    """Record the identity of a first start or a new generation."""
+    generation = newest_generation(store) + 1
+    if not IDENTITIES.create(store, _path(generation), identity):
+        raise IdentityError(
+            f"pipeline {identity.name!r} was started by another driver at the same moment",
+            ways_out=["let only one driver run this pipeline"],
+        )
+
+
+def new_pipeline_id() -> str:
+    """An id for a pipeline that never ran."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class QueryShape:
+    """The sources and sinks of one query as the user built it."""
+
+    lines: tuple[str, ...]
+    sinks: tuple[str, ...]
+
+
+def first_identity(
+    pipeline_id: str, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
+) -> PipelineIdentity:
+    """The identity of a pipeline that starts for the first time."""
+    return PipelineIdentity(
+        pipeline_id=pipeline_id,
+        name=name,
+        streaming=streaming,
+        queries=tuple(
+            QueryIdentity(
+                folder=f"query-{number}",
+                lines=shape.lines,
+                sinks=shape.sinks,
+                spark_query_id=str(uuid.uuid4()),
+            )
+            for number, shape in enumerate(shapes)
+        ),
+    )
+
+
+def assert_unchanged(
+    identity: PipelineIdentity, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
+) -> None:
+    """Refuse a pipeline of another shape than the one that was recorded.
+
+    Raises:
+        IdentityError: With what changed and the ways out.
+    """
+    if identity.name != name:
+        raise IdentityError(
+            "the checkpoint location belongs to another pipeline",
+            expected=identity.name,
+            found=name,
+            ways_out=["give each pipeline a checkpoint location of its own"],
+        )
+    recorded = [QueryShape(query.lines, query.sinks) for query in identity.queries]
+    if identity.streaming != streaming or recorded != list(shapes):
+        raise IdentityError(
+            f"pipeline {name!r} has not the sources and sinks it had, or has them in another order",
+            expected=_described(identity.streaming, recorded),
+            found=_described(streaming, shapes),
+            ways_out=[
+                "build the sources and sinks in the recorded order, with the recorded uids",
+                "for a query without Spark state, Pipeline(on_changed_query='new-generation') "
+                "keeps the source positions",
+                "start anew with another checkpoint location; what was read is then read again",
+            ],
+        )
+
+
+def _described(streaming: bool, shapes: Sequence[QueryShape]) -> str:
+    kind = "streaming" if streaming else "batch"
+    queries = "; ".join(f"{', '.join(s.lines)} -> {', '.join(s.sinks)}" for s in shapes)
+    return f"{kind}: {queries}"
+
+
+def assert_same_life(
+    query: QueryIdentity, *, found_query_id: str | None, newest_plan: int, logged_batch: int
+) -> None:
+    """Refuse Spark's checkpoint and our state when they are not of the same life.
+
+    Args:
+        query: What was recorded.
+        found_query_id: Spark's id in its checkpoint, None where there is none.
+        newest_plan: Number of the newest plan.
+        logged_batch: Newest batch in Spark's offset log.
+
+    Raises:
+        IdentityError: One of them was wiped or replaced.
+    """
+    ways_out = [
+        "restore checkpoint and state location from the same moment",
+        "start anew with another checkpoint location; what was read is then read again, and sinks "
+        "write it again",
+    ]
+    if found_query_id is None:
+        if newest_plan > query.first:
+            raise IdentityError(
+                "Spark's checkpoint is gone, the plans of the pipeline are there",
+                expected=f"{query.spark_folder} with query id {query.spark_query_id}",
+                found="no Spark checkpoint",
+                ways_out=ways_out,
+            )
+    elif found_query_id != query.spark_query_id:
+        raise IdentityError(
+            "Spark's checkpoint is not the one that this pipeline wrote",
+            expected=query.spark_query_id,
+            found=found_query_id,
+            ways_out=ways_out,
+        )
+    if logged_batch >= 0 and newest_plan <= query.first:
+        raise IdentityError(
+            "the plans of the pipeline are gone, Spark's checkpoint is there",
+            expected=f"plans below {query.folder}",
+            found=f"{logged_batch + 1} batches in Spark's log and no plan",
+            ways_out=ways_out,
+        )

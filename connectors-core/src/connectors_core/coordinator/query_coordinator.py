@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the plans of one query: one for all its sources, the next when the last is reported."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors_core._faults import fault_point
+from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.coordinator.plan_log import (
+    complete_reports,
+    newest_plan,
+    plans_since_snapshot,
+    read_plan,
+)
+from connectors_core.coordinator.source_coordinator import (
+    SourceCoordinator,
+    SourceSettings,
+    source_history,
+)
+from connectors_core.errors import LeaseError, StateCorruptedError
+from connectors_core.protocol import PLANS, Plan, Report, plan_path
+from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.state import StateStore
+
+IDLE_SECONDS = 0.25
+TICK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryCallbacks:
+    """What the coordinator tells the query; called on the coordinator's thread.
+
+    Attributes:
+        feed: A new plan is durable: bring it into Spark.
+        finished: All is read and the last plan is reported.
+        failed: The coordinator stopped with an error.
+    """
+
+    feed: Callable[[Plan], None]
+    finished: Callable[[], None]
+    failed: Callable[[BaseException], None]
+
+
+class QueryCoordinator:
+    """Plans for the sources of one query. Driver.
+
+    Plan n+1 is made when all reports of plan n are durable, so at most one plan is unconsumed.
+
+    Args:
+        sources: The sources of the query.
+        store: The state location of the query.
+        pipeline_id: The pipeline.
+        query: Folder of the query below the state location.
+        incarnation: The lease under which this driver plans.
+        callbacks: What it tells the query.
+        trigger_interval: Least time between two plans, in seconds.
+        available_now: Read what is there at the start, then end.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[SourceSettings],
+        *,
+        store: StateStore,
+        pipeline_id: str,
+        query: str,
+        incarnation: int,
+        callbacks: QueryCallbacks,
+        trigger_interval: float = 0.0,
+        available_now: bool = False,
+    ) -> None:
+        self._store = store
+        self._pipeline_id = pipeline_id
+        self._query = query
+        self._incarnation = incarnation
+        self._callbacks = callbacks
+        self._trigger_interval = trigger_interval
+        self._mailbox = Mailbox(f"coordinator-{pipeline_id[:8]}", callbacks.failed)
+        groups = CoordinatorStore()
+        self._sources = {
+            settings.uid: SourceCoordinator(
+                settings,
+                mailbox=self._mailbox,
+                store=groups,
+                on_change=self._wake,
+                available_now=available_now,
+            )
+            for settings in sources
+        }
+        self._newest = -1
+        self._outstanding: Plan | None = None
+        self._earliest = 0.0
+        self._timer_set = False
+        self._wake_set = False
+        self._started = False
+        self._finished = False
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest plan, -1 for none."""
+        return self._newest
+
+    @property
+    def sources(self) -> Mapping[str, SourceCoordinator]:
+        """The coordinators of the sources, by uid."""
+        return self._sources
+
+    def recover(self) -> int:
+        """Read the logs; returns the number of the newest plan. Called once, before :meth:`start`.
+
+        Raises:
+            StateCorruptedError: A plan or report that must be there is missing.
+        """
+        self._newest = newest_plan(self._store)
+        return self._newest
+
+    def start(self) -> None:
+        """Restore the enumerators and begin to plan."""
+        self._mailbox.start()
+        self._mailbox.execute(self._begin)
+
+    def _begin(self) -> None:
+        plans = plans_since_snapshot(self._store, self._newest) if self._newest >= 0 else []
+        reports: list[Mapping[str, Sequence[Report]] | None] = []
+        for plan in plans:
+            complete = complete_reports(self._store, plan)
+            if complete is None and plan.number != self._newest:
+                raise StateCorruptedError(
+                    f"a report of plan {plan.number} is missing although a later plan exists",
+                    hint="restore checkpoint and state location from the same moment",
+                )
+            reports.append(complete)
+        if plans and reports[-1] is None:
+            self._outstanding = plans[-1]
+        for uid, source in self._sources.items():
+            source.start(source_history(uid, plans, reports))
+        self._started = True
+        self._advance()
+
+    def reports_durable(self, plan: int) -> None:
+        """All reports of a plan are there. From any thread."""
+        self._mailbox.execute(lambda: self._apply(plan))
+
+    def notify_complete(self, plan: int) -> None:
+        """A plan's epoch is decided, and committed by Spark. From any thread."""
+
+        def notify() -> None:
+            for source in self._sources.values():
+                source.notify_complete(plan)
+
+        self._mailbox.execute(notify)
+
+    def stop(self) -> None:
+        """Stop planning and close the enumerators."""
+        self._mailbox.close()
+        for source in self._sources.values():
+            source.close()
+
+    def _apply(self, number: int) -> None:
+        plan = self._outstanding
+        if plan is None or plan.number != number:
+            return  # reported before: a batch that Spark ran again
+        reports = complete_reports(self._store, plan)
+        if reports is None:
+            raise StateCorruptedError(f"a report of plan {number} has vanished")
+        rows = 0
+        for uid, source in self._sources.items():
+            source.apply(reports[uid])
+            rows += sum(report.rows for report in reports[uid])
+        self._outstanding = None
+        if rows == 0 and any(source.live for source in self._sources.values()):
+            self._earliest = max(self._earliest, time.monotonic() + IDLE_SECONDS)
+        self._advance()
+
+    def _wake(self) -> None:
+        if not self._wake_set and self._started:
+            self._wake_set = True
+            self._mailbox.execute(self._on_wake)
+
+    def _on_wake(self) -> None:
+        self._wake_set = False
+        self._advance()
+
+    def _advance(self) -> None:
+        """Make the next plan if it is time and there is something to do."""
+        if self._outstanding is not None or self._finished:
+            return
+        wait = self._earliest - time.monotonic()
+        if wait > 0:
+            self._wait(wait)
+            return
+        for source in self._sources.values():
+            source.prepare()
+        if any(source.has_work() for source in self._sources.values()):
+            self._plan()
+        elif all(source.finished for source in self._sources.values()):
+            self._finished = True
+            self._callbacks.finished()
+        elif any(source.needs_time() for source in self._sources.values()):
+            self._wait(TICK_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        if not self._timer_set:
+            self._timer_set = True
+            self._mailbox.schedule(seconds, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer_set = False
+        self._advance()
+
+    def _plan(self) -> None:
+        number = self._newest + 1
+        nonce = secrets.token_hex(8)
+        snapshot = any(source.snapshot_due for source in self._sources.values())
+        fault_point("coordinator.before_plan", plan=number)
+        plan = Plan(
+            pipeline_id=self._pipeline_id,
+            number=number,
+            nonce=nonce,
+            incarnation=self._incarnation,
+            sources={
+                uid: source.plan(number, nonce, self._pipeline_id, self._query, snapshot=snapshot)
+                for uid, source in self._sources.items()
+            },
+            last=all(source.finished for source in self._sources.values()),
+        )
+        if not PLANS.create(self._store, plan_path(number), plan):
+            other = read_plan(self._store, number)
+            raise LeaseError(
+                f"plan {number} was made by another driver",
+                holder={"incarnation": other.incarnation},
+                expected=f"incarnation {self._incarnation}",
+                found=f"incarnation {other.incarnation}",
+                hint="let only one driver run this pipeline",
+            )
+        fault_point("coordinator.after_plan", plan=number)
+        self._newest = number
+        self._outstanding = plan
+        self._earliest = time.monotonic() + self._trigger_interval
+        self._callbacks.feed(plan)
+        fault_point("coordinator.after_feed", plan=number)

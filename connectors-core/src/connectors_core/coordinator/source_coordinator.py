@@ -1,0 +1,678 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator of one source: its enumerator, its splits, its part of every plan. Driver.
+
+Its state follows from a snapshot, the plans after it and their reports, and the same two steps
+(:meth:`SourceCoordinator.plan` and :meth:`SourceCoordinator.apply`) run live and on a restart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.metrics import MetricGroup
+from connectors_core.protocol import (
+    AssignedSplit,
+    Entry,
+    EventDocument,
+    Plan,
+    PlannedSplit,
+    Report,
+    SourcePlan,
+    SourceSnapshot,
+    SplitRecord,
+    SplitReport,
+    Versioned,
+)
+from connectors_core.records import RecordPolicy
+from connectors_core.source.alignment import (
+    CoordinatorStore,
+    IdlenessClock,
+    MaxWatermark,
+    SplitProgress,
+    source_watermark,
+)
+from connectors_core.source.enumerator import (
+    AnySplitEnumerator,
+    SplitEnumeratorContext,
+    SupportsAvailableNow,
+)
+from connectors_core.source.evaluator import RecordEvaluator
+from connectors_core.source.event_codec import decode_event, encode_event
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.source import AnySource, Boundedness
+from connectors_core.source.split import PlanLimits, SourceSplit
+from connectors_core.source.watermarks import (
+    MIN_WATERMARK,
+    WatermarkStrategy,
+    heartbeat_event_time,
+)
+
+T = TypeVar("T")
+
+QUEUE_SPLITS = 256
+SNAPSHOT_EVERY_PLANS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """A source and how a pipeline reads it.
+
+    Attributes:
+        uid: Its name, for all restarts.
+        source: The source.
+        parallelism: Number of readers.
+        strategy: Event times and watermarks.
+        limits: Most that one plan reads.
+        rate_limiter: Rows over time, for the whole source.
+        evaluator: Ends a split after a row.
+        policy: What to do with records that cannot be read.
+    """
+
+    uid: str
+    source: AnySource
+    parallelism: int
+    strategy: WatermarkStrategy | None = None
+    limits: PlanLimits = field(default_factory=PlanLimits)
+    rate_limiter: RateLimiterStrategy = field(default_factory=RateLimiterStrategy.none)
+    evaluator: RecordEvaluator | None = None
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+
+
+@dataclass
+class _Split:
+    """An assigned, unfinished split."""
+
+    split: SourceSplit
+    planned: PlannedSplit
+    subtask: int
+    order: int
+    read: bool = False
+    watermark: int | None = None
+    head: int | None = None
+
+
+class SourceCoordinator(SplitEnumeratorContext[Any]):
+    """Runs the enumerator of one source and keeps the positions of its splits.
+
+    All methods run on the mailbox's thread.
+
+    Args:
+        settings: The source.
+        mailbox: The coordinator's thread.
+        store: Alignment groups, shared by the sources of the pipeline.
+        on_change: Called when something may have made a new plan possible.
+        available_now: Read what is there at the start, then end.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        *,
+        mailbox: Mailbox,
+        store: CoordinatorStore,
+        on_change: Callable[[], None],
+        available_now: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self.metrics = MetricGroup()
+        self._source = settings.source
+        self._traits = settings.source.split_traits()
+        self._split_serializer = settings.source.split_serializer()
+        self._state_serializer = settings.source.enumerator_state_serializer()
+        self._mailbox = mailbox
+        self._store = store
+        self._on_change = on_change
+        self._available_now = available_now
+        self._clock = clock
+        self._rate_limiter = settings.rate_limiter.create()
+        self._idleness = IdlenessClock(
+            settings.strategy.idleness if settings.strategy is not None else None
+        )
+        self._enumerator: AnySplitEnumerator | None = None
+        self._splits: dict[str, _Split] = {}
+        self._suppressed: set[str] = set()
+        self._no_more: set[int] = set()
+        self._registered: set[int] = set()
+        self._reader_limits: dict[int, PlanLimits] = {}
+        self._assigned: list[AssignedSplit] = []
+        self._assign_calls = 0
+        self._events: dict[int, list[EventDocument]] = {}
+        self._highest_finished: int | None = None
+        self._answered = False
+        self._watermark: int | None = None
+        self._planned_watermark: int | None = None
+        self._planned_finished = False
+        self._planned_ids: set[str] = set()
+        self._orders = 0
+        self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS
+        self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def start(self, history: Sequence[tuple[SourcePlan, Sequence[Report] | None]] = ()) -> None:
+        """Create or restore the enumerator and start it.
+
+        Args:
+            history: This source's part of the plans since the last snapshot, with their reports;
+                those of the newest plan may be missing (None): it is being read, or will be.
+        """
+        if history:
+            snapshot = history[0][0].snapshot
+            assert snapshot is not None
+            self._restore(snapshot, [plan for plan, _ in history[1:]])
+            for plan, reports in history:
+                self._watermark = self._planned_watermark = plan.watermark
+                self._planned_finished = plan.finished
+                self._planned_ids = _ids(plan)
+                if reports is not None:
+                    for report in reports:
+                        self._apply_positions(report)
+            state = self._state_serializer.deserialize(
+                snapshot.enumerator.version, snapshot.enumerator.data
+            )
+            self._enumerator = self._source.restore_enumerator(self, state)
+        else:
+            self._enumerator = self._source.create_enumerator(self)
+        if self.settings.strategy is not None and self.settings.strategy.alignment is not None:
+            self._store.group(self.settings.strategy.alignment).join(self.settings.uid)
+        self._enumerator.start()
+        self._give_back_of_missing_readers()
+        for subtask in range(self.settings.parallelism):
+            self._registered.add(subtask)
+            self._enumerator.add_reader(subtask)
+        for _, reports in history:
+            for report in reports or ():
+                self._deliver_events(report)
+        if self._available_now and self._source.boundedness() is not Boundedness.BOUNDED:
+            if not isinstance(self._enumerator, SupportsAvailableNow):
+                raise UnsupportedError(
+                    f"source {self.settings.uid!r} cannot be read to what is available now",
+                    expected="a bounded source, or an enumerator with SupportsAvailableNow",
+                    found=type(self._enumerator).__name__,
+                    hint="use Pipeline.start()",
+                )
+            self._enumerator.freeze_end()
+
+    def _restore(self, snapshot: SourceSnapshot, later: Sequence[SourcePlan]) -> None:
+        for record in snapshot.splits:
+            self._add(record)
+        self._suppressed.update(snapshot.suppressed)
+        self._no_more.update(snapshot.no_more_splits)
+        self._highest_finished = snapshot.highest_finished
+        for plan in later:
+            for assigned in plan.assigned:
+                self._add(SplitRecord(split=assigned.split, subtask=assigned.subtask))
+                self._suppressed.add(assigned.split.split_id)
+            self._no_more.update(plan.no_more_splits)
+
+    def _add(self, record: SplitRecord) -> None:
+        state = record.split.state
+        self._orders += 1
+        self._splits[record.split.split_id] = _Split(
+            split=self._split_serializer.deserialize(state.version, state.data),
+            planned=record.split,
+            subtask=record.subtask,
+            order=self._orders,
+            read=record.read,
+            watermark=record.watermark,
+            head=record.head,
+        )
+
+    def _give_back_of_missing_readers(self) -> None:
+        """After a restart with fewer readers: what was not begun goes back, the rest moves."""
+        assert self._enumerator is not None
+        parallelism = self.settings.parallelism
+        self._no_more = {subtask for subtask in self._no_more if subtask < parallelism}
+        orphans: dict[int, list[_Split]] = {}
+        for split in self._splits.values():
+            if split.subtask >= parallelism and split.planned.split_id not in self._planned_ids:
+                orphans.setdefault(split.subtask, []).append(split)
+        for subtask, splits in sorted(orphans.items()):
+            untouched = [split for split in splits if not split.read]
+            for split in untouched:
+                del self._splits[split.planned.split_id]
+                self._suppressed.discard(split.planned.split_id)
+            if untouched:
+                self._no_more.clear()
+                self._enumerator.add_splits_back([split.split for split in untouched], subtask)
+        for split in self._splits.values():
+            if split.subtask >= parallelism:
+                split.subtask %= parallelism
+
+    def close(self) -> None:
+        """Close the enumerator."""
+        if self._enumerator is not None:
+            self._enumerator.close()
+            self._enumerator = None
+
+    # --- what the enumerator may ask ------------------------------------------------------------
+
+    @property
+    def current_parallelism(self) -> int:
+        """See :class:`SplitEnumeratorContext`."""
+        return self.settings.parallelism
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        """See :class:`SplitEnumeratorContext`."""
+        return frozenset(self._registered)
+
+    @property
+    def event_time_order(self) -> bool:
+        """See :class:`SplitEnumeratorContext`."""
+        return self.settings.strategy is not None
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """See :class:`SplitEnumeratorContext`."""
+        return self.metrics
+
+    def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        for subtask, splits in assignment.items():
+            self._check_reader(subtask)
+            for split in splits:
+                self._assign_calls += 1
+                if split.split_id in self._splits or split.split_id in self._suppressed:
+                    self._suppressed.discard(split.split_id)
+                    continue
+                planned = PlannedSplit(
+                    split_id=split.split_id,
+                    state=Versioned(
+                        version=self._split_serializer.version,
+                        data=self._split_serializer.serialize(split),
+                    ),
+                )
+                self._add(SplitRecord(split=planned, subtask=subtask))
+                self._assigned.append(AssignedSplit(subtask=subtask, split=planned))
+        self._answered = True
+        self._on_change()
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        self._no_more.add(subtask_id)
+        self._answered = True
+        self._on_change()
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        document = encode_event(event)
+        decode_event(self._source, document)  # refused here, not on an executor
+        self._events.setdefault(subtask_id, []).append(document)
+        self._on_change()
+
+    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        if limits is None:
+            self._reader_limits.pop(subtask_id, None)
+        else:
+            self._reader_limits[subtask_id] = limits
+        self._on_change()
+
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+
+        def handle(result: T | None, error: BaseException | None) -> None:
+            handler(result, error)
+            if error is None:
+                self._answered = True
+            self._on_change()
+
+        self._mailbox.call_async(call, handle, initial_delay=initial_delay, period=period)
+
+    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._mailbox.execute(action)
+
+    def _check_reader(self, subtask: int) -> None:
+        if not 0 <= subtask < self.settings.parallelism:
+            raise ConfigurationError(
+                f"source {self.settings.uid!r} has no reader {subtask}",
+                expected=f"0 to {self.settings.parallelism - 1}",
+                found=subtask,
+            )
+
+    # --- planning -------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is assigned and read."""
+        return (
+            self._answered and not self._splits and len(self._no_more) == self.settings.parallelism
+        )
+
+    @property
+    def live(self) -> bool:
+        """Whether splits must be asked to know if they have rows."""
+        return not self._traits.end and bool(self._splits)
+
+    @property
+    def watermark(self) -> int | None:
+        """The source's watermark in microseconds."""
+        return self._watermark
+
+    def prepare(self) -> None:
+        """Ask the enumerator for splits, move the watermark, tell the alignment group."""
+        self._request_splits()
+        strategy = self.settings.strategy
+        if strategy is None:
+            return
+        progress = list(self._progress())
+        self._watermark = source_watermark(
+            self._watermark,
+            progress,
+            self._highest_finished,
+            finished=self.finished,
+            discovered=self._answered,
+        )
+        if strategy.alignment is not None:
+            self._store.group(strategy.alignment).update(
+                self.settings.uid, progress, finished=self.finished, discovered=self._answered
+            )
+
+    def _progress(self) -> Iterator[SplitProgress]:
+        return (self._progress_of(split) for split in self._splits.values())
+
+    def _progress_of(self, split: _Split) -> SplitProgress:
+        return SplitProgress(
+            split_id=split.planned.split_id,
+            watermark=split.watermark,
+            head=split.head,
+            lower_bound=split.split.event_time_lower_bound(),
+            read=split.read,
+            idle=self._idleness.idle(split.planned.split_id),
+        )
+
+    def _request_splits(self) -> None:
+        assert self._enumerator is not None
+        hungry = [s for s in range(self.settings.parallelism) if s not in self._no_more]
+        while hungry:
+            still_hungry = []
+            for subtask in hungry:
+                before = self._assign_calls
+                if self._wants_split(subtask):
+                    self._enumerator.handle_split_request(subtask)
+                    if self._assign_calls != before and subtask not in self._no_more:
+                        still_hungry.append(subtask)
+            hungry = still_hungry
+
+    def take_all_splits(self) -> bool:
+        """Ask for splits without limit; True when there are no more (batch mode)."""
+        assert self._enumerator is not None
+        for subtask in range(self.settings.parallelism):
+            before = -1
+            while subtask not in self._no_more and before != self._assign_calls:
+                before = self._assign_calls
+                self._enumerator.handle_split_request(subtask)
+        return len(self._no_more) == self.settings.parallelism
+
+    def _wants_split(self, subtask: int) -> bool:
+        """A reader is given one split more than it will read, whose lower bound holds the watermark.
+
+        Splits that alignment holds do not count, as the slowest one may not be assigned yet; but
+        where a new split is known to be too far ahead, so are all that would come after it.
+        """
+        limits = self._limits_of(subtask)
+        allowed = self._max_watermark()
+        queue = [split for split in self._splits.values() if split.subtask == subtask]
+        if allowed is not None:
+            held = [split for split in queue if not allowed.admits(self._mark(split))]
+            if any(not split.read for split in held):
+                return False
+            queue = [split for split in queue if split not in held]
+        if len(queue) < 2:
+            return True
+        if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
+            return False
+        return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
+
+    def _limits_of(self, subtask: int) -> PlanLimits:
+        limits = self.settings.limits.per_reader(subtask, self.settings.parallelism)
+        return limits.tightened_by(self._reader_limits.get(subtask))
+
+    def _max_watermark(self) -> MaxWatermark | None:
+        strategy = self.settings.strategy
+        if strategy is None or strategy.alignment is None:
+            return None
+        return self._store.group(strategy.alignment).max_allowed_watermark()
+
+    def _queues(self) -> dict[int, tuple[list[_Split], PlanLimits]]:
+        """What each reader reads in the next plan, and its limits."""
+        allowed = self._max_watermark()
+        queues: dict[int, list[_Split]] = {}
+        for split in sorted(self._splits.values(), key=self._reading_order):
+            if allowed is None or allowed.admits(self._mark(split)):
+                queues.setdefault(split.subtask, []).append(split)
+        permits = self._rate_limiter.permits(self._clock())
+        planned = {}
+        for rank, subtask in enumerate(sorted(queues)):
+            limits = self._limits_of(subtask).tightened_by(
+                PlanLimits(rows=permits).per_reader(rank, len(queues))
+            )
+            queue = queues[subtask][: limits.splits]
+            if queue and limits.rows != 0:
+                planned[subtask] = (queue, limits)
+        return planned
+
+    def _mark(self, split: _Split) -> int | None:
+        """The watermark up to which the split was read; None where nothing is known."""
+        mark = self._progress_of(split).mark
+        return None if mark == MIN_WATERMARK else mark
+
+    def _reading_order(self, split: _Split) -> tuple[int, bool, int]:
+        """By event time where that matters; what was begun before what was not."""
+        mark = self._mark(split) if self.settings.strategy is not None else None
+        return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
+
+    def has_work(self) -> bool:
+        """Whether a plan made now would read something or move something."""
+        if self._queues() or self._events:
+            return True
+        if self.settings.strategy is None:
+            return False
+        return self._watermark != self._planned_watermark
+
+    def needs_time(self) -> bool:
+        """Whether work may come by the mere passing of time (rate limit, idleness)."""
+        return bool(self._splits)
+
+    def plan(
+        self, number: int, nonce: str, pipeline_id: str, query: str, *, snapshot: bool
+    ) -> SourcePlan:
+        """This source's part of plan ``number``; :meth:`prepare` was called for all sources."""
+        queues = self._queues()
+        max_watermark = self._max_watermark()
+        limit = max_watermark.micros if max_watermark is not None else None
+        heartbeat = None
+        if self.settings.strategy is not None and self._watermark is not None:
+            heartbeat = heartbeat_event_time(self._watermark)
+        entries = []
+        for subtask in sorted({0} | queues.keys() | self._events.keys()):
+            queue, limits = queues.get(subtask, ([], PlanLimits()))
+            entries.append(
+                Entry(
+                    pipeline_id=pipeline_id,
+                    query=query,
+                    plan=number,
+                    nonce=nonce,
+                    source=self.settings.uid,
+                    subtask=subtask,
+                    parallelism=self.settings.parallelism,
+                    splits=tuple(split.planned for split in queue),
+                    events=tuple(self._events.get(subtask, ())),
+                    limits=limits,
+                    heartbeat=heartbeat if subtask == 0 else None,
+                    max_watermark=limit,
+                    claim=self._must_claim(limits) and bool(queue),
+                )
+            )
+        plan = SourcePlan(
+            entries=tuple(entries),
+            assigned=tuple(self._assigned),
+            no_more_splits=tuple(sorted(self._no_more)),
+            watermark=self._watermark,
+            finished=self.finished,
+            snapshot=self._snapshot(number) if snapshot else None,
+        )
+        self._after_plan(plan)
+        return plan
+
+    def _must_claim(self, limits: PlanLimits) -> bool:
+        """Whether the end of a read does not follow from plan and data alone."""
+        if not self._traits.end or limits.seconds is not None:
+            return True
+        return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)
+
+    def _after_plan(self, plan: SourcePlan) -> None:
+        self._planned_watermark = plan.watermark
+        self._planned_finished = plan.finished
+        self._planned_ids = _ids(plan)
+        self._assigned = []
+        self._events = {}
+        if plan.snapshot is not None:
+            self._plans_since_snapshot = self._bytes_since_snapshot = 0
+            self._snapshot_bytes = len(plan.snapshot.enumerator.data) + sum(
+                len(record.split.state.data) for record in plan.snapshot.splits
+            )
+        else:
+            self._plans_since_snapshot += 1
+            self._bytes_since_snapshot += sum(len(a.split.state.data) for a in plan.assigned)
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether the deltas since the last snapshot have outgrown it."""
+        return (
+            self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS
+            or self._bytes_since_snapshot > self._snapshot_bytes
+        )
+
+    def _snapshot(self, number: int) -> SourceSnapshot:
+        assert self._enumerator is not None
+        state = self._enumerator.snapshot_state(number)
+        return SourceSnapshot(
+            enumerator=Versioned(
+                version=self._state_serializer.version, data=self._state_serializer.serialize(state)
+            ),
+            splits=tuple(
+                SplitRecord(
+                    split=split.planned,
+                    subtask=split.subtask,
+                    read=split.read,
+                    watermark=split.watermark,
+                    head=split.head,
+                )
+                for split in sorted(self._splits.values(), key=lambda split: split.order)
+            ),
+            suppressed=tuple(sorted(self._suppressed)),
+            no_more_splits=tuple(sorted(self._no_more)),
+            highest_finished=self._highest_finished,
+        )
+
+    # --- reports --------------------------------------------------------------------------------
+
+    def apply(self, reports: Sequence[Report]) -> None:
+        """Take over what the readers of the newest plan did."""
+        for report in reports:
+            self._apply_positions(report)
+        self._planned_ids = set()
+        for report in reports:
+            self._deliver_events(report)
+
+    def _apply_positions(self, report: Report) -> None:
+        self._rate_limiter.consumed(report.rows)
+        self.metrics.inc("numRecordsIn", report.rows)
+        self.metrics.inc("numBytesIn", report.bytes)
+        self.metrics.inc("numRecordsInErrors", report.skipped + report.dead_letters)
+        for name, count in report.counters.items():
+            self.metrics.inc(name, count)
+        for name, value in report.gauges.items():
+            self.metrics.set(name, value)
+        for split in report.splits:
+            self._apply_split(split)
+
+    def _apply_split(self, report: SplitReport) -> None:
+        split = self._splits.get(report.split_id)
+        if split is None:
+            return
+        if report.finished:
+            del self._splits[report.split_id]
+            self._idleness.forget(report.split_id)
+            if report.watermark is not None:
+                self._highest_finished = max(
+                    report.watermark, self._highest_finished or report.watermark
+                )
+            return
+        split.planned = PlannedSplit(
+            split_id=report.split_id,
+            state=report.state,
+            skip=report.skip,
+            watermark_state=report.watermark_state,
+        )
+        split.split = self._split_serializer.deserialize(report.state.version, report.state.data)
+        split.read = True
+        split.watermark = report.watermark
+        split.head = report.head
+        self._idleness.observe(
+            report.split_id,
+            report.head is None,
+            report.rows,
+        )
+
+    def _deliver_events(self, report: Report) -> None:
+        assert self._enumerator is not None
+        for event in report.events:
+            self._enumerator.handle_source_event(report.subtask, decode_event(self._source, event))
+        if report.wants_splits and report.subtask in self._registered - self._no_more:
+            self._enumerator.handle_split_request(report.subtask)
+
+    def notify_complete(self, plan: int) -> None:
+        """The epoch of a plan is decided and committed by Spark."""
+        if self._enumerator is not None:
+            self._enumerator.notify_checkpoint_complete(plan)
+
+    def positions(self) -> list[SplitRecord]:
+        """The unfinished splits, for the status."""
+        return [
+            SplitRecord(
+                split=dataclasses.replace(split.planned),
+                subtask=split.subtask,
+                read=split.read,
+                watermark=split.watermark,
+                head=split.head,
+            )
+            for split in self._splits.values()
+        ]
+
+
+def _ids(plan: SourcePlan) -> set[str]:
+    return {split.split_id for entry in plan.entries for split in entry.splits}
+
+
+def source_history(
+    uid: str, plans: Sequence[Plan], reports: Sequence[Mapping[str, Sequence[Report]] | None]
+) -> list[tuple[SourcePlan, Sequence[Report] | None]]:
+    """One source's part of plans and their reports."""
+    return [
+        (plan.sources[uid], own[uid] if own is not None else None)
+        for plan, own in zip(plans, reports, strict=True)
+    ]

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the rows of one task of an epoch with the writers of all sinks at once. Executor."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core._faults import fault_point
+from connectors_core.metrics import MetricGroup
+from connectors_core.protocol import Versioned
+from connectors_core.records import RecordErrorHandler, RecordPolicy, spool_factory
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.sink.sink import (
+    CommittingSinkWriter,
+    Sink,
+    SinkWriter,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+from connectors_core.state import StateStore
+
+BRANCH_COLUMN = "_branch"
+MESSAGE_SCHEMA = pa.schema([("payload", pa.binary())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkTask:
+    """A sink as its writers need it.
+
+    Attributes:
+        uid: Its uid.
+        sink: The sink.
+        schema: Arrow schema of its rows.
+        branch: Which branch of the tagged union it writes; None where there is no union.
+        policy: What to do with rows that cannot be written.
+    """
+
+    uid: str
+    sink: Sink
+    schema: pa.Schema
+    branch: int | None = None
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteTask:
+    """What the tasks of one epoch write; shipped to executors."""
+
+    pipeline_id: str
+    epoch: int
+    store: StateStore
+    sinks: tuple[SinkTask, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterMessage:
+    """What one writer did: its summary and committables, returned through Spark's ``collect``."""
+
+    sink: str
+    subtask: int
+    rows: int
+    bytes: int
+    committables: tuple[Versioned, ...] = ()
+    skipped: int = 0
+    dead_letters: int = 0
+    spool: str | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+_MESSAGES = JsonDataclassSerializer(WriterMessage, version=1)
+
+
+def decode_message(payload: bytes) -> WriterMessage:
+    """The message of a row that :func:`write_task` returned."""
+    return _MESSAGES.deserialize(1, payload)
+
+
+def write_task(
+    task: WriteTask, subtask: int, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run the writers of all sinks over the rows of one Spark task.
+
+    Args:
+        task: The epoch and its sinks.
+        subtask: Spark's partition.
+        attempt: Spark's attempt number.
+        batches: The rows; with a branch column where there is a union.
+
+    Yields:
+        One batch of :data:`MESSAGE_SCHEMA`: a message for every sink.
+    """
+    with ExitStack() as stack:
+        writings = [_Writing(task, sink, subtask, attempt) for sink in task.sinks]
+        for writing in writings:
+            stack.callback(writing.close)
+        for batch in batches:
+            for writing in writings:
+                writing.write(batch)
+            fault_point("writer.writing", epoch=task.epoch, subtask=subtask)
+        messages = [_MESSAGES.serialize(writing.finish()) for writing in writings]
+    fault_point("writer.flushed", epoch=task.epoch, subtask=subtask)
+    yield pa.RecordBatch.from_arrays([pa.array(messages, pa.binary())], schema=MESSAGE_SCHEMA)
+
+
+class _Writing:
+    """One sink in one task; its writer is made when the first row comes."""
+
+    def __init__(self, task: WriteTask, sink: SinkTask, subtask: int, attempt: int) -> None:
+        self._sink = sink
+        self._subtask = subtask
+        nonce = secrets.token_hex(4)
+        self._errors = RecordErrorHandler(
+            sink.policy, spool_factory(task.store, sink.uid, f"{task.epoch:010d}")
+        )
+        self._context = WriterInitContext(
+            pipeline_id=task.pipeline_id,
+            sink_uid=sink.uid,
+            checkpoint_id=task.epoch,
+            subtask_id=subtask,
+            attempt_number=attempt,
+            nonce=nonce,
+            schema=sink.schema,
+            record_errors=self._errors,
+            metric_group=MetricGroup(),
+        )
+        self._writer: SinkWriter | None = None
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = self._rows_of(batch)
+        if rows.num_rows == 0:
+            return
+        if self._writer is None:
+            self._writer = self._sink.sink.create_writer(self._context)
+        self._writer.write(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+
+    def _rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._sink.branch is None:
+            return conform(batch, self._sink.schema)
+        mine = pc.equal(batch.column(BRANCH_COLUMN), self._sink.branch)
+        structs = batch.column(branch_column(self._sink.branch))
+        if not pc.all(mine).as_py():  # batches of a union normally come from one branch
+            structs = structs.filter(mine)
+        return conform(pa.RecordBatch.from_struct_array(structs), self._sink.schema)
+
+    def finish(self) -> WriterMessage:
+        committables: Sequence[Any] = ()
+        if self._writer is not None:
+            self._writer.flush()
+            if isinstance(self._writer, CommittingSinkWriter):
+                committables = self._writer.prepare_commit()
+        self._errors.close()
+        errors = self._errors.summary()
+        return WriterMessage(
+            sink=self._sink.uid,
+            subtask=self._subtask,
+            rows=self._rows,
+            bytes=self._bytes,
+            committables=tuple(encode_committable(self._sink.sink, c) for c in committables),
+            skipped=errors["skipped"],
+            dead_letters=errors["dead_letters"],
+            spool=errors["spool"],
+            counters=dict(self._context.metric_group.counters),
+        )
+
+    def close(self) -> None:
+        self._errors.abort()  # of no effect on a spool that was closed
+        if self._writer is not None:
+            self._writer.close()
+
+
+def encode_committable(sink: Sink, committable: object) -> Versioned:
+    """The stored form of a committable."""
+    assert isinstance(sink, TwoPhaseCommittingSink)
+    serializer = sink.committable_serializer()
+    return Versioned(version=serializer.version, data=serializer.serialize(committable))
+
+
+def branch_column(branch: int) -> str:
+    """Name of the struct column that holds the rows of a branch."""
+    return f"_branch_{branch}"
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly this schema; Spark labels timestamps with the session's time zone."""
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays(
+        [
+            column if column.type.equals(wanted.type) else column.cast(wanted.type)
+            for column, wanted in zip(batch.columns, schema, strict=True)
+        ],
+        schema=schema,
+    )

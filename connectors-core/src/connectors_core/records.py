@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one policy for bad records, the same for every source and sink.
+
+`fail` stops the pipeline, `skip` counts, `dead-letter` keeps the record for a sink. Dead letters
+are spooled by the attempt that met them; only spools that the winning report or summary names are
+delivered, so they are as exact as the epoch.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Final, TypedDict
+
+import pyarrow as pa
+
+from connectors_core.errors import (
+    BadRecordError,
+    BadRecordLimitError,
+    ConfigurationError,
+    StateCorruptedError,
+)
+from connectors_core.state import StateStore
+
+__all__ = [
+    "DEAD_LETTER_SCHEMA",
+    "BadRecord",
+    "DeadLetterSpool",
+    "RecordErrorHandler",
+    "RecordPolicy",
+    "RecordPolicyMode",
+    "RecordSummary",
+    "read_spool",
+    "spool_factory",
+]
+
+DEAD_LETTER_SCHEMA: Final[pa.Schema] = pa.schema(
+    [
+        pa.field("error_code", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("source_uid", pa.string(), nullable=False),
+        pa.field("split_id", pa.string()),
+        pa.field("position", pa.string()),
+        pa.field("raw", pa.binary()),
+        pa.field("occurred_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+"""The columns that the sink of dead letters receives."""
+
+_SPOOL_FOLDER: Final = "spool"
+_BATCH_ROWS: Final = 1000
+_BATCH_BYTES: Final = 8 << 20
+
+
+class RecordPolicyMode(StrEnum):
+    """What happens to a record that cannot be read or written."""
+
+    FAIL = "fail"
+    """The pipeline stops with a `BadRecordError`."""
+    SKIP = "skip"
+    """The record is counted and left out."""
+    DEAD_LETTER = "dead-letter"
+    """The record is counted, left out and handed to a sink."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordPolicy:
+    """What to do with bad records; made by `fail()`, `skip()` or `dead_letter()`.
+
+    Attributes:
+        mode: What happens to a bad record.
+        max_records: More bad records than this stop the pipeline; None for no limit.
+        sink: Where dead letters go (a sink of rows of `DEAD_LETTER_SCHEMA`), else None.
+    """
+
+    mode: RecordPolicyMode = RecordPolicyMode.FAIL
+    max_records: int | None = None
+    sink: object | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_records is not None and self.max_records < 0:
+            raise ConfigurationError(
+                "the limit of bad records cannot be negative",
+                expected="a number from 0, or None for no limit",
+                found=self.max_records,
+                option="max_records",
+            )
+
+    @classmethod
+    def fail(cls) -> RecordPolicy:
+        """Stop at the first bad record; the default."""
+        return cls(mode=RecordPolicyMode.FAIL)
+
+    @classmethod
+    def skip(cls, *, max_records: int | None = None) -> RecordPolicy:
+        """Count bad records and leave them out.
+
+        Args:
+            max_records: More than this stop the pipeline; None for no limit.
+        """
+        return cls(mode=RecordPolicyMode.SKIP, max_records=max_records)
+
+    @classmethod
+    def dead_letter(cls, sink: object, *, max_records: int | None = None) -> RecordPolicy:
+        """Count bad records and hand them to a sink, exactly as often as the epoch is committed.
+
+        Args:
+            sink: A sink of rows of `DEAD_LETTER_SCHEMA`.
+            max_records: More than this stop the pipeline; None for no limit.
+        """
+        if sink is None:
+            raise ConfigurationError(
+                "the record policy dead-letter needs a sink", expected="a sink", found=None
+            )
+        return cls(mode=RecordPolicyMode.DEAD_LETTER, max_records=max_records, sink=sink)
+
+    def for_executors(self) -> RecordPolicy:
+        """Return the policy without its sink, which executors have no use for."""
+        return replace(self, sink=None)
+
+    def check_total(self, total: int) -> None:
+        """Check the sum over all reports against the limit; driver.
+
+        Args:
+            total: Number of bad records of the pipeline so far.
+
+        Raises:
+            BadRecordLimitError: If there are more than allowed.
+        """
+        if self.max_records is not None and total > self.max_records:
+            raise BadRecordLimitError(
+                "there are more bad records than allowed",
+                expected=f"at most {self.max_records}",
+                found=f"{total}",
+                option="max_records",
+                hint="look at the reasons first; then raise the limit or correct the data",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadRecord:
+    """One record that cannot be read or written.
+
+    Attributes:
+        reason: Why; for people.
+        source_uid: Uid of the source or sink that met it.
+        code: Stable identifier of the kind of damage; for programs.
+        split_id: The split it came from, if known.
+        position: Where in the split it stands, as text.
+        raw: The record as it was, if it can be had; never shown.
+        when: When it was met, with a time zone.
+    """
+
+    reason: str
+    source_uid: str
+    code: str = BadRecordError.code
+    split_id: str | None = None
+    position: str | None = None
+    raw: bytes | None = field(default=None, repr=False)
+    when: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @classmethod
+    def from_error(cls, error: BadRecordError, *, source_uid: str) -> BadRecord:
+        """Return the record that an error of a connector describes."""
+        return cls(
+            reason=error.reason,
+            source_uid=source_uid,
+            code=error.code,
+            split_id=error.split_id,
+            position=error.position,
+            raw=error.raw,
+        )
+
+    def to_error(self) -> BadRecordError:
+        """Return the error that stops the pipeline."""
+        return BadRecordError(
+            self.reason,
+            split_id=self.split_id,
+            position=self.position,
+            raw=self.raw,
+            code=self.code,
+        )
+
+
+class RecordSummary(TypedDict):
+    """What an attempt did with bad records; a plain dict for reports."""
+
+    skipped: int
+    dead_letters: int
+    spool: str | None
+
+
+class DeadLetterSpool:
+    """Writes dead letters of one attempt to a file of the store, as an Arrow IPC stream; executor.
+
+    Memory is bounded: rows are written out every 1000 rows or 8 MiB. The file appears when it is
+    closed; an attempt that fails leaves none.
+
+    Args:
+        store: The state location.
+        name: Path of the file; must be unique to the attempt.
+        batch_rows: Rows that are kept in memory at most.
+        batch_bytes: Bytes of raw records that are kept in memory at most.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        name: str,
+        *,
+        batch_rows: int = _BATCH_ROWS,
+        batch_bytes: int = _BATCH_BYTES,
+    ) -> None:
+        self._name = name
+        self._batch_rows = batch_rows
+        self._batch_bytes = batch_bytes
+        self._output = store.open_output(name)
+        self._writer = pa.ipc.new_stream(self._output, DEAD_LETTER_SCHEMA)
+        self._buffer: list[BadRecord] = []
+        self._buffered_bytes = 0
+        self._rows = 0
+
+    @property
+    def name(self) -> str:
+        """Path of the file within the store."""
+        return self._name
+
+    @property
+    def rows(self) -> int:
+        """Number of records appended."""
+        return self._rows
+
+    def append(self, record: BadRecord) -> None:
+        """Add a record."""
+        self._buffer.append(record)
+        self._buffered_bytes += len(record.raw or b"") + len(record.reason)
+        self._rows += 1
+        if len(self._buffer) >= self._batch_rows or self._buffered_bytes >= self._batch_bytes:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the rest and publish the file; durable when this returns."""
+        if self._output.closed:
+            return
+        try:
+            self._flush()
+            self._writer.close()
+        except BaseException:
+            self.abort()
+            raise
+        self._output.close()
+
+    def abort(self) -> None:
+        """Discard the file."""
+        self._output.abort()
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        records, self._buffer, self._buffered_bytes = self._buffer, [], 0
+        columns: list[list[Any]] = [
+            [record.code for record in records],
+            [record.reason for record in records],
+            [record.source_uid for record in records],
+            [record.split_id for record in records],
+            [record.position for record in records],
+            [record.raw for record in records],
+            [record.when for record in records],
+        ]
+        arrays = [
+            pa.array(column, type=each.type)
+            for column, each in zip(columns, DEAD_LETTER_SCHEMA, strict=True)
+        ]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA))
+
+
+def read_spool(store: StateStore, name: str) -> Iterator[pa.RecordBatch]:
+    """Read the dead letters of a spool batch by batch; driver or executor.
+
+    Raises:
+        FileNotFoundError: If there is no such spool.
+        StateCorruptedError: If it is not a spool of dead letters.
+    """
+    with store.open_input(name) as file:
+        try:
+            with pa.ipc.open_stream(file) as reader:
+                yield from reader
+        except pa.ArrowInvalid as exc:
+            raise StateCorruptedError(
+                f"the dead-letter spool {name} is truncated or was altered", found=str(exc)
+            ) from exc
+
+
+def spool_factory(store: StateStore, *labels: str) -> Callable[[], DeadLetterSpool]:
+    """Return what opens the spool of an attempt when the first dead letter comes.
+
+    Args:
+        store: The state location.
+        *labels: What tells people whose spool it is, e.g. epoch, uid, subtask; they become folders
+            below `spool/`, so that those of an epoch can be removed together.
+
+    Returns:
+        A function that opens a spool under a name that nobody else uses.
+    """
+    folders = "/".join((_SPOOL_FOLDER, *(_safe(label) for label in labels)))
+
+    def open_spool() -> DeadLetterSpool:
+        return DeadLetterSpool(store, f"{folders}/{uuid.uuid4().hex}.arrows")
+
+    return open_spool
+
+
+class RecordErrorHandler:
+    """Applies a record policy within one attempt of a reader or writer; executor.
+
+    A context manager: left normally it closes the spool, left by an exception it discards it. The
+    summary goes into the attempt's report. Not for several threads.
+
+    Args:
+        policy: The policy; its limit is checked within the attempt here, and over all reports on
+            the driver (`RecordPolicy.check_total`).
+        open_spool: Opens the spool of dead letters when the first one comes, see `spool_factory`.
+            Needed for the mode dead-letter only.
+    """
+
+    def __init__(
+        self,
+        policy: RecordPolicy,
+        open_spool: Callable[[], DeadLetterSpool] | None = None,
+    ) -> None:
+        if policy.mode is RecordPolicyMode.DEAD_LETTER and open_spool is None:
+            raise ConfigurationError("the record policy dead-letter needs a place for its spool")
+        self._policy = policy
+        self._open_spool = open_spool
+        self._spool: DeadLetterSpool | None = None
+        self._skipped = 0
+        self._dead_letters = 0
+
+    def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
+        """Deal with a bad record; when this returns the record is to be left out.
+
+        Args:
+            record: The record.
+            cause: The error of the client library behind it.
+
+        Raises:
+            BadRecordError: If the policy is `fail`.
+            BadRecordLimitError: If this attempt alone exceeds the limit.
+        """
+        if self._policy.mode is RecordPolicyMode.FAIL:
+            raise record.to_error() from cause
+        if self._policy.mode is RecordPolicyMode.SKIP:
+            self._skipped += 1
+        else:
+            if self._spool is None:
+                assert self._open_spool is not None  # checked in the constructor
+                self._spool = self._open_spool()
+            self._spool.append(record)
+            self._dead_letters += 1
+        try:
+            self._policy.check_total(self._skipped + self._dead_letters)
+        except BadRecordLimitError as exc:
+            # The last record says most about what is wrong with all of them.
+            raise exc from (record.to_error() if cause is None else cause)
+
+    def close(self) -> None:
+        """Publish the spool, if there is one; must precede the report that names it."""
+        if self._spool is not None:
+            self._spool.close()
+
+    def abort(self) -> None:
+        """Discard the spool, if there is one."""
+        if self._spool is not None:
+            self._spool.abort()
+
+    def summary(self) -> RecordSummary:
+        """Return the counts of this attempt and the name of its spool, if there is one."""
+        return RecordSummary(
+            skipped=self._skipped,
+            dead_letters=self._dead_letters,
+            spool=self._spool.name if self._spool is not None else None,
+        )
+
+    def __enter__(self) -> RecordErrorHandler:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if exc_type is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def _safe(label: str) -> str:
+    """Turn a label into one folder name; what is replaced need not be told apart."""
+    return re.sub(r"[^A-Za-z0-9_\-]", "_", label) or "_"

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a micro-batch to a committed epoch: write, decide, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from connectors_core._faults import fault_point
+from connectors_core.coordinator.committing import EpochCommitter
+from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.plan_log import (
+    decisions_since,
+    newest_decision,
+    read_plan,
+    read_reports,
+)
+from connectors_core.errors import LeaseError
+from connectors_core.execution.reading import ReaderTask
+from connectors_core.execution.writing import WriterMessage, WriteTask
+from connectors_core.protocol import (
+    DECISIONS,
+    REPORTS,
+    DecidedCommittable,
+    Decision,
+    Entry,
+    Report,
+    SinkDecision,
+    Versioned,
+    decision_path,
+    encode_entry,
+    report_path,
+)
+from connectors_core.runtime.writing import WritingJob
+from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
+from connectors_core.sink.topology import SupportsPreCommitTopology
+from connectors_core.state import StateStore
+
+
+@dataclass
+class EpochProgress:
+    """Counts since this driver started, for the status."""
+
+    epochs: int = 0
+    rows_written: dict[str, int] = field(default_factory=dict)
+    bytes_written: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    dead_letters: int = 0
+    last_epoch: int = -1
+
+
+class EpochRunner:
+    """Runs the epochs of one query. Its number is our own: a wiped checkpoint does not reset it.
+
+    Args:
+        spark: The session.
+        job: Writes an epoch's rows.
+        committer: Commits decided epochs.
+        store: The state location of the query.
+        pipeline_id: The pipeline.
+        incarnation: The lease under which this driver decides.
+        readers: The reader tasks by source, to read what a batch left unread.
+        dead_letters: Where bad records go.
+        reported: Told the number of a plan once all its reports are there.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        job: WritingJob,
+        committer: EpochCommitter,
+        store: StateStore,
+        pipeline_id: str,
+        incarnation: int,
+        readers: Mapping[str, ReaderTask],
+        dead_letters: DeadLetters,
+        reported: Callable[[int], None],
+    ) -> None:
+        self.progress = EpochProgress()
+        self._spark = spark
+        self._job = job
+        self._committer = committer
+        self._store = store
+        self._pipeline_id = pipeline_id
+        self._incarnation = incarnation
+        self._readers = readers
+        self._dead_letters = dead_letters
+        self._reported = reported
+        self._tasks = job.tasks()
+        self._decided: dict[tuple[str, int], int] = {}
+        self._last_epoch = -1
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest decided epoch, -1 for none."""
+        return self._last_epoch
+
+    def recover(self, keep_epochs: int) -> list[Decision]:
+        """Finish decided epochs, fence and roll back undecided ones.
+
+        Args:
+            keep_epochs: How many epochs back Spark may run a batch again.
+
+        Returns:
+            The decisions that were not finished before.
+        """
+        self._last_epoch = newest_decision(self._store)
+        decisions = decisions_since(self._store, self._last_epoch - keep_epochs)
+        for epoch, decision in decisions.items():
+            self._decided[decision.spark_query_id, decision.batch_id] = epoch
+        unfinished = self._committer.roll_forward(decisions, self._last_epoch)
+        return [decisions[epoch] for epoch in unfinished]
+
+    def run(
+        self, batch: DataFrame, batch_id: int, spark_query_id: str, plans: Sequence[int]
+    ) -> None:
+        """Bring one micro-batch to its commit; exactly one action runs over it.
+
+        Args:
+            batch: Its rows.
+            batch_id: Spark's number.
+            spark_query_id: Spark's id of the query.
+            plans: Plans whose entries it reads.
+        """
+        if (spark_query_id, batch_id) in self._decided:
+            # Written and committed in an earlier life. Spark's state operators must run all the
+            # same, or Spark 4 refuses the next batch.
+            batch.write.format("noop").mode("overwrite").save()
+            self._complete_reports(plans)
+            return
+        self._run_epoch(
+            batch, batch_id, spark_query_id, plans, lambda: self._complete_reports(plans)
+        )
+
+    def run_batch(
+        self, df: DataFrame, run_id: str, *, reports: StateStore, entries: Sequence[Entry]
+    ) -> None:
+        """Bring the rows of a batch run to their commit.
+
+        Args:
+            df: All rows.
+            run_id: The run.
+            reports: Where the reports of the run are.
+            entries: What the run reads.
+        """
+
+        def complete() -> list[Report]:
+            return [
+                report
+                for entry in entries
+                if (report := REPORTS.read(reports, _path_of(entry))) is not None
+            ]
+
+        self._run_epoch(df, 0, run_id, (), complete)
+
+    def _run_epoch(
+        self,
+        batch: DataFrame,
+        batch_id: int,
+        spark_query_id: str,
+        plans: Sequence[int],
+        complete_reports: Callable[[], list[Report]],
+    ) -> None:
+        epoch = self._last_epoch + 1
+        task = WriteTask(
+            pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._tasks
+        )
+        fault_point("epoch.before_write", epoch=epoch)
+        try:
+            messages = self._job.run(batch, task)
+            fault_point("epoch.written", epoch=epoch)
+            reports = complete_reports()
+            decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
+        except Exception:
+            self._committer.roll_back(epoch)
+            raise
+        if decision is not None:
+            self._decide(decision)
+            self._committer.commit(decision)
+        fault_point("epoch.committed", epoch=epoch)
+
+    def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
+        """All reports of the batch's plans; what the batch left unread is read to its end first."""
+        reports: list[Report] = []
+        for number in plans:
+            plan = read_plan(self._store, number)
+            found = read_reports(self._store, plan)
+            missing = [
+                entry
+                for uid, source in plan.sources.items()
+                for entry, report in zip(source.entries, found[uid], strict=True)
+                if report is None
+            ]
+            if missing:
+                self._read_missing(missing)
+                found = read_reports(self._store, plan)
+            reports += [report for own in found.values() for report in own if report is not None]
+            self._reported(number)
+        return reports
+
+    def _read_missing(self, entries: Sequence[Entry]) -> None:
+        """Read entries and throw their rows away: a limit above the reader ended it early."""
+        job = _ReportJob(
+            {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
+            tuple((entry.source, encode_entry(entry)) for entry in entries),
+        )
+        count = len(entries)
+        self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
+
+    def _decision(
+        self,
+        epoch: int,
+        batch_id: int,
+        spark_query_id: str,
+        plans: Sequence[int],
+        messages: Sequence[WriterMessage],
+        reports: Sequence[Report],
+    ) -> Decision | None:
+        """What the epoch commits; None for an epoch in which nothing happened."""
+        sinks = {
+            sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._job.sinks
+        }
+        spools = [(r.source, r.spool) for r in reports if r.spool is not None]
+        spools += [(m.sink, m.spool) for m in messages if m.spool is not None]
+        sinks |= self._dead_letters.write(epoch, spools)
+        skipped = sum(r.skipped for r in reports)
+        dead_letters = sum(r.dead_letters for r in reports)
+        if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
+            return None
+        return Decision(
+            pipeline_id=self._pipeline_id,
+            epoch=epoch,
+            incarnation=self._incarnation,
+            spark_query_id=spark_query_id,
+            batch_id=batch_id,
+            plan=max(plans, default=-1),
+            sinks=sinks,
+            skipped=skipped,
+            dead_letters=dead_letters,
+        )
+
+    def _sink_decision(
+        self, uid: str, epoch: int, messages: Sequence[WriterMessage]
+    ) -> SinkDecision:
+        own = [message for message in messages if message.sink == uid]
+        subtasks = len({message.subtask for message in own})
+        committables = tuple(
+            DecidedCommittable(subtask=message.subtask, committable=committable)
+            for message in own
+            for committable in message.committables
+        )
+        sink = next(each.sink for each in self._job.sinks if each.uid == uid)
+        if isinstance(sink, SupportsPreCommitTopology):
+            committables = _pre_commit(sink, committables, epoch, subtasks)
+        return SinkDecision(
+            committables=committables,
+            number_of_subtasks=subtasks,
+            rows=sum(message.rows for message in own),
+            bytes=sum(message.bytes for message in own),
+            skipped=sum(message.skipped for message in own),
+            dead_letters=sum(message.dead_letters for message in own),
+        )
+
+    def _decide(self, decision: Decision) -> None:
+        """Create the decision: the commit point of the query."""
+        fault_point("epoch.before_decision", epoch=decision.epoch)
+        if not DECISIONS.create(self._store, decision_path(decision.epoch), decision):
+            raise LeaseError(
+                f"epoch {decision.epoch} was decided by another driver",
+                hint="let only one driver run this pipeline",
+            )
+        fault_point("epoch.after_decision", epoch=decision.epoch)
+        self._last_epoch = decision.epoch
+        self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
+        progress = self.progress
+        progress.epochs += 1
+        progress.last_epoch = decision.epoch
+        progress.skipped += decision.skipped
+        progress.dead_letters += decision.dead_letters
+        for uid, sink in decision.sinks.items():
+            progress.rows_written[uid] = progress.rows_written.get(uid, 0) + sink.rows
+            progress.bytes_written[uid] = progress.bytes_written.get(uid, 0) + sink.bytes
+            progress.skipped += sink.skipped
+            progress.dead_letters += sink.dead_letters
+
+
+def _path_of(entry: Entry) -> str:
+    return report_path(entry.plan, entry.source, entry.subtask)
+
+
+def _something(sink: SinkDecision) -> bool:
+    return bool(sink.committables or sink.rows or sink.skipped or sink.dead_letters)
+
+
+def _pre_commit(
+    sink: Any, committables: tuple[DecidedCommittable, ...], epoch: int, subtasks: int
+) -> tuple[DecidedCommittable, ...]:
+    """Hand the committables through the sink's pre-commit topology."""
+    serializer = sink.committable_serializer()
+    messages = messages_in_order(
+        [
+            CommittableWithLineage(
+                committable=serializer.deserialize(each.committable.version, each.committable.data),
+                checkpoint_id=epoch,
+                subtask_id=each.subtask,
+            )
+            for each in committables
+        ],
+        checkpoint_id=epoch,
+        number_of_subtasks=subtasks,
+    )
+    return tuple(
+        DecidedCommittable(
+            subtask=0,
+            committable=Versioned(
+                version=serializer.version, data=serializer.serialize(committable)
+            ),
+        )
+        for committable in sink.add_pre_commit_topology(messages)
+    )
+
+
+@dataclass(frozen=True)
+class _ReportJob:
+    """Reads entries for their reports only; the row number of the input names the entry."""
+
+    readers: Mapping[str, ReaderTask]
+    entries: tuple[tuple[str, str], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                source, entry = self.entries[index]
+                rows += sum(read.num_rows for read in self.readers[source](entry))
+        yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])

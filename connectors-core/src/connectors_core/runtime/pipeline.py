@@ -1,0 +1,504 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline: what a user holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from connectors_core.annotations import public
+from connectors_core.coordinator.committing import CommitRetries
+from connectors_core.coordinator.plan_log import StoredPlans
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.records import RecordPolicy, RecordPolicyMode
+from connectors_core.runtime.batch import BatchRun, BatchSource, batch_dataframe, new_run_id
+from connectors_core.runtime.carriers import choose_carrier, sources_of
+from connectors_core.coordinator.identity import (
+    PipelineIdentity,
+    QueryShape,
+    assert_unchanged,
+    first_identity,
+    new_pipeline_id,
+    read_identity,
+    record_identity,
+)
+from connectors_core.runtime.probe import probe_executors
+from connectors_core.runtime.streaming import StreamingRun, StreamingSource
+from connectors_core.runtime.writing import RegisteredSink, WritingJob, arrow_schema
+from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+from connectors_core.source.evaluator import RecordEvaluator
+from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.source import AnySource, Boundedness
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
+from connectors_core.state import Lease, StateStore
+
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_DRIVEN_BY_HEARTBEAT = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
+
+
+@public
+class Pipeline:
+    """Reads sources, writes sinks, exactly once. Driver; one per checkpoint location.
+
+    ``from_source`` gives DataFrames, ``sink_to`` registers what is to be written, ``run`` or
+    ``start`` builds one Spark query for all that hangs together.
+
+    Args:
+        spark: A classic session.
+        name: The pipeline's name; stays the same for its checkpoint location.
+        checkpoint_location: Where Spark keeps its checkpoint, a URL for Hadoop.
+        state_location: Where plans, reports and decisions are kept, a URL for fsspec that driver
+            and executors reach; default is the checkpoint location.
+        storage_options: Options for the file system of ``state_location``.
+        streaming: True reads bounded sources as streams too; by default a pipeline of bounded
+            sources is one batch run.
+        parallelism: Number of readers per source; default is Spark's default parallelism.
+        trigger_interval: Least time between two micro-batches.
+        commit_retries: How often commits that ask for it are tried again.
+
+    Raises:
+        UnsupportedError: The session is a Spark Connect session.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        checkpoint_location: str,
+        state_location: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        streaming: bool | None = None,
+        parallelism: int | None = None,
+        trigger_interval: timedelta = timedelta(0),
+        commit_retries: CommitRetries | None = None,
+    ) -> None:
+        if getattr(spark, "_jvm", None) is None:
+            raise UnsupportedError(
+                "a Pipeline needs a classic Spark session; with Spark Connect use the connector's "
+                "format name, as in spark.readStream.format('connector_filesystem')",
+                found=type(spark).__module__,
+            )
+        self._spark = spark
+        self._name = name
+        self._checkpoint = checkpoint_location.removeprefix("file://")
+        self._root = StateStore(
+            state_location or _state_location(checkpoint_location), storage_options
+        )
+        self._streaming = streaming
+        self._parallelism = parallelism
+        self._trigger_interval = trigger_interval
+        self._commit_retries = commit_retries or CommitRetries()
+        self._identity_read = False
+        self._identity: PipelineIdentity | None = None
+        self._new_id = new_pipeline_id()
+        self._run_id = new_run_id()
+        self._streams: dict[str, StreamingSource] = {}
+        self._batches: dict[str, BatchSource] = {}
+        self._batch_frames: dict[str, DataFrame] = {}
+        self._sinks: list[RegisteredSink] = []
+        self._lease: Lease | None = None
+        self._runs: list[StreamingRun] = []
+        self._started = False
+
+    # --- building -------------------------------------------------------------------------------
+
+    def from_source(
+        self,
+        source: AnySource,
+        *,
+        uid: str,
+        watermark_strategy: WatermarkStrategy | None = None,
+        parallelism: int | None = None,
+        limits: PlanLimits | None = None,
+        rate_limiter: RateLimiterStrategy | None = None,
+        record_evaluator: RecordEvaluator | None = None,
+        record_policy: RecordPolicy | None = None,
+    ) -> DataFrame:
+        """A DataFrame of a source's rows.
+
+        It is streaming when the source is unbounded or the pipeline streams, else a batch
+        DataFrame. It belongs to this pipeline: a query of one's own on it is not supported.
+
+        Args:
+            source: The source.
+            uid: Its name within the pipeline, for all restarts.
+            watermark_strategy: Event times and watermarks; drives Spark's watermark exactly.
+            parallelism: Number of readers.
+            limits: Most that one micro-batch reads; default is the source's own.
+            rate_limiter: Rows over time for the whole source.
+            record_evaluator: Ends a split after a row it names (Flink's FLIP-208).
+            record_policy: What to do with records that cannot be read.
+
+        Raises:
+            ConfigurationError: The uid is taken or not usable, or options do not fit together.
+        """
+        self._check_not_started("from_source")
+        self._check_uid(uid)
+        settings = SourceSettings(
+            uid=uid,
+            source=source,
+            parallelism=parallelism
+            or self._parallelism
+            or self._spark.sparkContext.defaultParallelism,
+            strategy=watermark_strategy,
+            limits=limits if limits is not None else source.default_limits(),
+            rate_limiter=rate_limiter or RateLimiterStrategy.none(),
+            evaluator=record_evaluator,
+            policy=record_policy or RecordPolicy.fail(),
+        )
+        streaming = bool(self._streaming) or source.boundedness() is not Boundedness.BOUNDED
+        reader = ReaderTask(
+            source=source,
+            uid=uid,
+            store=self._root,
+            schema=source.schema(),
+            strategy=watermark_strategy,
+            evaluator=record_evaluator,
+            policy=settings.policy.for_executors(),
+        )
+        if streaming:
+            return self._stream(settings, reader)
+        df, batch = batch_dataframe(
+            self._spark, settings, reader, self._pipeline_id(), self._run_id
+        )
+        self._batches[uid] = batch
+        if watermark_strategy is not None:
+            df = df.drop(HEARTBEAT_COLUMN)
+        self._batch_frames[uid] = df
+        return df
+
+    def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
+        carrier = choose_carrier(self._spark)(
+            self._spark,
+            pipeline_id=self._pipeline_id(),
+            uid=settings.uid,
+            schema=reader.output_schema(),
+            read_entry=reader,
+            plans=StoredPlans(self._root, settings.uid),
+            max_entries=settings.parallelism,
+        )
+        self._streams[settings.uid] = StreamingSource(
+            settings=settings, carrier=carrier, reader=reader
+        )
+        df = carrier.dataframe()
+        strategy = settings.strategy
+        if strategy is None:
+            return df
+        # The filter names the event time: one that the optimiser can reduce to the flag alone is
+        # pushed below the watermark node, which then never sees a heartbeat.
+        heartbeat = F.col(HEARTBEAT_COLUMN) & (
+            F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'")
+        )
+        return (
+            df.withWatermark(strategy.event_time_column, _DRIVEN_BY_HEARTBEAT)
+            .where(~heartbeat)
+            .drop(HEARTBEAT_COLUMN)
+        )
+
+    def sink_to(
+        self,
+        df: DataFrame,
+        sink: Sink,
+        *,
+        uid: str,
+        parallelism: int | None = None,
+        record_policy: RecordPolicy | None = None,
+    ) -> None:
+        """Register what is to be written; nothing runs before ``run`` or ``start``.
+
+        Args:
+            df: A DataFrame built on DataFrames of this pipeline.
+            sink: The sink.
+            uid: Its name within the pipeline, for all restarts.
+            parallelism: Number of writers; default is the DataFrame's partitions (cheapest).
+            record_policy: What to do with rows that cannot be written.
+
+        Raises:
+            ConfigurationError: The uid is taken, or sink and rows do not fit together.
+        """
+        self._check_not_started("sink_to")
+        self._check_uid(uid)
+        _check_topologies(sink, uid)
+        policy = record_policy or RecordPolicy.fail()
+        sink.validate(arrow_schema(df))
+        self._sinks.append(
+            RegisteredSink(uid=uid, sink=sink, df=df, policy=policy, parallelism=parallelism)
+        )
+
+    # --- running --------------------------------------------------------------------------------
+
+    def run(self, *, available_now: bool = False, timeout: float | None = None) -> bool:
+        """Run to the end of the sources.
+
+        Args:
+            available_now: Read unbounded sources up to what is there at the start.
+            timeout: Seconds to wait; the pipeline goes on when they are over.
+
+        Returns:
+            True at the end; False when the time was over first, or, of a batch pipeline, when an
+            earlier run that a crash had left unfinished was finished instead of a new one.
+
+        Raises:
+            ConfigurationError: A source has no end.
+            ConnectorError: The pipeline failed.
+        """
+        endless = [
+            uid
+            for uid, stream in self._streams.items()
+            if stream.settings.source.boundedness() is not Boundedness.BOUNDED
+        ]
+        if endless and not available_now:
+            raise ConfigurationError(
+                f"run() would never end: {', '.join(endless)} has no end",
+                hint="use run(available_now=True), or start() and stop()",
+            )
+        if self._batches and not self._streams:
+            return self._run_batch()
+        self._start(available_now=available_now)
+        return self.await_termination(timeout)
+
+    def start(self) -> None:
+        """Start and return; see :meth:`await_termination` and :meth:`stop`.
+
+        Raises:
+            IdentityError: The pipeline is not the one that its checkpoint location belongs to.
+            LeaseError: Another driver runs it.
+            ConfigurationError: It is a batch pipeline, or not complete.
+        """
+        if self._batches and not self._streams:
+            raise ConfigurationError(
+                "start() is for streaming pipelines, and all sources of this one are bounded",
+                hint="use run(), or Pipeline(..., streaming=True)",
+            )
+        self._start(available_now=False)
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end of all queries; True when they have ended.
+
+        Raises:
+            ConnectorError: A query failed; the others are stopped.
+        """
+        try:
+            for run in self._runs:
+                if not run.await_termination(timeout):
+                    return False
+        except BaseException:
+            self.stop()
+            raise
+        self._release()
+        return True
+
+    def stop(self) -> None:
+        """Stop after the micro-batches that run now. A later start goes on from there."""
+        for run in self._runs:
+            run.stop()
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _start(self, *, available_now: bool) -> None:
+        self._check_complete()
+        jobs = [WritingJob(sinks) for sinks in self._components()]
+        shapes = [
+            QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
+            for job in jobs
+        ]
+        self._claim()
+        try:
+            identity = self._identify(streaming=True, shapes=shapes)
+            probe_executors(self._spark, self._root)
+            self._runs = [
+                StreamingRun(
+                    self._spark,
+                    identity=query,
+                    sources=[self._streams[uid] for uid in dict.fromkeys(query.lines)],
+                    job=job,
+                    root=self._root,
+                    checkpoint=self._checkpoint,
+                    pipeline_id=identity.pipeline_id,
+                    lease=self._held(),
+                    trigger_interval=self._trigger_interval.total_seconds(),
+                    available_now=available_now,
+                    commit_retries=self._commit_retries,
+                )
+                for query, job in zip(identity.queries, jobs, strict=True)
+            ]
+            for number, run in enumerate(self._runs):
+                try:
+                    run.start()
+                except BaseException:
+                    for started in self._runs[:number]:
+                        started.stop()
+                    self._runs = []
+                    raise
+        except BaseException:
+            self._release()
+            raise
+
+    def _run_batch(self) -> bool:
+        self._check_complete()
+        job = WritingJob(self._sinks)
+        self._claim()
+        try:
+            shape = QueryShape(tuple(self._batches), tuple(sink.uid for sink in self._sinks))
+            identity = self._identify(streaming=False, shapes=[shape])
+            run = BatchRun(
+                self._spark,
+                run_id=self._run_id,
+                sources=list(self._batches.values()),
+                job=job,
+                root=self._root,
+                folder=identity.queries[0].folder,
+                pipeline_id=identity.pipeline_id,
+                lease=self._held(),
+                commit_retries=self._commit_retries,
+            )
+            return run.run()
+        finally:
+            self._release()
+
+    def _components(self) -> list[list[RegisteredSink]]:
+        """Sinks that share a source, directly or through another sink, in order of their uids."""
+        components: list[tuple[set[str], list[RegisteredSink]]] = []
+        for sink in self._sinks:
+            sources = set(sources_of(sink.df))
+            if not sources:
+                raise ConfigurationError(
+                    f"sink {sink.uid!r} writes a DataFrame that no source of this pipeline feeds",
+                    hint="build it on what from_source returned",
+                )
+            sinks = [sink]
+            apart = []
+            for known_sources, known_sinks in components:
+                if known_sources & sources:
+                    sources |= known_sources
+                    sinks = known_sinks + sinks
+                else:
+                    apart.append((known_sources, known_sinks))
+            components = [*apart, (sources, sinks)]
+        order = {sink.uid: number for number, sink in enumerate(self._sinks)}
+        return sorted(
+            (sorted(sinks, key=lambda s: order[s.uid]) for _, sinks in components),
+            key=lambda sinks: order[sinks[0].uid],
+        )
+
+    # --- identity -------------------------------------------------------------------------------
+
+    def _pipeline_id(self) -> str:
+        if not self._identity_read:
+            self._root.verify()
+            self._identity = read_identity(self._root)
+            self._identity_read = True
+        return self._new_id if self._identity is None else self._identity.pipeline_id
+
+    def _identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
+        pipeline_id = self._pipeline_id()
+        if self._identity is None:
+            self._identity = first_identity(
+                pipeline_id, self._name, streaming=streaming, shapes=shapes
+            )
+            record_identity(self._root, self._identity)
+        else:
+            assert_unchanged(self._identity, self._name, streaming=streaming, shapes=shapes)
+        return self._identity
+
+    def _claim(self) -> None:
+        self._pipeline_id()
+        self._lease = Lease.acquire(self._root)
+        self._started = True
+
+    def _held(self) -> Lease:
+        assert self._lease is not None
+        return self._lease
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def _check_uid(self, uid: str) -> None:
+        if not _UID.fullmatch(uid):
+            raise ConfigurationError(
+                f"{uid!r} cannot be a uid",
+                expected="letters, digits, '_', '.' and '-', at most 100",
+                option="uid",
+            )
+        if uid in self._streams or uid in self._batches or any(s.uid == uid for s in self._sinks):
+            raise ConfigurationError(
+                f"the uid {uid!r} is used twice in pipeline {self._name!r}", option="uid"
+            )
+
+    def _check_not_started(self, method: str) -> None:
+        if self._started:
+            raise ConfigurationError(
+                f"{method} was called after the pipeline was started",
+                hint="make a new Pipeline with the same checkpoint location",
+            )
+
+    def _check_complete(self) -> None:
+        self._check_not_started("run or start")
+        if not self._sinks:
+            raise ConfigurationError(
+                f"pipeline {self._name!r} has no sink", hint="call sink_to before run or start"
+            )
+        if self._streams and self._batches:
+            raise ConfigurationError(
+                "the pipeline mixes streaming and batch sources",
+                expected="streaming=True, so that bounded sources are read as streams too",
+                found=f"streaming {', '.join(self._streams)}; batch {', '.join(self._batches)}",
+                option="streaming",
+                hint="use Pipeline(..., streaming=True)",
+            )
+        for uid, policy in self._policies().items():
+            if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} need a sink",
+                    found=type(policy.sink).__name__,
+                    option="record_policy",
+                )
+
+    def _policies(self) -> dict[str, RecordPolicy]:
+        policies = {uid: stream.settings.policy for uid, stream in self._streams.items()}
+        policies |= {uid: batch.settings.policy for uid, batch in self._batches.items()}
+        return policies | {sink.uid: sink.policy for sink in self._sinks}
+
+
+def _check_topologies(sink: Sink, uid: str) -> None:
+    topology = isinstance(sink, SupportsPreCommitTopology | SupportsPostCommitTopology)
+    if topology and not isinstance(sink, TwoPhaseCommittingSink):
+        raise ConfigurationError(
+            f"sink {uid!r} has a pre- or post-commit topology but nothing to commit",
+            expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+
+
+def _state_location(checkpoint: str) -> str:
+    """The same place in fsspec's spelling."""
+    for hadoop, fsspec in (("s3a://", "s3://"), ("s3n://", "s3://"), ("file://", "")):
+        if checkpoint.startswith(hadoop):
+            return fsspec + checkpoint.removeprefix(hadoop)
+    return checkpoint.removeprefix("file:")

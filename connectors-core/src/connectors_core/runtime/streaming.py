@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One streaming query of a pipeline: coordinator, carriers and epochs around Spark's micro-batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from connectors_core._faults import fault_point
+from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.plan_log import purge, read_plan
+from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import ConnectorError, FatalError
+from connectors_core.execution.reading import ReaderTask
+from connectors_core.protocol import Plan, encode_entry
+from connectors_core.runtime.carriers import Carrier, SparkLog
+from connectors_core.runtime.epochs import EpochRunner
+from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
+from connectors_core.runtime.writing import WritingJob
+from connectors_core.state import Lease, StateStore
+
+PURGE_EVERY_BATCHES = 20
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingSource:
+    """A source of a streaming query with what carries and reads its entries."""
+
+    settings: SourceSettings
+    carrier: Carrier
+    reader: ReaderTask
+
+
+class StreamingRun:
+    """Runs one streaming query from its start to its end. Driver.
+
+    Args:
+        spark: The session.
+        identity: The query as recorded.
+        sources: Its sources.
+        job: Writes its rows.
+        root: The state location of the pipeline.
+        checkpoint: The checkpoint location of the pipeline.
+        pipeline_id: The pipeline.
+        lease: Held by this driver.
+        trigger_interval: Least time between plans, in seconds.
+        available_now: Read what is there at the start, then end.
+        commit_retries: For commits that ask to be tried again.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        identity: QueryIdentity,
+        sources: Sequence[StreamingSource],
+        job: WritingJob,
+        root: StateStore,
+        checkpoint: str,
+        pipeline_id: str,
+        lease: Lease,
+        trigger_interval: float,
+        available_now: bool,
+        commit_retries: CommitRetries,
+    ) -> None:
+        self.identity = identity
+        self.job = job
+        self._spark = spark
+        self._lease = lease
+        self._store = root.child(identity.folder)
+        self._checkpoint = f"{checkpoint.rstrip('/')}/{identity.spark_folder}"
+        self._log = SparkLog(spark, self._checkpoint)
+        self._carriers = {source.settings.uid: source.carrier for source in sources}
+        self._keep_batches = int(
+            cast(str, spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100"))
+        )
+        policies = {source.settings.uid: source.settings.policy for source in sources}
+        policies |= {sink.uid: sink.policy for sink in job.sinks}
+        dead_letters = DeadLetters(policies, store=self._store, pipeline_id=pipeline_id)
+        self.committer = EpochCommitter(
+            {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
+            store=self._store,
+            pipeline_id=pipeline_id,
+            retries=commit_retries,
+        )
+        self.coordinator = QueryCoordinator(
+            [source.settings for source in sources],
+            store=self._store,
+            pipeline_id=pipeline_id,
+            query=identity.folder,
+            incarnation=lease.incarnation,
+            callbacks=QueryCallbacks(
+                feed=self._feed, finished=self._all_read, failed=self._coordinator_failed
+            ),
+            trigger_interval=trigger_interval,
+            available_now=available_now,
+        )
+        self.epochs = EpochRunner(
+            spark,
+            job=job,
+            committer=self.committer,
+            store=self._store,
+            pipeline_id=pipeline_id,
+            incarnation=lease.incarnation,
+            readers={source.settings.uid: source.reader for source in sources},
+            dead_letters=dead_letters,
+            reported=self.coordinator.reports_durable,
+        )
+        self._query: StreamingQuery | None = None
+        self._finished = threading.Event()
+        self._stop_requested = threading.Event()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._monitor: threading.Thread | None = None
+        self._last_plan = -1
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Read the logs, finish and roll back, feed the carriers, start the query.
+
+        Raises:
+            IdentityError: Checkpoint and state are not of the same life.
+            StateCorruptedError: Something that must be there is missing.
+        """
+        newest = self.coordinator.recover()
+        logged = self._log.last_logged_batch()
+        assert_same_life(
+            self.identity,
+            found_query_id=self._log.query_id(),
+            newest_plan=newest,
+            logged_batch=logged,
+        )
+        self._log.write_query_id(self.identity.spark_query_id)
+        self.epochs.recover(keep_epochs=self._keep_batches)
+        resume = self._log.resume(self.identity.lines, self.identity.first)
+        for uid, carrier in self._carriers.items():
+            carrier.restore(resume[uid], newest)
+        self._query = (
+            self.job.df.writeStream.foreachBatch(self._run_batch)
+            .option("checkpointLocation", self._checkpoint)
+            .outputMode("append")
+            .start()
+        )
+        self.coordinator.start()
+        self._monitor = threading.Thread(
+            target=self._watch, name=f"monitor-{self.identity.folder}", daemon=True
+        )
+        self._monitor.start()
+
+    def stop(self) -> None:
+        """Stop after the batch that runs now; what it has not committed is done after a restart."""
+        self._stop_requested.set()
+        self._ended.wait()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True when it has ended.
+
+        Raises:
+            ConnectorError: The query failed.
+        """
+        if not self._ended.wait(timeout):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+        return not self._ended.is_set()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it failed."""
+        return self._error
+
+    def spark_progress(self) -> Mapping[str, Any] | None:
+        """Spark's own last progress."""
+        if self._query is None:
+            return None
+        progress: Any = self._query.lastProgress
+        return cast("Mapping[str, Any] | None", progress)
+
+    # --- callbacks ----------------------------------------------------------------------------
+
+    def _feed(self, plan: Plan) -> None:
+        for uid, carrier in self._carriers.items():
+            carrier.feed(plan.number, [encode_entry(e) for e in plan.sources[uid].entries])
+
+    def _all_read(self) -> None:
+        self._finished.set()
+
+    def _coordinator_failed(self, error: BaseException) -> None:
+        self._fail(error)
+        self._stop_requested.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            self._lease.check()
+            if self._last_plan >= 0:
+                # Spark begins a batch only after it has committed the one before.
+                self.coordinator.notify_complete(self._last_plan)
+            plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
+            self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
+            self._last_plan = max(plans, default=self._last_plan)
+            if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
+                self._purge(batch_id)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        fault_point("epoch.before_spark_commit", batch=batch_id)
+
+    def _plans_of(self, batch_id: int) -> dict[str, range]:
+        return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)
+
+    def _purge(self, batch_id: int) -> None:
+        """Remove what neither a restart nor Spark can ask for any more."""
+        oldest_batch = batch_id - self._keep_batches
+        if oldest_batch <= 0:
+            return
+        plan = min(own.start for own in self._plans_of(oldest_batch).values())
+        while plan > 0 and any(
+            source.snapshot is None for source in read_plan(self._store, plan).sources.values()
+        ):
+            plan -= 1
+        purge(
+            self._store,
+            plans_below=plan,
+            epochs_below=self.epochs.last_epoch - self._keep_batches,
+        )
+
+    # --- the monitor ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        query = self._query
+        assert query is not None
+        try:
+            while not self._stop_requested.is_set():
+                if query.awaitTermination(_POLL_SECONDS):
+                    break
+                if self._finished.is_set():
+                    query.processAllAvailable()
+                    break
+            query.stop()
+            if self._finished.is_set() and self._last_plan >= 0:
+                self.coordinator.notify_complete(self._last_plan)
+        except Exception as error:  # a failed query raises its error here
+            self._fail(error)
+        finally:
+            self.coordinator.stop()
+            self.committer.close()
+            for carrier in self._carriers.values():
+                carrier.stop()
+            if self._error is not None and not isinstance(self._error, ConnectorError):
+                self._error = _failure(self.identity, self._error)
+            self._ended.set()
+
+
+def _failure(identity: QueryIdentity, cause: BaseException) -> FatalError:
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    python = [line for line in lines if "Error" in line and not line.startswith(("File", "at "))]
+    error = FatalError(
+        f"{identity.folder} ({', '.join(dict.fromkeys(identity.lines))} -> "
+        f"{', '.join(identity.sinks)}) failed",
+        found=(python or lines or [type(cause).__name__])[-1],
+        hint="mend what the cause names and start again: the pipeline goes on where it stopped",
+    )
+    error.__cause__ = cause
+    return error

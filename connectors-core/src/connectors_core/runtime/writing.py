@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the DataFrames of the sinks to one writing job per epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from connectors_core.execution.writing import (
+    BRANCH_COLUMN,
+    SinkTask,
+    WriterMessage,
+    WriteTask,
+    branch_column,
+    decode_message,
+    write_task,
+)
+from connectors_core.records import RecordPolicy
+from connectors_core.sink.sink import Sink
+from connectors_core.sink.topology import SupportsPreWriteTopology
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredSink:
+    """A sink and the DataFrame it writes, as ``Pipeline.sink_to`` was told."""
+
+    uid: str
+    sink: Sink
+    df: DataFrame
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    parallelism: int | None = None
+
+    @property
+    def own_parallelism(self) -> int | None:
+        """Number of writers, where the user or the sink fixes it."""
+        return self.parallelism if self.parallelism is not None else self.sink.writer_parallelism()
+
+    @property
+    def needs_own_job(self) -> bool:
+        """Whether its rows are rearranged before they are written."""
+        return isinstance(self.sink, SupportsPreWriteTopology) or self.own_parallelism is not None
+
+
+class WritingJob:
+    """The rows of all sinks as one DataFrame, and the job that writes an epoch of it.
+
+    Sinks on one DataFrame share its rows. Different DataFrames become a tagged union: a branch
+    number and one struct column per branch.
+
+    Args:
+        sinks: The sinks of one query, in order.
+    """
+
+    def __init__(self, sinks: Sequence[RegisteredSink]) -> None:
+        self.sinks = tuple(sinks)
+        self._branches: list[DataFrame] = []
+        self._branch_of: dict[str, int] = {}
+        for sink in sinks:
+            known = [i for i, df in enumerate(self._branches) if df is sink.df]
+            if not known:
+                known = [len(self._branches)]
+                self._branches.append(sink.df)
+            self._branch_of[sink.uid] = known[0]
+        self.df = self._fused()
+
+    @property
+    def is_union(self) -> bool:
+        """Whether sources are read once per branch."""
+        return len(self._branches) > 1
+
+    def _fused(self) -> DataFrame:
+        if not self.is_union:
+            return self._branches[0]
+        fused: DataFrame | None = None
+        for index, df in enumerate(self._branches):
+            columns = [F.lit(index).alias(BRANCH_COLUMN)]
+            for other, other_df in enumerate(self._branches):
+                column = (
+                    F.struct(*[F.col(_quoted(name)) for name in df.columns])
+                    if other == index
+                    else F.lit(None).cast(_all_nullable(other_df.schema))
+                )
+                columns.append(column.alias(branch_column(other)))
+            tagged = df.select(*columns)
+            fused = tagged if fused is None else fused.unionByName(tagged)
+        assert fused is not None
+        return fused
+
+    def tasks(self) -> tuple[SinkTask, ...]:
+        """The sinks as writers need them."""
+        return tuple(
+            SinkTask(
+                uid=sink.uid,
+                sink=sink.sink,
+                schema=arrow_schema(sink.df),
+                branch=self._branch_of[sink.uid] if self.is_union else None,
+                policy=sink.policy.for_executors(),
+            )
+            for sink in self.sinks
+        )
+
+    def run(self, batch: DataFrame, task: WriteTask) -> list[WriterMessage]:
+        """Write the rows of an epoch; what ``collect`` returns is what counts.
+
+        Sinks share one job; only one whose rows are rearranged first has a job of its own, over
+        the persisted rows, so that sources are read once.
+        """
+        own = {sink.uid for sink in self.sinks if sink.needs_own_job}
+        shared = tuple(sink for sink in task.sinks if sink.uid not in own)
+        jobs = len(own) + bool(shared)
+        if jobs > 1:
+            batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            messages: list[WriterMessage] = []
+            if shared:
+                messages += _collect(batch, dataclasses.replace(task, sinks=shared))
+            for sink, registered in zip(task.sinks, self.sinks, strict=True):
+                if sink.uid in own:
+                    rows = self._rearranged(batch, registered)
+                    alone = dataclasses.replace(sink, branch=None)
+                    messages += _collect(rows, dataclasses.replace(task, sinks=(alone,)))
+            return messages
+        finally:
+            if jobs > 1:
+                batch.unpersist()
+
+    def _rearranged(self, batch: DataFrame, sink: RegisteredSink) -> DataFrame:
+        rows = batch
+        if self.is_union:
+            branch = self._branch_of[sink.uid]
+            rows = batch.where(F.col(BRANCH_COLUMN) == branch).select(f"{branch_column(branch)}.*")
+        if isinstance(sink.sink, SupportsPreWriteTopology):
+            rows = sink.sink.add_pre_write_topology(rows)
+        if sink.own_parallelism is not None:
+            rows = rows.repartition(sink.own_parallelism)
+        return rows
+
+
+def _collect(df: DataFrame, task: WriteTask) -> list[WriterMessage]:
+    rows = df.mapInArrow(_Writers(task), "payload binary").collect()
+    return [decode_message(bytes(row.payload)) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Writers:
+    """Runs :func:`write_task` in a Spark task."""
+
+    task: WriteTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        yield from write_task(self.task, context.partitionId(), context.attemptNumber(), batches)
+
+
+def arrow_schema(df: DataFrame) -> pa.Schema:
+    """The Arrow schema of a DataFrame's rows; timestamps are UTC."""
+    from pyspark.sql.pandas import types
+
+    convert = cast(Any, types.to_arrow_schema)
+    if "timezone" in convert.__code__.co_varnames:
+        return cast(pa.Schema, convert(df.schema, timezone="UTC"))
+    return cast(pa.Schema, convert(df.schema))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _all_nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType, True) for field in schema.fields])

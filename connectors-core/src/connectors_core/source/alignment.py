@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watermark of a source, and the alignment of sources (Flink's FLIP-182 and FLIP-217). Driver.
+
+Everything here counts in watermarks, microseconds since the epoch, UTC. A split that holds a row
+counts with its *head*, the watermark which that row would bring it to. The maximum of a group is
+its lowest mark plus the drift and therefore never below the head that is the lowest mark: the
+slowest split can always emit its next row, and a gap in event time, however long, stops nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.watermarks import (
+    END_OF_TIME,
+    MAX_WATERMARK,
+    MIN_WATERMARK,
+    WatermarkAlignment,
+    micros,
+)
+
+__all__ = [
+    "LOWEST",
+    "NO_LIMIT",
+    "AlignmentGroup",
+    "CoordinatorStore",
+    "IdlenessClock",
+    "MaxWatermark",
+    "SplitProgress",
+    "alignment_minimum",
+    "source_watermark",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitProgress:
+    """What the coordinator knows of an unfinished split, assigned or not.
+
+    Attributes:
+        split_id: The split.
+        watermark: Its watermark, None where it has none yet.
+        head: The watermark its first held row would bring, None where no row is held.
+        lower_bound: Lowest event time it can still deliver, None where that is unknown.
+        read: Whether it was ever read.
+        idle: Whether it was asked for long enough and had nothing.
+    """
+
+    split_id: str
+    watermark: int | None = None
+    head: int | None = None
+    lower_bound: int | None = None
+    read: bool = False
+    idle: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether the split holds others back: all do but the idle ones.
+
+        Who was never read or holds a row is not idle, whatever the clock says.
+        """
+        return not self.idle or not self.read or self.head is not None
+
+    @property
+    def safe_watermark(self) -> int | None:
+        """The watermark this split allows its source, None where it may still deliver anything.
+
+        Rows at the lower bound itself are still to come, hence one less.
+        """
+        if self.lower_bound is None:
+            return self.watermark
+        bound = self.lower_bound - 1
+        return bound if self.watermark is None else max(self.watermark, bound)
+
+    @property
+    def mark(self) -> int:
+        """Where the split stands for the alignment: its head, or else its watermark.
+
+        :data:`~connectors_core.source.watermarks.MIN_WATERMARK` where nothing is known yet.
+        """
+        if self.head is not None:
+            return self.head
+        watermark = self.safe_watermark
+        return MIN_WATERMARK if watermark is None else watermark
+
+
+def source_watermark(
+    previous: int | None,
+    active: Iterable[SplitProgress],
+    highest_finished: int | None,
+    *,
+    finished: bool,
+    discovered: bool,
+) -> int | None:
+    """Return the watermark of a source; it never falls.
+
+    It is the minimum over the unfinished splits that are not idle. Where there is none, it is the
+    highest watermark of any split, as in Flink: whether the slower of two splits became idle before
+    or after the faster one must make no difference.
+
+    Args:
+        previous: The watermark so far, None where there is none yet.
+        active: Every unfinished split, unassigned and idle ones included. A split that was not
+            read and does not know its lower bound keeps the watermark where it is.
+        highest_finished: Highest watermark of a finished split, None where there is none.
+        finished: Whether the source has ended. Its watermark is the end of time.
+        discovered: Whether the enumerator has answered once, that is, whether ``active`` can be
+            all there is.
+    """
+    if finished:
+        return END_OF_TIME
+    if not discovered:
+        return previous
+    splits = list(active)
+    marks = [split.safe_watermark for split in splits if split.counts]
+    if not marks:
+        marks = [split.watermark for split in splits]
+        return _highest(previous, highest_finished, *marks)
+    known = [mark for mark in marks if mark is not None]
+    return _highest(previous, min(known) if len(known) == len(marks) else None)
+
+
+def _highest(*marks: int | None) -> int | None:
+    return max((mark for mark in marks if mark is not None), default=None)
+
+
+def alignment_minimum(active: Iterable[SplitProgress], *, finished: bool, discovered: bool) -> int:
+    """Return the lowest mark of a source, by which it holds its alignment group.
+
+    Returns:
+        ``MIN_WATERMARK`` where nothing is known yet: before the first discovery, or while a split
+        without a lower bound was not read. ``MAX_WATERMARK`` where the source holds nobody: it is
+        finished, has no split at the moment, or all of them are idle.
+    """
+    if finished:
+        return MAX_WATERMARK
+    if not discovered:
+        return MIN_WATERMARK
+    return min((split.mark for split in active if split.counts), default=MAX_WATERMARK)
+
+
+@dataclass(frozen=True, order=True)
+class MaxWatermark:
+    """The highest watermark that a split of a group may reach in the next plan.
+
+    There is always one: :data:`NO_LIMIT` where nobody holds the group, and :data:`LOWEST` where
+    somebody does of whom nothing is known yet. Under ``LOWEST`` every split may be read, and no row
+    with an event time is emitted: reading gives the head of each, from which the next plan has a
+    real maximum.
+
+    Attributes:
+        micros: The watermark. It travels in plans, to ``SplitWatermarks.admit``.
+    """
+
+    micros: int
+
+    def admits(self, mark: int | None) -> bool:
+        """Whether reading a split can bring something; None is a split of which nothing is known.
+
+        The split that holds its group is always admitted.
+        """
+        return mark is None or mark <= self.micros
+
+
+NO_LIMIT: Final = MaxWatermark(MAX_WATERMARK)
+"""No split of the group is held."""
+
+LOWEST: Final = MaxWatermark(MIN_WATERMARK)
+"""Every row that has an event time is held."""
+
+
+class AlignmentGroup:
+    """The sources that advance together (Flink's FLIP-182). Thread safe.
+
+    A member holds the group from :meth:`join` or its first :meth:`update` to its end, with what it
+    reported last. All members report before the maximum of a plan is asked for.
+
+    The group cannot lock up as long as what holds it is read: held splits are left out of their
+    reader's queue, because the slowest one may stand behind them, and a reader whose splits are all
+    held must be given another, because the slowest one may not be assigned yet.
+    """
+
+    def __init__(
+        self, alignment: WatermarkAlignment, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.alignment = alignment
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._minima: dict[str, int] = {}
+        self._maximum: MaxWatermark | None = None
+        self._updated = 0.0
+
+    def join(self, uid: str) -> None:
+        """Add a source before its first report: it holds the group until discovery answered."""
+        with self._lock:
+            self._minima.setdefault(uid, MIN_WATERMARK)
+
+    def update(
+        self, uid: str, active: Iterable[SplitProgress], *, finished: bool, discovered: bool
+    ) -> None:
+        """Take over the splits of one source; see :func:`alignment_minimum`."""
+        minimum = alignment_minimum(active, finished=finished, discovered=discovered)
+        with self._lock:
+            self._minima[uid] = minimum
+
+    def leave(self, uid: str) -> None:
+        """Remove a source whose query has stopped."""
+        with self._lock:
+            self._minima.pop(uid, None)
+
+    @property
+    def minimum(self) -> int:
+        """The lowest mark of all members, ``MAX_WATERMARK`` where nobody holds the group."""
+        with self._lock:
+            return min(self._minima.values(), default=MAX_WATERMARK)
+
+    def max_allowed_watermark(self, now: float | None = None) -> MaxWatermark:
+        """Return the maximum for the next plan.
+
+        A lower maximum (a slower split was found) holds at once, a higher one when the update
+        interval has passed since the last step: what is given is never above the lowest mark plus
+        the drift.
+
+        Args:
+            now: Monotonic seconds; by default of the group's clock.
+        """
+        now = self._clock() if now is None else now
+        minimum = self.minimum
+        if minimum in (MIN_WATERMARK, MAX_WATERMARK):
+            fresh = MaxWatermark(minimum)
+        else:
+            fresh = MaxWatermark(minimum + micros(self.alignment.max_drift))
+        interval = self.alignment.update_interval.total_seconds()
+        with self._lock:
+            if (
+                self._maximum is None
+                or fresh < self._maximum
+                or (fresh > self._maximum and now - self._updated >= interval)
+            ):
+                self._maximum, self._updated = fresh, now
+            return self._maximum
+
+
+class CoordinatorStore:
+    """What the coordinators of a pipeline share (Flink's FLIP-182). Thread safe.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._groups: dict[str, AlignmentGroup] = {}
+
+    def group(self, alignment: WatermarkAlignment) -> AlignmentGroup:
+        """Return the group of this name, the same for all its members.
+
+        Raises:
+            ConfigurationError: Another member gave another drift or update interval.
+        """
+        with self._lock:
+            group = self._groups.get(alignment.group)
+            if group is None:
+                group = self._groups[alignment.group] = AlignmentGroup(alignment, self._clock)
+        if group.alignment != alignment:
+            drift = group.alignment.max_drift != alignment.max_drift
+            raise ConfigurationError(
+                f"the sources of the alignment group {alignment.group!r} do not agree",
+                expected=group.alignment,
+                found=alignment,
+                option="max_drift" if drift else "update_interval",
+                hint="give all sources of a group the same max_drift and update_interval",
+            )
+        return group
+
+
+class IdlenessClock:
+    """How long the splits of one source were asked in vain (Flink's FLIP-182, FLIP-217).
+
+    Time in which a split was not asked does not count: it was held by alignment, a limit or the
+    rate, or not assigned. Starts from zero after a restart, as in Flink.
+
+    Args:
+        idleness: Time after which a split is idle; None: no split ever is.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, idleness: timedelta | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._idleness = None if idleness is None else idleness.total_seconds()
+        self._clock = clock
+        self._waited: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def observe(self, split_id: str, asked: bool, rows: int, seconds: float | None = None) -> None:
+        """Take over what a plan did to a split.
+
+        Args:
+            split_id: The split.
+            asked: Whether it was read and could have given rows.
+            rows: Rows it had, held ones included; any row starts its time anew.
+            seconds: Time that this stands for. None measures the time since the observation
+                before, if the split was asked then too: that includes the time between two plans,
+                which is most of it when a source is idle and plans are short.
+        """
+        now = self._clock()
+        last = self._asked_at.pop(split_id, None)
+        if rows > 0:
+            self._waited.pop(split_id, None)
+        elif asked:
+            if seconds is None:
+                seconds = 0.0 if last is None else now - last
+            self._waited[split_id] = self._waited.get(split_id, 0.0) + seconds
+        if asked:
+            self._asked_at[split_id] = now
+
+    def idle(self, split_id: str) -> bool:
+        """Whether the split is idle."""
+        if self._idleness is None:
+            return False
+        return self._waited.get(split_id, 0.0) >= self._idleness
+
+    def forget(self, split_id: str) -> None:
+        """Drop what is known of a split that is finished or was taken away."""
+        self._waited.pop(split_id, None)
+        self._asked_at.pop(split_id, None)

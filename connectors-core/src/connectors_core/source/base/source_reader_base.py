@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The skeleton of a source reader: fetchers in front, the position of every split behind."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from connectors_core.errors import FatalError
+from connectors_core.source.base.element_queue import FetchedElement
+from connectors_core.source.base.fetcher import SplitFetcherManager
+from connectors_core.source.base.split_reader import E
+from connectors_core.source.reader import (
+    InputStatus,
+    ReaderOutput,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+)
+from connectors_core.source.split import SplitState, SplitT
+
+SplitStateT = TypeVar("SplitStateT", bound=SplitState[Any])
+
+
+class RecordEmitter(ABC, Generic[E, SplitStateT]):
+    """Turns a fetched element into a batch of the source's schema (Flink's FLIP-27).
+
+    Runs on the task's thread. The same element and position give the same rows again.
+    """
+
+    @abstractmethod
+    def emit_record(self, element: E, output: SourceOutput, split_state: SplitStateT) -> None:
+        """Give the rows of one element out and move the position right behind them.
+
+        Args:
+            element: What the split reader fetched.
+            output: Takes at most one batch in this call, none if all rows were bad.
+            split_state: The split's position; set it to what follows the element.
+        """
+
+
+class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
+    """A source reader on top of fetcher threads (Flink's FLIP-27). Executor, one per plan entry.
+
+    Each poll takes exactly one fetched element, or one end of a split, so that the positions after
+    a poll are right behind what it emitted. A split leaves :meth:`snapshot_state` when its last
+    element was emitted, however far ahead the fetchers are. Elements of a paused split that were
+    already fetched are held back.
+
+    Args:
+        context: The runtime.
+        fetcher_manager: Runs the split readers; closed with this reader.
+        record_emitter: Turns elements into batches.
+        request_splits: Ask the enumerator for a split whenever all splits are finished, and when
+            the entry had none: right for sources whose enumerator assigns on request.
+    """
+
+    def __init__(
+        self,
+        context: SourceReaderContext,
+        fetcher_manager: SplitFetcherManager[E, SplitT],
+        record_emitter: RecordEmitter[E, SplitStateT],
+        *,
+        request_splits: bool = False,
+    ) -> None:
+        self._context = context
+        self._manager = fetcher_manager
+        self._emitter = record_emitter
+        self._request_splits = request_splits
+        self._states: dict[str, SplitStateT] = {}  # the unfinished splits, in the order given
+        self._paused: set[str] = set()
+        self._held: list[FetchedElement[E]] = []  # taken from the queue while their split paused
+        self._no_more_splits = False
+        self._requested = False
+        self._closed = False
+
+    @property
+    def context(self) -> SourceReaderContext:
+        """The runtime."""
+        return self._context
+
+    @abstractmethod
+    def initialized_state(self, split: SplitT) -> SplitStateT:
+        """The moving position of a split that was just added."""
+
+    def on_split_finished(self, finished: Mapping[str, SplitStateT]) -> None:
+        """Splits were emitted to their end.
+
+        Args:
+            finished: Their last states by split id.
+        """
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        """Emit the next element, at most one batch; never blocks.
+
+        Raises:
+            ConnectorError: A fetcher failed; `FetchError` where the cause is not of that tree.
+        """
+        entry = self._next_entry()
+        if entry is None:
+            if self._no_more_splits and not self._states:
+                return InputStatus.END_OF_INPUT
+            return InputStatus.NOTHING_AVAILABLE
+        if entry.element is not None:
+            split_output = output.create_output_for_split(entry.split_id)
+            self._emitter.emit_record(entry.element, split_output, self._states[entry.split_id])
+        if entry.finished:
+            self._finish(entry.split_id)
+        return InputStatus.MORE_AVAILABLE
+
+    def snapshot_state(self) -> list[SplitT]:
+        """The unfinished splits at the positions behind the last emitted element."""
+        return [state.to_split() for state in self._states.values()]
+
+    def wait_available(self, timeout: float) -> bool:
+        """Block until a poll can give something, for ``timeout`` seconds at most."""
+        if any(entry.split_id not in self._paused for entry in self._held):
+            return True
+        if self._no_more_splits and not self._states:
+            return True
+        if self._held and self._manager.ordered:  # nothing passes the paused split
+            time.sleep(timeout)
+            return False
+        return self._manager.queue.wait_available(timeout)
+
+    def add_splits(self, splits: Sequence[SplitT]) -> None:
+        """Take more splits and start fetching them.
+
+        Raises:
+            FatalError: A split is already being read, or the reader is closed.
+        """
+        for split in splits:
+            if self._closed or split.split_id in self._states:
+                raise FatalError(
+                    f"the split {split.split_id!r} cannot be added",
+                    expected="an open reader, and each split once",
+                    found="a closed reader" if self._closed else "a split that is being read",
+                )
+            self._states[split.split_id] = self.initialized_state(split)
+            self._requested = False
+        self._manager.add_splits(splits)
+
+    def notify_no_more_splits(self) -> None:
+        """No further splits come in this entry."""
+        self._no_more_splits = True
+        self._request_split_if_idle()
+
+    def pause_or_resume_splits(
+        self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
+    ) -> None:
+        """Stop or go on emitting these splits (ids), and fetching them.
+
+        In an ordered reader a paused split holds up those behind it.
+
+        Raises:
+            NotImplementedError: One split reader reads several splits and cannot leave out single
+                ones. Nothing has changed then.
+        """
+        to_pause = [split_id for split_id in splits_to_pause if split_id in self._states]
+        self._manager.pause_or_resume_splits(to_pause, splits_to_resume)
+        self._paused |= set(to_pause)
+        self._paused -= set(splits_to_resume)
+
+    def close(self) -> None:
+        """Stop the fetchers. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._held.clear()
+            self._manager.close()
+
+    def _next_entry(self) -> FetchedElement[E] | None:
+        for at, entry in enumerate(self._held):
+            if entry.split_id not in self._paused:
+                return self._held.pop(at)
+            if self._manager.ordered:
+                return None
+        while (fetched := self._manager.queue.poll()) is not None:
+            if fetched.split_id not in self._paused:
+                return fetched
+            self._held.append(fetched)
+            if self._manager.ordered:
+                return None
+        return None
+
+    def _finish(self, split_id: str) -> None:
+        state = self._states.pop(split_id)
+        self._paused.discard(split_id)
+        self.on_split_finished({split_id: state})
+        self._request_split_if_idle()
+
+    def _request_split_if_idle(self) -> None:
+        if self._request_splits and not self._states and not self._requested:
+            self._requested = True
+            self._context.send_split_request()

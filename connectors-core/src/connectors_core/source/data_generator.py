@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source of made-up rows (Flink's FLIP-238)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.sequence import (
+    DEFAULT_BATCH_ROWS,
+    DEFAULT_SPLIT_ROWS,
+    NumberRangeSource,
+)
+
+
+class DataGeneratorSource(NumberRangeSource):
+    """Rows made from their own numbers 0, 1, 2 ... by a function (Flink's FLIP-238).
+
+    Exactly-once, because each row is made again from its number. Without ``count`` the source has
+    no end: its splits are ranges of numbers that go on for ever.
+
+    Args:
+        generator: Makes the rows of these numbers (``pa.Int64Array`` without nulls) in the types
+            of ``schema``, one for each, in order. A row must depend on its number alone. Runs in
+            Spark tasks: must be picklable there.
+        count: Rows in all; None for no end.
+        schema: Schema of the rows.
+        rate_limiter: Limit over all readers; by default none.
+        split_rows: Rows in a split, which is what one reader is given at a time.
+        batch_rows: Most rows in a batch.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+
+    def __init__(
+        self,
+        generator: Callable[[pa.Int64Array], pa.RecordBatch],
+        count: int | None,
+        schema: pa.Schema,
+        rate_limiter: RateLimiterStrategy | None = None,
+        *,
+        split_rows: int = DEFAULT_SPLIT_ROWS,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+    ) -> None:
+        if count is not None and count < 0:
+            raise ConfigurationError(
+                "the count of a data generator is out of range",
+                expected="0 or more rows, or None for no end",
+                found=count,
+            )
+        end = None if count is None else count - 1
+        super().__init__(0, end, split_rows=split_rows, batch_rows=batch_rows)
+        self._generator = generator
+        self._schema = schema
+        self._rate_limiter = rate_limiter or RateLimiterStrategy.none()
+
+    def schema(self) -> pa.Schema:
+        """The schema that was given."""
+        return self._schema
+
+    def rate_limiter_strategy(self) -> RateLimiterStrategy:
+        """The limit over all readers."""
+        return self._rate_limiter
+
+    def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
+        """The generator's rows."""
+        return self._generator(numbers)

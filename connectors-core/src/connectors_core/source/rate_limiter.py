@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits over a whole source, spent plan by plan (after Flink's FLIP-238)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from connectors_core.errors import ConfigurationError
+
+
+class RateLimiter(ABC):
+    """Says how many rows the next plan of a source may read. Driver, one thread.
+
+    All readers of the source share it: the coordinator asks for a plan, spreads the answer over
+    the readers, and tells what their reports say before it asks for the next plan. To ask costs
+    nothing; only rows that were read do.
+    """
+
+    @abstractmethod
+    def permits(self, now: float) -> int | None:
+        """Rows that the plan made now may read; ``None`` is no limit.
+
+        Args:
+            now: Seconds on any clock that never goes back; always the same one.
+        """
+
+    def consumed(self, rows: int) -> None:
+        """Take note of rows that were really read; may be called once for every report of a plan.
+
+        Rows beyond the permits, such as those of a plan from before a restart, are paid back by
+        later plans.
+        """
+
+    def delay(self, now: float) -> float:
+        """Seconds from now until there is at least one permit."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class RateLimiterStrategy:
+    """A rate limit as a source or a user declares it; makes the limiter on the driver.
+
+    Use the class methods. The limits count rows of the whole source, whatever the parallelism.
+    """
+
+    rows_per_second: float | None = None
+    burst: int | None = None
+    rows_per_checkpoint: int | None = None
+
+    @classmethod
+    def per_second(cls, rate: float, burst: int | None = None) -> RateLimiterStrategy:
+        """Allow ``rate`` rows a second on average.
+
+        A restart begins with a full burst, so a run never reads more than ``rate`` times its
+        seconds plus ``burst``.
+
+        Args:
+            rate: Rows a second, above 0; may be below 1.
+            burst: Rows that unused time can save up, at least 1; by default those of one second.
+
+        Raises:
+            ConfigurationError: A value is out of range.
+        """
+        if not (math.isfinite(rate) and rate > 0):
+            raise ConfigurationError(
+                "the rate of a rate limit is out of range",
+                expected="rows per second, above 0",
+                found=rate,
+            )
+        if burst is None:
+            burst = max(1, math.ceil(rate))
+        elif burst < 1:
+            raise ConfigurationError(
+                "the burst of a rate limit is out of range", expected="at least 1 row", found=burst
+            )
+        return cls(rows_per_second=rate, burst=burst)
+
+    @classmethod
+    def per_checkpoint(cls, rows: int) -> RateLimiterStrategy:
+        """Allow ``rows`` rows in each plan, which is one micro-batch and one checkpoint.
+
+        Raises:
+            ConfigurationError: Less than one row.
+        """
+        if rows < 1:
+            raise ConfigurationError(
+                "the rows of a rate limit are out of range", expected="at least 1 row", found=rows
+            )
+        return cls(rows_per_checkpoint=rows)
+
+    @classmethod
+    def none(cls) -> RateLimiterStrategy:
+        """No limit."""
+        return cls()
+
+    def create(self) -> RateLimiter:
+        """A limiter for one run of the source."""
+        if self.rows_per_second is not None and self.burst is not None:
+            return _TokenBucket(self.rows_per_second, self.burst)
+        return _PerCheckpoint(self.rows_per_checkpoint)
+
+
+class _PerCheckpoint(RateLimiter):
+    def __init__(self, rows: int | None) -> None:
+        self._rows = rows
+
+    def permits(self, now: float) -> int | None:
+        return self._rows
+
+
+class _TokenBucket(RateLimiter):
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled_at: float | None = None
+
+    def permits(self, now: float) -> int | None:
+        self._fill(now)
+        return max(0, math.floor(self._tokens))
+
+    def consumed(self, rows: int) -> None:
+        self._tokens -= rows
+
+    def delay(self, now: float) -> float:
+        self._fill(now)
+        return max(0.0, (1.0 - self._tokens) / self._rate)
+
+    def _fill(self, now: float) -> None:
+        if self._filled_at is not None and now > self._filled_at:
+            grown = self._tokens + (now - self._filled_at) * self._rate
+            self._tokens = min(grown, float(self._burst))
+        if self._filled_at is None or now > self._filled_at:
+            self._filled_at = now

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form of plans, reports and decisions: JSON in an envelope with format, kind and checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from connectors_core.errors import StateCorruptedError, StateVersionError, UnsupportedError
+
+__all__ = ["FORMAT", "decode", "encode"]
+
+FORMAT: Final = 1
+"""Version of the envelope. The layout of a payload is versioned within the payload."""
+
+# Only plain JSON: what orjson writes of its own accord would not come back as what it was.
+_STRICT: Final = (
+    orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+)
+
+
+def encode(kind: str, payload: Mapping[str, Any]) -> bytes:
+    """Return a document as bytes; equal payloads give equal bytes.
+
+    Args:
+        kind: What it is, e.g. `plan`; checked when it is read.
+        payload: Plain JSON values.
+
+    Raises:
+        UnsupportedError: If the payload holds something that is no plain JSON value.
+    """
+    try:
+        canonical = orjson.dumps(dict(payload), option=_STRICT)
+    except TypeError as exc:
+        raise UnsupportedError(
+            f"a {kind} document cannot be stored",
+            expected="plain JSON values",
+            found=str(exc),
+            hint="turn objects into JSON with a VersionedSerializer first",
+        ) from exc
+    envelope = {
+        "checksum": hashlib.sha256(canonical).hexdigest(),
+        "format": FORMAT,
+        "kind": kind,
+        "payload": orjson.Fragment(canonical),
+    }
+    return orjson.dumps(envelope)
+
+
+def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]:
+    """Read a document back and check that it is whole.
+
+    Args:
+        kind: What it must be.
+        data: The bytes of the file.
+        path: Where they come from, for messages.
+
+    Returns:
+        The payload.
+
+    Raises:
+        StateCorruptedError: If it is truncated, was altered or is of another kind.
+        StateVersionError: If a newer release wrote it.
+    """
+    where = f"the {kind} document" + (f" {path}" if path else "")
+    try:
+        envelope = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise StateCorruptedError(
+            f"{where} is truncated or was altered",
+            expected="a JSON document",
+            found=f"{len(data)} bytes: {exc}",
+            hint=_HINT,
+        ) from exc
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("format"), int):
+        raise StateCorruptedError(
+            f"{where} is not one of ours",
+            expected="an envelope with format, kind, checksum and payload",
+            hint=_HINT,
+        )
+    if envelope["format"] > FORMAT:
+        raise StateVersionError(
+            f"{where} was written by a newer release",
+            expected=f"format {FORMAT} or older",
+            found=f"format {envelope['format']}",
+        )
+    if envelope.get("kind") != kind:
+        raise StateCorruptedError(
+            f"{where} is of another kind",
+            expected=kind,
+            found=str(envelope.get("kind")),
+            hint=_HINT,
+        )
+    payload = envelope.get("payload")
+    checksum = hashlib.sha256(orjson.dumps(payload, option=_STRICT)).hexdigest()
+    if not isinstance(payload, dict) or checksum != envelope.get("checksum"):
+        raise StateCorruptedError(
+            f"{where} was altered",
+            expected=f"checksum {envelope.get('checksum')}",
+            found=f"checksum {checksum}",
+            hint=_HINT,
+        )
+    return payload
+
+
+_HINT: Final = "restore the state location from a backup; state files must not be edited"

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exactly-once sink into a local folder, for tests of the runtime and of sources."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from connectors_core._faults import fault_point
+from connectors_core.errors import DataLossError
+from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    CommittingSinkWriter,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """An Arrow file that waits for its commit."""
+
+    staged: str
+    name: str
+
+
+class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
+    """Writes each epoch's rows as Arrow files that appear with the epoch's commit.
+
+    Args:
+        path: A local folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
+        """A writer with one file."""
+        return _Writer(self.path, context)
+
+    def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
+        """A committer that renames."""
+        return _Committer(self.path)
+
+    def committable_serializer(self) -> VersionedSerializer[StagedFile]:
+        """JSON."""
+        return JsonDataclassSerializer(StagedFile)
+
+    def read(self) -> pa.Table:
+        """All committed rows."""
+        files = sorted(self.path.glob("*.arrow"))
+        tables = []
+        for file in files:
+            with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:
+                tables.append(reader.read_all())
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    def staged(self) -> list[Path]:
+        """What was staged and neither committed nor swept."""
+        return [path for path in self.path.glob("_staging/*/*") if path.is_file()]
+
+
+class _Writer(CommittingSinkWriter[StagedFile]):
+    def __init__(self, path: Path, context: WriterInitContext) -> None:
+        name = f"{context.checkpoint_id:010d}-{context.attempt_name}.arrow"
+        folder = path / "_staging" / f"{context.checkpoint_id:010d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = StagedFile(str(folder / name), name)
+        self._sink = pa.OSFile(self._file.staged, "wb")
+        self._writer = pa.ipc.new_stream(self._sink, context.schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def flush(self) -> None:
+        self._writer.close()
+        self._sink.close()
+
+    def prepare_commit(self) -> Sequence[StagedFile]:
+        return [self._file]
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+class _Committer(Committer[StagedFile]):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def commit(self, requests: Sequence[CommitRequest[StagedFile]]) -> None:
+        for request in requests:
+            file = request.committable
+            final = self._path / file.name
+            if final.exists():
+                request.signal_already_committed()
+            elif Path(file.staged).exists():
+                Path(file.staged).rename(final)
+            else:
+                request.signal_failed(DataLossError(f"{file.staged} is gone"))
+            fault_point("directory_sink.committed")
+
+    def sweep(self, checkpoint_id: int) -> None:
+        shutil.rmtree(self._path / "_staging" / f"{checkpoint_id:010d}", ignore_errors=True)
+
+    def recover(self, last_decided: int) -> None:
+        for folder in (self._path / "_staging").glob("*"):
+            if int(folder.name) > last_decided:
+                shutil.rmtree(folder, ignore_errors=True)

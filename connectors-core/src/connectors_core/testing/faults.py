@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash tests: kill, fail or stop a pipeline at a named point, in the driver or in a worker.
+
+The environment carries the faults, so that a Spark driver, its Python workers and a restarted
+driver all see them:
+
+    fault = Fault(FaultPoint.AFTER_DECISION, once=tmp_path / "killed")
+    subprocess.run(command, env={**os.environ, **faults_env(fault)})
+    assert fault.fired
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from connectors_core._faults import (
+    ENVIRONMENT_VARIABLE,
+    FaultInjected,
+    fault_point,
+    reset_counts,
+)
+
+__all__ = [
+    "ENVIRONMENT_VARIABLE",
+    "Fault",
+    "FaultAction",
+    "FaultInjected",
+    "FaultPoint",
+    "fault_point",
+    "faults_env",
+    "injected",
+]
+
+
+class FaultPoint(StrEnum):
+    """The points the runtime passes, in the order of an epoch."""
+
+    BEFORE_PLAN = "before_plan"
+    """All reports of the last plan are durable, the next plan is not."""
+    AFTER_PLAN = "after_plan"
+    """The plan is durable, the carrier does not have it."""
+    AFTER_FEED = "after_feed"
+    """The carrier has the plan, Spark has not logged the batch."""
+    READER_STARTED = "reader_started"
+    """A reader has its entry and has read nothing."""
+    READER_FETCHED = "reader_fetched"
+    """A reader has read a batch of its entry."""
+    BEFORE_REPORT = "before_report"
+    """A reader knows where its entry ends; its report is not durable."""
+    AFTER_REPORT = "after_report"
+    """The report is durable."""
+    WRITER_WROTE = "writer_wrote"
+    """A writer has taken a batch."""
+    BEFORE_PREPARE = "before_prepare"
+    """A writer has taken everything and has prepared no commit."""
+    AFTER_PREPARE = "after_prepare"
+    """A writer's committables are ready, the driver does not have them."""
+    BEFORE_DECISION = "before_decision"
+    """The driver has all committables; the epoch is undecided."""
+    AFTER_DECISION = "after_decision"
+    """The epoch is decided, nothing is committed."""
+    BEFORE_COMMIT = "before_commit"
+    """A sink's commit comes next."""
+    AFTER_COMMIT = "after_commit"
+    """A sink's commit is done and not marked."""
+    AFTER_DONE = "after_done"
+    """A sink is marked as done; its post-commit topology has not run."""
+    AFTER_POST_COMMIT = "after_post_commit"
+    """A sink's post-commit topology has run."""
+    BEFORE_SPARK_COMMIT = "before_spark_commit"
+    """The epoch is over for us, Spark has not committed the batch."""
+
+
+class FaultAction(StrEnum):
+    """What happens at the point."""
+
+    KILL = "kill"
+    """The process kills itself by SIGKILL: no handler, no `finally` runs."""
+    RAISE = "raise"
+    """`FaultInjected` is raised."""
+    HANG = "hang"
+    """The thread waits until the file `until` exists, or for ever."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault at one point.
+
+    Args:
+        point: The point, one of `FaultPoint` or a connector's own.
+        action: What happens there.
+        nth: At which pass of the point, counted from 1. With a marker all processes count
+            together, else each for itself.
+        once: File that marks that it has happened, so that it happens once across all processes
+            and restarts. Two faults may share a marker: then only one of them happens.
+        where: Labels that a pass must carry to count, e.g. `{"subtask": 1}`.
+        until: For `HANG`: the file whose appearance ends the wait.
+    """
+
+    point: str
+    action: FaultAction = field(default=FaultAction.KILL, kw_only=True)
+    nth: int = field(default=1, kw_only=True)
+    once: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+    where: Mapping[str, object] = field(default_factory=dict, kw_only=True)
+    until: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+
+    @property
+    def fired(self) -> bool:
+        """Whether it has happened; only for a fault with a marker."""
+        if self.once is None:
+            raise ValueError("only a fault with a marker (once=...) knows whether it has happened")
+        return os.path.exists(self.once)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form in which the environment carries it."""
+        shown: dict[str, Any] = {"action": self.action.value, "nth": self.nth}
+        if self.once is not None:
+            shown["once"] = os.fspath(self.once)
+        if self.where:
+            shown["where"] = {key: str(value) for key, value in self.where.items()}
+        if self.until is not None:
+            shown["until"] = os.fspath(self.until)
+        return shown
+
+
+def faults_env(*faults: Fault) -> dict[str, str]:
+    """Return the environment variable that asks for faults, for a subprocess.
+
+    Args:
+        *faults: The faults; several may stand at one point.
+    """
+    points: dict[str, list[dict[str, Any]]] = {}
+    for fault in faults:
+        points.setdefault(str(fault.point), []).append(fault.to_json())
+    return {ENVIRONMENT_VARIABLE: json.dumps(points)}
+
+
+@contextlib.contextmanager
+def injected(*faults: Fault) -> Iterator[None]:
+    """Ask for faults in this process, and in those it starts, while the context lasts."""
+    before = os.environ.get(ENVIRONMENT_VARIABLE)
+    reset_counts()
+    os.environ.update(faults_env(*faults))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[ENVIRONMENT_VARIABLE]
+        else:
+            os.environ[ENVIRONMENT_VARIABLE] = before

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits, plan by plan, on a clock of the test's own."""
+
+import math
+import pickle
+
+import pytest
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.rate_limiter import RateLimiterStrategy
+from hypothesis import given
+from hypothesis import strategies as st
+
+rates = st.floats(0.01, 1e6)
+bursts = st.integers(1, 1_000_000)
+#: Seconds before a plan, the share of its permits that is read, the number of its reports.
+plans = st.lists(
+    st.tuples(st.floats(0, 100), st.floats(0, 1), st.integers(1, 4)), min_size=1, max_size=40
+)
+
+
+def read(limiter, now, share, reports=1):
+    rows = math.floor(limiter.permits(now) * share)
+    for report in range(reports):
+        limiter.consumed(rows // reports + (report < rows % reports))
+    return rows
+
+
+def close_to(bound):
+    return bound * (1 + 1e-9) + 1e-6
+
+
+@given(rates, bursts, plans)
+def test_reads_at_most_rate_times_time_plus_burst_over_every_span_of_plans(rate, burst, plans):
+    limiter = RateLimiterStrategy.per_second(rate, burst).create()
+    now, reads = 0.0, []
+    for seconds, share, reports in plans:
+        now += seconds
+        reads.append((now, read(limiter, now, share, reports)))
+    for first in range(len(reads)):
+        total = 0
+        for at, rows in reads[first:]:
+            total += rows
+            assert total <= close_to(rate * (at - reads[first][0]) + burst)
+
+
+@given(rates, bursts, plans)
+def test_never_starves(rate, burst, plans):
+    limiter = RateLimiterStrategy.per_second(rate, burst).create()
+    now = 0.0
+    for seconds, share, _ in plans:
+        now += seconds
+        read(limiter, now, share)
+        wait = limiter.delay(now)
+        assert wait <= close_to(1 / rate)
+        assert limiter.permits(now + wait * (1 + 1e-9) + 1e-9) >= 1
+
+
+@given(rates, plans)
+def test_reads_all_that_the_rate_allows_when_there_is_always_more(rate, plans):
+    limiter = RateLimiterStrategy.per_second(rate, 100_000_000_000).create()
+    limiter.consumed(100_000_000_000)
+    now, total = 0.0, read(limiter, 0.0, 1.0)
+    for seconds, _, _ in plans:
+        now += seconds
+        total += read(limiter, now, 1.0)
+    assert total == pytest.approx(rate * now, rel=1e-3, abs=1.1)
+
+
+@given(rates, bursts, st.floats(0, 1e9))
+def test_time_without_reading_saves_up_no_more_than_the_burst(rate, burst, idle):
+    limiter = RateLimiterStrategy.per_second(rate, burst).create()
+    limiter.permits(0.0)
+    assert limiter.permits(idle) == burst
+
+
+def test_asking_without_reading_costs_nothing():
+    limiter = RateLimiterStrategy.per_second(10).create()
+    assert [limiter.permits(0.0) for _ in range(3)] == [10, 10, 10]
+
+
+def test_a_restarted_limiter_pays_for_the_plan_from_before():
+    limiter = RateLimiterStrategy.per_second(10, burst=20).create()
+    limiter.consumed(50)
+    assert limiter.permits(0.0) == 0
+    assert limiter.delay(0.0) == pytest.approx(3.1)
+    assert limiter.permits(2.9) == 0
+    assert limiter.permits(4.0) == 10
+
+
+def test_a_clock_that_goes_back_gives_nothing():
+    limiter = RateLimiterStrategy.per_second(10).create()
+    read(limiter, 100.0, 1.0)
+    assert limiter.permits(50.0) == 0
+    assert limiter.permits(100.0) == 0
+    assert limiter.permits(100.5) == 5
+
+
+def test_the_default_burst_is_one_second_and_at_least_one_row():
+    assert RateLimiterStrategy.per_second(12.5).create().permits(0.0) == 13
+    assert RateLimiterStrategy.per_second(0.001).create().permits(0.0) == 1
+
+
+def test_a_limit_per_checkpoint_is_the_same_for_each_plan():
+    limiter = RateLimiterStrategy.per_checkpoint(7).create()
+    for now in (0.0, 0.0, 9.0):
+        assert limiter.permits(now) == 7
+        limiter.consumed(7)
+    assert limiter.delay(9.0) == 0
+
+
+def test_no_limit_is_none():
+    assert RateLimiterStrategy.none().create().permits(0.0) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RateLimiterStrategy.per_second(0),
+        lambda: RateLimiterStrategy.per_second(math.inf),
+        lambda: RateLimiterStrategy.per_second(math.nan),
+        lambda: RateLimiterStrategy.per_second(5, burst=0),
+        lambda: RateLimiterStrategy.per_checkpoint(0),
+    ],
+)
+def test_refuses_what_would_stop_the_source_for_ever(make):
+    with pytest.raises(ConfigurationError):
+        make()
+
+
+def test_a_strategy_is_a_value_that_can_be_shipped():
+    strategy = RateLimiterStrategy.per_second(5)
+    assert pickle.loads(pickle.dumps(strategy)) == strategy

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets show themselves only when asked to by name."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+
+import pytest
+
+from connectors_core.errors import UnsupportedError
+from connectors_core.secrets import MASK, Secret, mask_text, mask_url, masked
+from connectors_core.state import encode_document
+
+
+def test_no_way_of_showing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture) -> None:
+    secret = Secret("hunter2")
+    shown = [str(secret), repr(secret), f"{secret}", f"{secret!r:>40}"]
+    shown += [format(secret, "^30"), str([secret]), str({"a": secret})]
+    logging.getLogger(__name__).warning("using %s", secret)
+    assert all("hunter2" not in text for text in [*shown, caplog.text])
+    assert secret.reveal() == "hunter2"
+
+
+def test_a_secret_reaches_executors_with_its_value() -> None:
+    secret = Secret("hunter2")
+    assert pickle.loads(pickle.dumps(secret)).reveal() == "hunter2"
+    assert copy.deepcopy(secret) == secret
+
+
+def test_secrets_compare_by_value_and_never_equal_their_text() -> None:
+    assert Secret("a") == Secret("a")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert len({Secret("a"), Secret("a"), Secret(Secret("a"))}) == 1
+    assert not Secret("")
+
+
+def test_a_secret_cannot_get_into_a_document() -> None:
+    with pytest.raises(UnsupportedError):
+        encode_document("plan", {"password": Secret("hunter2")})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:pa:ss@host:9200/i", f"https://{MASK}@host:9200/i"),
+        ("https://token@host/", f"https://{MASK}@host/"),
+        ("kafka://a@b:c@host", f"kafka://{MASK}@host"),
+        ("https://host/?token=abc&x=1", f"https://host/?token={MASK}&x=1"),
+        ("https://host/?X-Amz-Signature=abc", f"https://host/?X-Amz-Signature={MASK}"),
+        ("jdbc:pg://host/db;password=abc", f"jdbc:pg://host/db;password={MASK}"),
+        ("abfss://box@account.dfs.core.windows.net/p",) * 2,
+        ("s3://bucket/a@b/key",) * 2,
+        ("/plain/path@x",) * 2,
+    ],
+)
+def test_urls_lose_user_and_secret_parameters_and_nothing_else(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+
+
+def test_all_urls_within_a_text_are_scrubbed() -> None:
+    text = mask_text("tried 'http://a:b@x/' and http://c:d@y/ in vain, mail me@z")
+    assert text == f"tried 'http://{MASK}@x/' and http://{MASK}@y/ in vain, mail me@z"
+
+
+def test_mappings_are_masked_by_declaration_name_type_and_content() -> None:
+    given = {
+        "pin": "1234",
+        "sasl.password": "p",
+        "user": Secret("u"),
+        "hosts": ["http://a:b@x", "http://y"],
+        "nested": {"api_key": "k", "size": 3},
+        "token": None,
+        "pair": ("http://a:b@x",),
+    }
+    assert masked(given, {"pin"}) == {
+        "pin": MASK,
+        "sasl.password": MASK,
+        "user": MASK,
+        "hosts": [f"http://{MASK}@x", "http://y"],
+        "nested": {"api_key": MASK, "size": 3},
+        "token": None,
+        "pair": (f"http://{MASK}@x",),
+    }
