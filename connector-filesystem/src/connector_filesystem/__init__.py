@@ -16,17 +16,33 @@ from connector_filesystem.sink import (
     OutputFileConfig,
     RollingPolicy,
 )
+from connector_filesystem.source import (
+    FileOrder,
+    FileSource,
+    FileSplit,
+    MetadataColumn,
+    PathTime,
+    SchemaChange,
+    SchemaChangedError,
+)
 
 __all__ = [
     "BucketAssigner",
     "Compression",
     "CsvOptions",
     "FileCommittable",
+    "FileOrder",
     "FileSink",
+    "FileSource",
+    "FileSplit",
     "Format",
     "JsonOptions",
+    "MetadataColumn",
     "OpenFile",
     "OutputFileConfig",
     "ParquetOptions",
+    "PathTime",
     "RollingPolicy",
+    "SchemaChange",
+    "SchemaChangedError",
 ]

@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from connector_filesystem.sink.buckets import (
     DEFAULT_PARTITION,
     BucketAssigner,
@@ -17,8 +20,6 @@ from connector_filesystem.sink.buckets import (
     unescape_path_name,
 )
 from connectors_core.errors import ConfigurationError
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
 

@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from connector_filesystem.formats import CsvOptions
 from connector_filesystem.sink.csv_lines import (
     bad_csv_rows,
@@ -23,8 +26,6 @@ from connector_filesystem.sink.csv_lines import (
     unsupported_csv_type,
 )
 from connector_filesystem.sink.json_lines import encode_json_lines, unsupported_json_type
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12)
 FLOATS = st.none() | st.floats()
@@ -217,7 +218,7 @@ def test_csv_reads_back_as_it_was(
     if not dialect.newlines_in_values:
         held = [bool({"\n", "\r"} & set(row["text"] or "")) for row in rows[start:]]
         assert [row for _, _, found in bad for row in found.tolist()] in (held, [])
-        batch = batch.filter(pa.array([not each for each in held]))
+        batch = batch.filter(pa.array([not each for each in held], pa.bool_()))
         rows = [row for row, each in zip(rows[start:], held, strict=True) if not each]
         start = 0
     else:
@@ -228,9 +229,7 @@ def test_csv_reads_back_as_it_was(
         return
     table = pacsv.read_csv(
         io.BytesIO(data),
-        read_options=pacsv.ReadOptions(
-            column_names=None if dialect.header else CSV_SCHEMA.names
-        ),
+        read_options=pacsv.ReadOptions(column_names=None if dialect.header else CSV_SCHEMA.names),
         parse_options=pacsv.ParseOptions(
             delimiter=dialect.delimiter,
             quote_char=dialect.quote_char,

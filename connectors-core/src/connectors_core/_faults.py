@@ -14,9 +14,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point"]
+__all__ = ["DRIVER_VARIABLE", "ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point"]
 
 ENVIRONMENT_VARIABLE: Final = "CONNECTORS_FAULTS"
+DRIVER_VARIABLE: Final = "CONNECTORS_FAULTS_DRIVER"
 
 _HANG_POLL_SECONDS: Final = 0.02
 _counts: Final[dict[tuple[str, int], int]] = {}
@@ -42,18 +43,19 @@ def fault_point(name: str, **labels: object) -> None:
     configured = os.environ.get(ENVIRONMENT_VARIABLE)
     if not configured:
         return
-    faults = json.loads(configured).get(name, ())
-    for index, fault in enumerate(faults if isinstance(faults, list) else (faults,)):
-        if not _matches(fault.get("where", {}), labels):
-            continue
+    faults = json.loads(configured).get(name, [])
+    # Every fault counts the pass before the first one strikes.
+    passes = [
+        (fault, _pass_number(name, index, fault.get("once")))
+        for index, fault in enumerate(faults if isinstance(faults, list) else [faults])
+        if _matches(fault.get("where", {}), labels)
+    ]
+    for fault, passed in passes:
         once = fault.get("once")
-        passed = _pass_number(name, index, once)
         nth = int(fault.get("nth", 1))
-        if passed < nth or (once is None and passed > nth):
-            continue
-        if once is not None and not _create(once):
-            continue
-        _fail(name, fault, labels)
+        # With a marker a later pass may strike too: it is the marker that allows one only.
+        if passed == nth if once is None else passed >= nth and _create(once):
+            _fail(name, fault, labels)
 
 
 def reset_counts() -> None:
@@ -94,6 +96,8 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
     action = fault.get("action", "kill")
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "kill-driver":
+        os.kill(int(os.environ[DRIVER_VARIABLE]), signal.SIGKILL)
     elif action == "hang":
         until = fault.get("until")
         while until is None or not os.path.exists(until):
@@ -101,4 +105,4 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
     elif action == "raise":
         raise FaultInjected(f"fault injected at {name} {dict(labels)}")
     else:
-        raise ValueError(f"unknown fault action {action!r} at {name}; use kill, raise or hang")
+        raise ValueError(f"unknown fault action {action!r} at {name}; use kill, kill-driver, raise or hang")

@@ -153,8 +153,9 @@ class Bench:
     def checkpoint(self) -> Path:
         return self.folder / "checkpoint"
 
-    def log(self, *sources: str) -> SparkLog:
-        return SparkLog(self.spark, str(self.checkpoint), sources or ("a",))
+    @property
+    def log(self) -> SparkLog:
+        return SparkLog(self.spark, str(self.checkpoint))
 
     @property
     def trace(self) -> Path:
@@ -199,7 +200,7 @@ class Bench:
 
     def resume(self) -> Resume:
         """Return where the only source goes on."""
-        return self.log().resume()[0]
+        return self.log.resume(["a"])["a"]
 
     def forget_commit(self, batch: int) -> None:
         for name in (f"{batch}", f".{batch}.crc"):
@@ -264,8 +265,8 @@ def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
 
 def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
     carrier = bench.carrier(max_entries=3)
-    assert bench.log().resume() == []
-    assert bench.log().query_id() is None
+    assert bench.log.resume(["a"]) == {"a": Resume(-1, -1)}
+    assert bench.log.query_id() is None
     carrier.restore(Resume(), -1)
     query = bench.start(carrier.dataframe())
 
@@ -284,16 +285,16 @@ def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
     }
     assert {row[1] // 3: row[2] for row in bench.epochs[0]} == {0: 0, 1: 1, 2: 2}
     assert set(bench.entries_read().values()) == {1}
-    log = bench.log()
-    assert [log.plans_of(batch)[0] for batch in range(3)] == [
+    log = bench.log
+    assert [log.plans_of(batch, ["a"])["a"] for batch in range(3)] == [
         range(0, 1),
         range(1, 2),
         range(2, 3),
     ]
     assert log.is_committed(2)
     assert not log.is_committed(3)
-    assert bench.log().query_id() == query.id
-    assert (bench.log().last_logged_batch(), bench.log().last_committed_batch()) == (2, 2)
+    assert bench.log.query_id() == query.id
+    assert (bench.log.last_logged_batch(), bench.log.last_committed_batch()) == (2, 2)
     assert bench.resume() == Resume(2, 2)
 
 
@@ -389,7 +390,7 @@ def test_a_later_batch_of_another_schema_is_an_error(spark: SparkSession, tmp_pa
     query = bench.start(carrier.dataframe())
     bench.give(carrier, 0, "entry")
     assert "does not have the declared schema" in failure(query)
-    assert bench.log().last_committed_batch() == -1
+    assert bench.log.last_committed_batch() == -1
 
 
 # --- Restart --------------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ def test_restart_without_the_plan_is_refused(bench: Bench) -> None:
     bench.epochs.clear()
     failure(bench.start(carrier.dataframe()))
     assert bench.epochs == {}
-    assert bench.log().last_committed_batch() == 0
+    assert bench.log.last_committed_batch() == 0
 
 
 def test_a_memory_carrier_cannot_run_before_restore(spark: SparkSession, tmp_path: Path) -> None:
@@ -464,7 +465,7 @@ def test_a_memory_carrier_cannot_run_before_restore(spark: SparkSession, tmp_pat
     carrier.restore(Resume(), -1)
     with pytest.raises(StateCorruptedError, match="out of order"):
         carrier.feed(1, [])
-    assert bench.log().last_logged_batch() == -1
+    assert bench.log.last_logged_batch() == -1
 
 
 def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
@@ -476,10 +477,10 @@ def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
     bench.give(carrier, 6, numbers("a", 60, 61))
     query.processAllAvailable()
     assert [x for epoch in sorted(bench.epochs) for x in xs(bench.epochs[epoch])] == [60]
-    last = bench.log().last_logged_batch()
-    plans = [bench.log().plans_of(batch, initial=5)[0] for batch in range(last + 1)]
+    last = bench.log.last_logged_batch()
+    plans = [bench.log.plans_of(batch, ["a"], initial=5)["a"] for batch in range(last + 1)]
     assert [plan for batch in plans for plan in batch] == [6]
-    assert bench.log().resume(initial=5) == [Resume(6, 6)]
+    assert bench.log.resume(["a"], initial=5) == {"a": Resume(6, 6)}
 
 
 def test_swapped_sources_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
@@ -520,10 +521,10 @@ def test_two_sources_with_unequal_plans(bench: Bench) -> None:
     bench.epochs.clear()
 
     a, b = bench.carrier("a"), bench.carrier("b")
-    resumes = bench.log("a", "b").resume()
-    assert resumes == [Resume(0, 0), Resume(0, 1)]
-    for carrier, resume in zip((a, b), resumes, strict=True):
-        carrier.restore(resume, newest=resume.end)
+    resumes = bench.log.resume(["a", "b"])
+    assert resumes == {"a": Resume(0, 0), "b": Resume(0, 1)}
+    for carrier in (a, b):
+        carrier.restore(resumes[carrier.uid], newest=resumes[carrier.uid].end)
     query = bench.start(a.dataframe().union(b.dataframe()))
     bench.give(a, 1, numbers("a", 5, 6))
     query.processAllAvailable()
@@ -541,18 +542,18 @@ def test_a_source_read_by_two_branches(bench: Bench) -> None:
     bench.give(carrier, 0, numbers("a", 0, 4), numbers("a", 4, 6))
     query.processAllAvailable()
     assert sorted(xs(bench.epochs[0])) == [0, 2, 3, 4, 4, 5]
-    assert bench.log("a", "a").offsets(0) == [0, 0]
+    assert bench.log.offsets(0, ["a", "a"]) == {"a": 0}
     with pytest.raises(StateCorruptedError, match="offsets/0"):
-        bench.log("a").offsets(0)
+        bench.log.offsets(0, ["a"])
     assert set(bench.entries_read().values()) == {2}
     query.stop()
     bench.forget_commit(0)
     carrier = bench.carrier()
     df = carrier.dataframe()
-    resumes = bench.log("a", "a").resume()
-    assert resumes == [Resume(-1, 0)] * 2
+    resumes = bench.log.resume(["a", "a"])
+    assert resumes == {"a": Resume(-1, 0)}
     first = bench.epochs.pop(0)
-    carrier.restore(resumes[0], newest=0)
+    carrier.restore(resumes["a"], newest=0)
     query = bench.start(df.where("x % 2 = 0").union(df.where("x > 2")))
     query.processAllAvailable()
     assert [row[:2] for row in bench.epochs[0]] == [row[:2] for row in first]
@@ -605,11 +606,10 @@ def test_sources_stand_in_the_order_of_the_offset_log(
         carrier.restore(Resume(), -1)
     bench.give(b, 0)
     query = bench.start(df)
-    log = bench.log(*sources)
+    log = bench.log
     until(lambda: log.last_logged_batch() == 0, query)
     # Before its first plan the memory carrier has no offset, and the native one has -1.
-    found = [-1 if plan is None else plan for plan in log.offsets(0)]
-    assert found == [{"a": -1, "b": 0}[uid] for uid in sources]
+    assert log.offsets(0, sources) in ({"a": None, "b": 0}, {"a": -1, "b": 0})
 
 
 def test_other_streams_are_told_apart(bench: Bench) -> None:
@@ -648,7 +648,7 @@ def test_heartbeats_drive_the_watermark(bench: Bench) -> None:
     assert {state["numRowsDroppedByWatermark"] for state in states} == {0}
 
     # A batch that only moves the watermark has no plan.
-    plans = [bench.log().plans_of(batch)[0] for batch in sorted(bench.epochs)]
+    plans = [bench.log.plans_of(batch, ["a"])["a"] for batch in sorted(bench.epochs)]
     assert [plan for batch in plans for plan in batch] == [0, 1, 2, 3]
     assert len(plans) > 4
     assert len(plans[-1]) == 0
@@ -657,13 +657,13 @@ def test_heartbeats_drive_the_watermark(bench: Bench) -> None:
 def test_after_a_restart_every_source_must_send_its_heartbeat_again(bench: Bench) -> None:
     def run(batches: Sequence[tuple[list[str], list[str]]]) -> list[datetime | None]:
         a, b = (bench.carrier(uid, schema=EVENT_SCHEMA, read=read_events) for uid in ("a", "b"))
-        resumes = bench.log("a", "b").resume() or [Resume(), Resume()]
-        for carrier, resume in zip((a, b), resumes, strict=True):
-            carrier.restore(resume, newest=resume.end)
+        resumes = bench.log.resume(["a", "b"])
+        for carrier in (a, b):
+            carrier.restore(resumes[carrier.uid], newest=resumes[carrier.uid].end)
         both = watermarked(a.dataframe()).union(watermarked(b.dataframe()))
         query = bench.start(both.groupBy("ts").count())
         marks = []
-        plan = resumes[0].end
+        plan = resumes["a"].end
         for rows in batches:
             plan += 1
             # Durable and known to both sources before the query may look.
@@ -805,14 +805,14 @@ def test_the_second_log_format_is_read(bench: Bench) -> None:
     bench.give(b, 0, numbers("b", 0, 1))
     query.processAllAvailable()
     assert (bench.checkpoint / "offsets" / "0").read_text().startswith("v2")
-    assert bench.log(*sources_of(df)).resume() == [Resume(-1, -1), Resume(0, 0), Resume(-1, -1)]
+    assert bench.log.resume(sources_of(df)) == {"a": Resume(-1, -1), "b": Resume(0, 0)}
 
 
 def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None:
     sources = ["a", "b", "a", "c"]
-    log = SparkLog(spark, tmp_path.as_uri(), sources)
+    log = SparkLog(spark, tmp_path.as_uri())
     assert (log.last_logged_batch(), log.last_committed_batch()) == (-1, -1)
-    assert log.resume(initial=4) == []
+    assert log.resume(sources, initial=4)["c"] == Resume(4, 4)
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()
     for name in ("metadata", "offsets/9", "offsets/10", "offsets/.11.tmp", "offsets/.10.crc"):
@@ -823,22 +823,17 @@ def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None
 
     def write(batch: int, text: str) -> SparkLog:
         (tmp_path / "offsets" / f"{batch}").write_text(text)
-        return SparkLog(spark, str(tmp_path), sources)
+        return SparkLog(spark, str(tmp_path))
 
     write(9, 'v1\n{}\n-\n3\n-\n{"uid": "c", "plan": 7}')
     log = write(10, 'v2\n{}\n3:{"uid": "c", "plan": 8}\n2:0')
-    assert log.offsets(9) == [None, 3, None, 7]
-    assert log.offsets(10) == [0, None, 0, 8]
+    assert log.offsets(9, sources) == {"a": None, "b": 3, "c": 7}
+    assert log.offsets(10, sources) == {"a": 0, "b": None, "c": 8}
     log = write(10, 'v1\n{}\n0\n3\n0\n{"uid": "c", "plan": 8}')
-    assert log.plans_of(10) == [range(0, 1), range(4, 4), range(0, 1), range(8, 9)]
-    assert log.resume() == [Resume(-1, 0), Resume(3, 3), Resume(-1, 0), Resume(7, 8)]
+    assert log.plans_of(10, sources) == {"a": range(0, 1), "b": range(4, 4), "c": range(8, 9)}
+    assert log.resume(sources) == {"a": Resume(-1, 0), "b": Resume(3, 3), "c": Resume(7, 8)}
     (tmp_path / "commits" / "10").touch()
-    assert log.resume() == [Resume(0, 0), Resume(3, 3), Resume(0, 0), Resume(8, 8)]
-    without = SparkLog(spark, str(tmp_path))
-    assert without.offsets(10) == [0, 3, 0, 8]
-    write(10, "v2\n{}\n0:1")
-    with pytest.raises(StateCorruptedError, match="offsets/10"):
-        SparkLog(spark, str(tmp_path)).offsets(10)
+    assert log.resume(sources) == {"a": Resume(0, 0), "b": Resume(3, 3), "c": Resume(8, 8)}
     for wrong in (
         "",
         "v3\n{}\n1\n1\n1\n1",
@@ -851,8 +846,8 @@ def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None
         "v2\n{}\n4:1",
     ):
         with pytest.raises(StateCorruptedError, match="offsets/10"):
-            write(10, wrong).offsets(10)
+            write(10, wrong).offsets(10, sources)
     with pytest.raises(StateCorruptedError, match="no such file"):
-        log.offsets(11)
+        log.offsets(11, sources)
     shutil.rmtree(tmp_path / "offsets")
     assert log.last_logged_batch() == -1

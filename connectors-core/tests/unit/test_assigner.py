@@ -3,10 +3,11 @@
 
 from dataclasses import dataclass
 
-from connectors_core.source import SourceSplit
-from connectors_core.source.assigner import SplitAssigner
 from hypothesis import given
 from hypothesis import strategies as st
+
+from connectors_core.source import SourceSplit
+from connectors_core.source.assigner import SplitAssigner
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Part(SourceSplit):
         return self.bound
 
 
-parts = st.lists(
-    st.tuples(st.integers(0, 3), st.none() | st.integers(-3, 3)), max_size=30
-).map(lambda rows: [Part(f"{n}", size, bound) for n, (size, bound) in enumerate(rows)])
+parts = st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(-3, 3)), max_size=30).map(
+    lambda rows: [Part(f"{n}", size, bound) for n, (size, bound) in enumerate(rows)]
+)
 
 
 def drain(assigner):

@@ -4,10 +4,11 @@
 import threading
 
 import pytest
-from connectors_core.errors import ConfigurationError
-from connectors_core.source.base import ElementQueue, FetchedElement, FetchError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.base import ElementQueue, FetchedElement, FetchError
 
 DEADLINE = 10.0
 

@@ -6,13 +6,16 @@ import pickle
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from connectors_core.errors import ConfigurationError
-from connectors_core.source.evaluator import RecordEvaluator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.evaluator import RecordEvaluator
 
-def batch_of(values, type_=pa.int64()):
+INT64 = pa.int64()
+
+
+def batch_of(values, type_=INT64):
     return pa.record_batch({"v": pa.array(values, type_)})
 
 

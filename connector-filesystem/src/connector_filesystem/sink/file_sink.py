@@ -123,7 +123,7 @@ _BUFFER_SIZE = Option(
 _PARALLELISM = Option(
     "sink.parallelism", int, validator=positive, doc="Writers; by default those of the input."
 )
-_STORAGE = Option(
+_STORAGE: Option[dict[str, Any]] = Option(
     "storage-options.*", JSON_MAP, secret=True, doc="Options of the filesystem, passed to fsspec."
 )
 _DELIMITER = Option("csv.delimiter", str, default=",", doc="Character between fields.")

@@ -159,16 +159,21 @@ class _Encoder(ABC):
     def finish(self) -> None:
         """Write what belongs to the end of the file; the output stays open."""
 
+    @abstractmethod
+    def abort(self) -> None:
+        """Release what is held, without another byte of output."""
+
 
 class _TextEncoder(_Encoder):
     def __init__(self, config: EncoderConfig, output: Any) -> None:
         self._config = config
         self._output: Any = output
         self._compressed: Any = None
+        self._unclosed = _Unclosed(output)
         if config.compression is not Compression.NONE:
             # pyarrow closes what it wraps; the file must stay open to be synced.
             self._compressed = pa.CompressedOutputStream(
-                pa.PythonFile(_Unclosed(output), mode="w"), config.compression.value
+                pa.PythonFile(self._unclosed, mode="w"), config.compression.value
             )
             self._output = self._compressed
         if config.format is Format.CSV and config.csv.header:
@@ -186,12 +191,17 @@ class _TextEncoder(_Encoder):
         if self._compressed is not None:
             self._compressed.close()
 
+    def abort(self) -> None:
+        self._unclosed.discard()
+        self.finish()
+
 
 class _ParquetEncoder(_Encoder):
     def __init__(self, config: EncoderConfig, output: Any) -> None:
         self._rows = config.parquet.row_group_rows
+        self._unclosed = _Unclosed(output)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(_Unclosed(output), mode="w"),
+            pa.PythonFile(self._unclosed, mode="w"),
             config.schema,
             compression=config.parquet.compression,
             use_dictionary=config.parquet.use_dictionary,
@@ -203,6 +213,10 @@ class _ParquetEncoder(_Encoder):
     def finish(self) -> None:
         self._writer.close()
 
+    def abort(self) -> None:
+        self._unclosed.discard()
+        self._writer.close()
+
 
 class _Unclosed:
     """A file as pyarrow sees it, which it cannot close."""
@@ -211,14 +225,22 @@ class _Unclosed:
 
     def __init__(self, file: Any) -> None:
         self._file = file
+        self._discarded = False
+        self._position = 0
+
+    def discard(self) -> None:
+        # What pyarrow still writes when it closes goes nowhere.
+        self._discarded = True
 
     def write(self, data: Any) -> int:
-        written: int = self._file.write(data)
-        return written
+        size = len(data)
+        if not self._discarded:
+            self._file.write(data)
+        self._position += size
+        return size
 
     def tell(self) -> int:
-        position: int = self._file.tell()
-        return position
+        return self._position
 
     def flush(self) -> None:
         """What is buffered is written when the file is closed."""
@@ -267,6 +289,7 @@ class PartFile:
         self.buffered_bytes = 0
         self._written_from = 0
         self._buffer: list[pa.RecordBatch] = []
+        self._encoder: _Encoder | None = None
         self._local = location.is_local
         path = location.join(staged_path)
         # The name belongs to this attempt alone: a file that is there already is a mistake.
@@ -302,6 +325,7 @@ class PartFile:
         batches, self._buffer = self._buffer, []
         if not batches:
             return
+        assert self._encoder is not None
         self._written_from += self.buffered_bytes
         self.buffered_bytes = self.buffered_rows = 0
         whole = pa.Table.from_batches(batches).combine_chunks() if len(batches) > 1 else None
@@ -311,6 +335,7 @@ class PartFile:
     def finish(self) -> int:
         """Complete the file, make it durable, close it and return its bytes."""
         self.drain()
+        assert self._encoder is not None
         self._encoder.finish()
         size: int = self._output.tell()
         if self._local:
@@ -322,6 +347,9 @@ class PartFile:
     def abort(self) -> None:
         """Close the file as it is; what was staged is left to the sweep."""
         self._buffer = []
+        if self._encoder is not None:
+            with contextlib.suppress(Exception):
+                self._encoder.abort()
         with contextlib.suppress(Exception):
             # Object stores would publish what was written so far by closing.
             discard = getattr(self._output, "discard", None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors, status_of
@@ -58,7 +59,12 @@ class FileSelection:
     whole_files: bool
     event_time_lower_bound: Callable[[str], datetime | None] | None
 
-    @property
+    @cached_property
+    def rooted_columns(self) -> PathColumns:
+        """The columns from the path; roots are known once a filesystem is open."""
+        return replace(self.path_columns, roots=self.roots)
+
+    @cached_property
     def roots(self) -> tuple[str, ...]:
         """What paths are relative to."""
         return tuple(location.root for location in self.locations)
@@ -104,7 +110,7 @@ class FileSelection:
     def splits_of(self, file: FileStatus) -> tuple[FileSplit, ...]:
         """Cut a file; the same version of it gives the same splits."""
         format, compression = layout_of(file.path, self.format, self.compression)
-        self.path_columns.values_of(file.path)  # what is wrong with a path is said here
+        self.rooted_columns.values_of(file.path)  # what is wrong with a path is said here
         can_be_cut = format is Format.PARQUET or (
             compression is Compression.NONE and not (format is Format.CSV and self.whole_files)
         )

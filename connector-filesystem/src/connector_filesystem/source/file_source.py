@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -233,7 +232,7 @@ STORAGE_OPTIONS: Final = Option(
     doc="Passed to the fsspec filesystem, such as keys and endpoints.",
 )
 _CSV_DEFAULTS: Final = CsvOptions()
-CSV: Final = {
+CSV: Final[Mapping[str, Option[Any]]] = {
     "delimiter": Option(
         "csv.delimiter",
         str,
@@ -427,17 +426,18 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         }
         options = FILE_SOURCE_OPTIONS.parse(given)
         declared = options.get(SCHEMA)
+        changes: frozenset[SchemaChange] = frozenset(options.values[ON_SCHEMA_CHANGE.key])
         self._csv = csv or CsvOptions()
         self._format = options.get(FORMAT)
         self._compression = options.get(COMPRESSION)
         self._monitor_interval = options.get(MONITOR_INTERVAL)
         self._order = options[ORDER]
         self._late_file_window = options[LATE_FILE_WINDOW]
-        self._on_schema_change = frozenset(options[ON_SCHEMA_CHANGE]) - {SchemaChange.FAIL}
+        self._on_schema_change = changes - {SchemaChange.FAIL}
         self._batch_rows = options[BATCH_ROWS]
         self._block_size = options[BLOCK_SIZE]
         self._max_record_size = options[MAX_RECORD_SIZE]
-        locations = _locations(options[PATH], storage_options or {})
+        locations = _locations(options.values[PATH.key], storage_options or {})
         self._path_columns = PathColumns(
             fields=_partition_fields(partition_columns, declared),
             regex=_checked_regex(options.get(PATH_REGEX)),
@@ -448,7 +448,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             locations=locations,
             path_columns=self._path_columns,
             path_regex=options.get(PATH_REGEX),
-            ignored_suffixes=options[IGNORED],
+            ignored_suffixes=options.values[IGNORED.key],
             format=self._format,
             compression=self._compression,
             split_size=options[SPLIT_SIZE],
@@ -478,7 +478,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             OptionError: A key is not known, is missing or has a value that cannot be used.
         """
         options = FILE_SOURCE_OPTIONS.parse(mapping)
-        csv = {
+        csv: dict[str, Any] = {
             name: options.get(option) for name, option in CSV.items() if options.is_given(option)
         }
         regex, pattern = options.get(EVENT_TIME_REGEX), options.get(EVENT_TIME_FORMAT)
@@ -489,7 +489,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             )
         partitions = options.get(PARTITION_COLUMNS)
         return cls(
-            options[PATH],
+            options.values[PATH.key],
             format=options.get(FORMAT),
             schema=options.get(SCHEMA),
             compression=options.get(COMPRESSION),
@@ -497,13 +497,13 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             order=options[ORDER],
             late_file_window=options[LATE_FILE_WINDOW],
             path_regex=options.get(PATH_REGEX),
-            ignored_suffixes=options[IGNORED],
+            ignored_suffixes=options.values[IGNORED.key],
             partition_columns={each.name: each.type for each in partitions or ()},
-            metadata_columns=options.get(METADATA_COLUMNS) or (),
+            metadata_columns=options.values[METADATA_COLUMNS.key] or (),
             event_time_lower_bound=(
                 PathTime(regex=regex, format=pattern) if regex and pattern else None
             ),
-            on_schema_change=options[ON_SCHEMA_CHANGE],
+            on_schema_change=options.values[ON_SCHEMA_CHANGE.key],
             split_size=options[SPLIT_SIZE],
             batch_rows=options[BATCH_ROWS],
             block_size=options[BLOCK_SIZE],
@@ -587,7 +587,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             compression=self._compression,
             data_schema=self._data_schema,
             schema=schema,
-            path_columns=self._rooted_columns(),
+            path_columns=self._selection.rooted_columns,
             metadata_columns=self._metadata,
             on_schema_change=self._on_schema_change,
             csv=self._csv,
@@ -605,16 +605,12 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
     ) -> FileEnumerator:
         return FileEnumerator(
             context,
-            replace(self._selection, path_columns=self._rooted_columns()),
+            self._selection,
             order=self._order,
             monitor_interval=self._monitor_interval,
             late_file_window=self._late_file_window,
             state=state,
         )
-
-    def _rooted_columns(self) -> PathColumns:
-        # Roots are known once a filesystem is open, which no constructor does.
-        return replace(self._path_columns, roots=self._selection.roots)
 
     def _without_path_columns(self, schema: pa.Schema) -> pa.Schema:
         names = set(self._path_columns.names)

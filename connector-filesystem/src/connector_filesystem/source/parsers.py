@@ -31,8 +31,6 @@ _VALUES: Final = re.compile(
 class TextParser(Protocol):
     """Parses whole records of one text format."""
 
-    schema: pa.Schema
-
     def parse(self, data: bytes) -> pa.RecordBatch:
         """Parse any number of records.
 

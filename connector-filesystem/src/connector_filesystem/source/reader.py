@@ -7,7 +7,7 @@ import logging
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -373,7 +373,8 @@ class _SplitReading:
         )
 
 
-_Item = pa.RecordBatch | tuple[Damaged, ...]
+#: Rows, or bad records that follow each other.
+_Item: TypeAlias = "pa.RecordBatch | tuple[Damaged, ...]"
 
 
 class _Skip:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -210,7 +210,7 @@ def lines_of(data: bytes, quote: bytes | None = None) -> list[bytes]:
 # --- Parsing with bad records set apart ----------------------------------------------------------
 
 #: Rows, or a record that is none.
-Parsed = pa.RecordBatch | Damaged
+Parsed: TypeAlias = "pa.RecordBatch | Damaged"
 
 
 def isolating(

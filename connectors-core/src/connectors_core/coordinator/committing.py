@@ -204,13 +204,14 @@ class EpochCommitter:
         for uid, sink_decision in decision.sinks.items():
             if is_done(self._store, decision.epoch, uid):
                 continue
+            fault_point("before_commit", epoch=decision.epoch, sink=uid)
             committer = self.committers.get(uid)
             if committer is not None:
                 committer.commit(decision.epoch, sink_decision)
-            fault_point("commit.before_done", epoch=decision.epoch, sink=uid)
+            fault_point("after_commit", epoch=decision.epoch, sink=uid)
             mark_done(self._store, decision.epoch, uid)
             self._progress(decision.epoch, uid)
-            fault_point("commit.after_sink", epoch=decision.epoch, sink=uid)
+            fault_point("after_done", epoch=decision.epoch, sink=uid)
         self._sweep(decision.epoch)
 
     def _sweep(self, epoch: int) -> None:

@@ -216,7 +216,7 @@ class QueryCoordinator:
         number = self._newest + 1
         nonce = secrets.token_hex(8)
         snapshot = any(source.snapshot_due for source in self._sources.values())
-        fault_point("coordinator.before_plan", plan=number)
+        fault_point("before_plan", plan=number)
         plan = Plan(
             pipeline_id=self._pipeline_id,
             number=number,
@@ -237,9 +237,9 @@ class QueryCoordinator:
                 found=f"incarnation {other.incarnation}",
                 hint="let only one driver run this pipeline",
             )
-        fault_point("coordinator.after_plan", plan=number)
+        fault_point("after_plan", plan=number)
         self._newest = number
         self._outstanding = plan
         self._earliest = time.monotonic() + self._trigger_interval
         self._callbacks.feed(plan)
-        fault_point("coordinator.after_feed", plan=number)
+        fault_point("after_feed", plan=number)

@@ -111,18 +111,18 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if entry.heartbeat is not None:
         yield _heartbeat_row(schema, cast(WatermarkStrategy, task.strategy), entry.heartbeat)
 
+    fault_point("reader_started", plan=entry.plan, source=entry.source, subtask=entry.subtask)
     store = task.store_of(entry)
     path = report_path(entry.plan, entry.source, entry.subtask)
     pinned = _report_of(entry, REPORTS.read(store, path), path)
     if pinned is None and entry.claim:
-        fault_point("reader.reading", plan=entry.plan, source=entry.source, subtask=entry.subtask)
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
             _spool(cast(BinaryIO, file), schema, reading.batches())
             report = reading.report(attempt)
-            fault_point("reader.before_report", plan=entry.plan, subtask=entry.subtask)
+            fault_point("before_report", plan=entry.plan, subtask=entry.subtask)
             if REPORTS.create(store, path, report):
-                fault_point("reader.after_report", plan=entry.plan, subtask=entry.subtask)
+                fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
                 file.seek(0)
                 yield from _unspool(cast(BinaryIO, file))
                 return
@@ -131,14 +131,14 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     reading = _EntryReading(task, entry, pinned)
     for batch in reading.batches():
         yield batch
-        fault_point("reader.reading", plan=entry.plan, source=entry.source, subtask=entry.subtask)
+        fault_point("reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask)
     if pinned is not None:
         return
     report = reading.report(attempt)
-    fault_point("reader.before_report", plan=entry.plan, subtask=entry.subtask)
+    fault_point("before_report", plan=entry.plan, subtask=entry.subtask)
     if not REPORTS.create(store, path, report):
         _assert_same_stops(report, _report_of(entry, REPORTS.read(store, path), path))
-    fault_point("reader.after_report", plan=entry.plan, subtask=entry.subtask)
+    fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
 
 
 def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:

@@ -103,9 +103,10 @@ def write_task(
         for batch in batches:
             for writing in writings:
                 writing.write(batch)
-            fault_point("writer.writing", epoch=task.epoch, subtask=subtask)
+            fault_point("writer_wrote", epoch=task.epoch, subtask=subtask)
+        fault_point("before_prepare", epoch=task.epoch, subtask=subtask)
         messages = [_MESSAGES.serialize(writing.finish()) for writing in writings]
-    fault_point("writer.flushed", epoch=task.epoch, subtask=subtask)
+    fault_point("after_prepare", epoch=task.epoch, subtask=subtask)
     yield pa.RecordBatch.from_arrays([pa.array(messages, pa.binary())], schema=MESSAGE_SCHEMA)
 
 

@@ -170,10 +170,8 @@ class EpochRunner:
         task = WriteTask(
             pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._tasks
         )
-        fault_point("epoch.before_write", epoch=epoch)
         try:
             messages = self._job.run(batch, task)
-            fault_point("epoch.written", epoch=epoch)
             reports = complete_reports()
             decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
         except Exception:
@@ -182,7 +180,6 @@ class EpochRunner:
         if decision is not None:
             self._decide(decision)
             self._committer.commit(decision)
-        fault_point("epoch.committed", epoch=epoch)
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
         """All reports of the batch's plans; what the batch left unread is read to its end first."""
@@ -268,13 +265,13 @@ class EpochRunner:
 
     def _decide(self, decision: Decision) -> None:
         """Create the decision: the commit point of the query."""
-        fault_point("epoch.before_decision", epoch=decision.epoch)
+        fault_point("before_decision", epoch=decision.epoch)
         if not DECISIONS.create(self._store, decision_path(decision.epoch), decision):
             raise LeaseError(
                 f"epoch {decision.epoch} was decided by another driver",
                 hint="let only one driver run this pipeline",
             )
-        fault_point("epoch.after_decision", epoch=decision.epoch)
+        fault_point("after_decision", epoch=decision.epoch)
         self._last_epoch = decision.epoch
         self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
         progress = self.progress

@@ -221,7 +221,7 @@ class StreamingRun:
         except BaseException as error:
             self._fail(error)
             raise
-        fault_point("epoch.before_spark_commit", batch=batch_id)
+        fault_point("before_spark_commit", batch=batch_id)
 
     def _plans_of(self, batch_id: int) -> dict[str, range]:
         return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Source API after Flink's FLIP-27, on Arrow batches."""
 
+from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
 )
+from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.events import (
     AddSplits,
     NoMoreSplits,
@@ -15,6 +17,7 @@ from connectors_core.source.events import (
     RequestSplit,
     SourceEvent,
 )
+from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import (
     InputStatus,
     ReaderOutput,
@@ -22,19 +25,25 @@ from connectors_core.source.reader import (
     SourceReader,
     SourceReaderContext,
 )
+from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import Boundedness, Source
 from connectors_core.source.split import PlanLimits, SourceSplit, SplitState, SplitTraits
+from connectors_core.source.watermarks import WatermarkStrategy
 
 __all__ = [
     "AddSplits",
     "Boundedness",
+    "DataGeneratorSource",
     "InputStatus",
     "NoMoreSplits",
+    "NumberSequenceSource",
     "OperatorEvent",
     "PlanLimits",
+    "RateLimiterStrategy",
     "ReaderFailed",
     "ReaderOutput",
     "ReaderRegistered",
+    "RecordEvaluator",
     "RequestSplit",
     "Source",
     "SourceEvent",
@@ -47,4 +56,5 @@ __all__ = [
     "SplitState",
     "SplitTraits",
     "SupportsAvailableNow",
+    "WatermarkStrategy",
 ]

@@ -367,14 +367,8 @@ def _process_start(pid: int) -> str | None:
     if stat is not None:
         return stat[19]
     try:
-        found = subprocess.run(  # noqa: S603 - a number is the only thing that varies
-            [
-                "ps",  # noqa: S607 - its path differs between systems
-                "-o",
-                "lstart=",
-                "-p",
-                str(pid),
-            ],
+        found = subprocess.run(  # noqa: S603 - a number is all that varies
+            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 - systems keep it elsewhere
             capture_output=True,
             text=True,
             check=False,

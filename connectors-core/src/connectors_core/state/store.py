@@ -350,17 +350,18 @@ class _Backend:
             self._fs.rm(self._full(folder), recursive=True)
 
     def open_output(self, path: str) -> StateOutput:
+        from fsspec.spec import AbstractBufferedFile
+
         inner = self._fs.open(self._full(path), "wb")
 
         def discard() -> None:
-            abandon = getattr(inner, "discard", None)
-            if abandon is not None:
-                with contextlib.suppress(NotImplementedError):
-                    abandon()
+            # Object stores show nothing before the file is closed; the others are cleaned up.
+            if isinstance(inner, AbstractBufferedFile):
+                inner.discard()
                 inner.closed = True
             else:
                 inner.close()
-                self.delete(path)
+            self.delete(path)
 
         return StateOutput(inner, inner.close, discard)
 

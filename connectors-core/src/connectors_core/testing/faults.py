@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from connectors_core._faults import (
+    DRIVER_VARIABLE,
     ENVIRONMENT_VARIABLE,
     FaultInjected,
     fault_point,
@@ -27,6 +28,7 @@ from connectors_core._faults import (
 )
 
 __all__ = [
+    "DRIVER_VARIABLE",
     "ENVIRONMENT_VARIABLE",
     "Fault",
     "FaultAction",
@@ -68,11 +70,9 @@ class FaultPoint(StrEnum):
     BEFORE_COMMIT = "before_commit"
     """A sink's commit comes next."""
     AFTER_COMMIT = "after_commit"
-    """A sink's commit is done and not marked."""
+    """A sink's commit and its post-commit topology are done and not marked."""
     AFTER_DONE = "after_done"
-    """A sink is marked as done; its post-commit topology has not run."""
-    AFTER_POST_COMMIT = "after_post_commit"
-    """A sink's post-commit topology has run."""
+    """A sink is marked as done, the next one has not begun."""
     BEFORE_SPARK_COMMIT = "before_spark_commit"
     """The epoch is over for us, Spark has not committed the batch."""
 
@@ -82,6 +82,9 @@ class FaultAction(StrEnum):
 
     KILL = "kill"
     """The process kills itself by SIGKILL: no handler, no `finally` runs."""
+    KILL_DRIVER = "kill-driver"
+    """The driver is killed by SIGKILL, from whatever process passes the point; Spark's JVM and the
+    tasks that run live on for a moment. The driver names itself in `DRIVER_VARIABLE` first."""
     RAISE = "raise"
     """`FaultInjected` is raised."""
     HANG = "hang"

@@ -26,20 +26,12 @@ _NO_OFFSET: Final = "-"
 class SparkLog:
     """The logs of one streaming query.
 
-    What is read from the offset log comes back as a list with one element for every branch of the
-    plan that reads a source, in the order of `sources_of`.
-
     Args:
         spark: A classic session.
         checkpoint: The checkpoint location as given to Spark.
-        sources: What `sources_of` says of the DataFrame of the query; may be set later. Offsets of
-            other sources are then noticed, and the second format of the log can be read.
     """
 
-    def __init__(
-        self, spark: SparkSession, checkpoint: str, sources: Sequence[str] | None = None
-    ) -> None:
-        self.sources = sources
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         session = cast(Any, spark)
         jvm = session._jvm
         # Looked up once: py4j asks the JVM for every part of a dotted name.
@@ -90,14 +82,15 @@ class SparkLog:
         """
         return bool(self._files.exists(self._path(f"commits/{batch_id}")))
 
-    def offsets(self, batch_id: int) -> list[int | None]:
+    def offsets(self, batch_id: int, sources: Sequence[str]) -> dict[str, int | None]:
         """Return the plan numbers up to which a batch reads.
 
         Args:
             batch_id: A batch in Spark's offset log.
+            sources: What `sources_of` says of the DataFrame of the query.
 
         Returns:
-            For every branch the plan number, or None where no plan had been made known to Spark.
+            For every source the plan number, or None where no plan had been made known to Spark.
 
         Raises:
             StateCorruptedError: The log has no such batch, or it is not of these sources.
@@ -113,12 +106,14 @@ class SparkLog:
             lines = rest[1:]
             self._last_read = batch_id, version, lines
         if version == "v1":
-            return self._first_format(name, lines)
+            return self._first_format(name, lines, sources)
         if version == "v2":
-            return self._second_format(name, lines)
+            return self._second_format(name, lines, sources)
         raise self._corrupted(name, "v1 or v2", version)
 
-    def plans_of(self, batch_id: int, initial: int = BEFORE_FIRST) -> list[range]:
+    def plans_of(
+        self, batch_id: int, sources: Sequence[str], initial: int = BEFORE_FIRST
+    ) -> dict[str, range]:
         """Return the plans that a batch reads.
 
         Called once per micro-batch, it reads one small file: the offsets of the batch before are
@@ -126,68 +121,71 @@ class SparkLog:
 
         Args:
             batch_id: A batch in Spark's offset log.
+            sources: What `sources_of` says of the DataFrame of the query.
             initial: The plan before the first one of this Spark checkpoint.
 
         Returns:
-            For every branch the numbers of the plans; empty ranges in a batch that only moves the
+            For every source the numbers of the plans; empty ranges in a batch that only moves the
             watermark.
         """
-        before = self.offsets(batch_id - 1) if batch_id > 0 else None
-        after = self.offsets(batch_id)
-        starts = [initial if plan is None else plan for plan in before or [None] * len(after)]
-        ends = [initial if plan is None else plan for plan in after]
-        return [range(start + 1, end + 1) for start, end in zip(starts, ends, strict=True)]
+        before = self.offsets(batch_id - 1, sources) if batch_id > 0 else {}
+        plans = {}
+        for uid, end in self.offsets(batch_id, sources).items():
+            start = before.get(uid)
+            start = initial if start is None else start
+            plans[uid] = range(start + 1, (initial if end is None else end) + 1)
+        return plans
 
-    def resume(self, initial: int = BEFORE_FIRST) -> list[Resume]:
+    def resume(self, sources: Sequence[str], initial: int = BEFORE_FIRST) -> dict[str, Resume]:
         """Return where Spark will go on at the next start.
 
         Spark runs the newest batch of its offset log again unless that very batch is in its commit
         log; older ones it never looks at.
 
         Args:
+            sources: What `sources_of` says of the DataFrame of the query.
             initial: The plan before the first one of this Spark checkpoint.
-
-        Returns:
-            One element for every branch; empty before the first batch.
         """
         logged = self.last_logged_batch()
         if logged < 0:
-            return []
-        plans = self.plans_of(logged, initial)
+            return {uid: Resume(initial, initial) for uid in sources}
         done = self.is_committed(logged)
-        return [Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1) for plan in plans]
+        return {
+            uid: Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1)
+            for uid, plan in self.plans_of(logged, sources, initial).items()
+        }
 
-    def _first_format(self, name: str, lines: Sequence[str]) -> list[int | None]:
-        """Read a v1 log: one line per branch, in the order of the plan."""
-        if self.sources is None:
-            return [self._plan(name, line, None) for line in lines]
-        if len(lines) != len(self.sources):
-            raise self._corrupted(name, f"{len(self.sources)} lines of offsets", str(len(lines)))
-        known: dict[str, int | None] = {}
-        for uid, line in zip(self.sources, lines, strict=True):
+    def _first_format(
+        self, name: str, lines: Sequence[str], sources: Sequence[str]
+    ) -> dict[str, int | None]:
+        """Read a v1 log: one line per branch that reads a source, in the order of the plan."""
+        if len(lines) != len(sources):
+            raise self._corrupted(name, f"{len(sources)} lines of offsets", str(len(lines)))
+        found: dict[str, int | None] = {}
+        for uid, line in zip(sources, lines, strict=True):
             plan = self._plan(name, line, uid)
-            if known.setdefault(uid, plan) != plan:
+            if found.setdefault(uid, plan) != plan:
                 raise self._corrupted(name, f"one offset for source {uid!r}", "several")
-        return [known[uid] for uid in self.sources]
+        return found
 
-    def _second_format(self, name: str, lines: Sequence[str]) -> list[int | None]:
+    def _second_format(
+        self, name: str, lines: Sequence[str], sources: Sequence[str]
+    ) -> dict[str, int | None]:
         """Read a v2 log: `<number of a branch>:<offset>`, in any order.
 
         Sources without an offset are left out, and one that several branches read stands there
         once, under the number of any of them.
         """
-        if self.sources is None:
-            raise self._corrupted(name, "v1, as the sources of the query are not known", "v2")
-        known: dict[str, int | None] = dict.fromkeys(self.sources)
+        found: dict[str, int | None] = dict.fromkeys(sources)
         for line in lines:
             number, _colon, offset = line.partition(":")
-            if not number.isdigit() or int(number) >= len(self.sources):
-                raise self._corrupted(name, f"offsets of {len(self.sources)} branches", line)
-            uid = self.sources[int(number)]
-            known[uid] = self._plan(name, offset, uid)
-        return [known[uid] for uid in self.sources]
+            if not number.isdigit() or int(number) >= len(sources):
+                raise self._corrupted(name, f"offsets of {len(sources)} branches", line)
+            uid = sources[int(number)]
+            found[uid] = self._plan(name, offset, uid)
+        return found
 
-    def _plan(self, name: str, line: str, uid: str | None) -> int | None:
+    def _plan(self, name: str, line: str, uid: str) -> int | None:
         if line == _NO_OFFSET:
             return None
         try:
@@ -197,7 +195,7 @@ class SparkLog:
             owner, plan = str(offset["uid"]), int(offset["plan"])
         except (ValueError, KeyError, TypeError) as error:
             raise self._corrupted(name, "a plan number in each line", line) from error
-        if uid is not None and owner != uid:
+        if owner != uid:
             raise self._corrupted(name, f"the offset of source {uid!r}", f"that of {owner!r}")
         return plan
 

@@ -115,7 +115,10 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         return [state.to_split() for state in self._states.values()]
 
     def wait_available(self, timeout: float) -> bool:
-        """Block until a poll can give something, for ``timeout`` seconds at most."""
+        """Block until a poll can give something, for ``timeout`` seconds at most.
+
+        It may tell so too early, when an element of a paused split comes; that is rare and ends.
+        """
         if any(entry.split_id not in self._paused for entry in self._held):
             return True
         if self._no_more_splits and not self._states:

@@ -1,0 +1,587 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of all formats are read completely, batch by batch, and damage is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import pickle
+import random
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import fsspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from connectors_core.errors import (
+    BadRecordError,
+    ConfigurationError,
+    DataLossError,
+    FatalError,
+    SplitChangedError,
+)
+from connectors_core.metrics import MetricGroup
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.source import InputStatus
+
+from connector_filesystem import CsvOptions, FileSource, SchemaChangedError
+from connector_filesystem.source.reader import read_split
+from connector_filesystem.source.text import ByteStream
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.decimal128(10, 2)),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("ok", pa.bool_()),
+        ("x", pa.float64()),
+    ]
+)
+
+
+def table(rows: int, seed: int = 7) -> pa.Table:
+    rng = random.Random(seed)
+    texts = ["", "plain", "with, comma", 'with "quotes"', "Grüße ✓", None]
+    return pa.Table.from_pylist(
+        [
+            {
+                "id": number,
+                "name": rng.choice(texts),
+                "price": rng.choice([None, Decimal("1.50"), Decimal("-0.01")]),
+                "day": rng.choice([None, date(2013, 1, 31)]),
+                "at": datetime(2013, 1, 1, 5, number % 60, tzinfo=UTC),
+                "ok": rng.choice([True, False, None]),
+                "x": rng.random(),
+            }
+            for number in range(rows)
+        ],
+        schema=SCHEMA,
+    )
+
+
+def encode(data: pa.Table, format: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    if format == "csv":
+        pyarrow.csv.write_csv(data, sink)
+    elif format == "parquet":
+        pq.write_table(data, sink, row_group_size=100)
+    else:
+        lines = [
+            json.dumps({k: v for k, v in row.items() if v is not None}, default=str)
+            for row in data.to_pylist()
+        ]
+        sink.write("".join(line + "\n" for line in lines).encode())
+    return sink.getvalue().to_pybytes()
+
+
+def squeeze(data: bytes, compression: str) -> bytes:
+    if compression == "gzip":
+        half = len(data) // 2
+        return gzip.compress(data[:half]) + gzip.compress(data[half:])
+    if compression == "zstd":
+        return zstandard.ZstdCompressor().compress(data)
+    return data
+
+
+SUFFIX = {"csv": ".csv", "json-lines": ".jsonl", "parquet": ".parquet"}
+SQUEEZED = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+
+
+def splits_of(source):
+    source.schema()
+    enumerator_files = source._selection.files(may_be_missing=False)
+    return [split for file in enumerator_files for split in source._selection.splits_of(file)]
+
+
+def chunks_of(source, splits=None):
+    settings = source.read_settings()
+    return [
+        chunk for split in splits or splits_of(source) for chunk in read_split(settings, split)
+    ]
+
+
+def rows_of(source, splits=None):
+    batches = [chunk.batch for chunk in chunks_of(source, splits) if chunk.batch is not None]
+    return pa.Table.from_batches(batches, schema=source.schema()).to_pylist()
+
+
+class Context:
+    index_of_subtask = 0
+    current_parallelism = 1
+
+    def __init__(self, policy=None, open_spool=None):
+        self.metric_group = MetricGroup()
+        self.record_errors = RecordErrorHandler(policy or RecordPolicy.fail(), open_spool)
+        self.requests = 0
+
+    def send_split_request(self):
+        self.requests += 1
+
+
+class Output:
+    def __init__(self):
+        self.batches = []
+
+    def create_output_for_split(self, split_id):
+        return self
+
+    def collect(self, batch):
+        self.batches.append(batch)
+
+
+def poll_all(source, context, splits=None, polls=None):
+    """Read as the runtime does; returns the rows and the splits that are left."""
+    reader, output = source.create_reader(context), Output()
+    try:
+        reader.start()
+        reader.add_splits(splits_of(source) if splits is None else splits)
+        reader.notify_no_more_splits()
+        deadline = time.monotonic() + 20
+        done = 0
+        while polls is None or done < polls:
+            assert time.monotonic() < deadline
+            status = reader.poll_next(output)
+            if status is InputStatus.END_OF_INPUT:
+                break
+            if status is InputStatus.NOTHING_AVAILABLE:
+                reader.wait_available(0.1)
+            else:
+                done += 1
+        rest = reader.snapshot_state()
+    finally:
+        reader.close()
+    return [row for batch in output.batches for row in batch.to_pylist()], rest
+
+
+@pytest.mark.parametrize("filesystem", ["local", "memory"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+@pytest.mark.parametrize("format", ["csv", "json-lines", "parquet"])
+def test_every_format_and_compression_is_read_in_full(tmp_path, format, compression, filesystem):
+    if format == "parquet" and compression != "none":
+        pytest.skip("Parquet compresses within the file")
+    data = table(777)
+    name = "data" + SUFFIX[format] + SQUEEZED[compression]
+    content = squeeze(encode(data, format), compression)
+    if filesystem == "memory":
+        folder = f"memory://reading-{os.getpid()}-{format}-{compression}"
+        fsspec.filesystem("memory").pipe(f"{folder}/{name}", content)
+    else:
+        folder = str(tmp_path)
+        (tmp_path / name).write_bytes(content)
+    rng = random.Random(1)
+    for _ in range(4):
+        source = FileSource(
+            folder,
+            schema=SCHEMA,
+            batch_rows=rng.randint(1, 300),
+            block_size=rng.choice([50, 997, 20_000]),
+            split_size=rng.choice([1000, 7919, 1 << 20]),
+        )
+        assert rows_of(source) == data.to_pylist()
+
+
+@pytest.mark.parametrize("format", ["csv", "json-lines", "parquet"])
+def test_the_reader_gives_all_rows_and_then_ends(tmp_path, format):
+    data = table(500)
+    for part in range(3):
+        (tmp_path / f"{part}{SUFFIX[format]}").write_bytes(encode(data.slice(part * 200, 200), format))
+    source = FileSource(tmp_path, schema=SCHEMA, batch_rows=64, split_size=5000)
+    context = Context()
+    rows, rest = poll_all(pickle.loads(pickle.dumps(source)), context)
+    assert rows == data.to_pylist()
+    assert rest == []
+    assert context.requests == 1
+    assert context.metric_group.counters["filesRead"] == 3
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+@pytest.mark.parametrize("format", ["csv", "json-lines", "parquet"])
+def test_from_every_position_exactly_the_rest_is_read(tmp_path, format, compression):
+    if format == "parquet" and compression != "none":
+        pytest.skip("Parquet compresses within the file")
+    data = table(230)
+    (tmp_path / ("a" + SUFFIX[format] + SQUEEZED[compression])).write_bytes(
+        squeeze(encode(data, format), compression)
+    )
+    source = FileSource(tmp_path, schema=SCHEMA, batch_rows=17, block_size=1500)
+    (split,) = splits_of(source)
+    expected = data.to_pylist()
+    rows, rest = poll_all(source, Context())
+    assert rows == expected
+    seen = 0
+    polls = 0
+    serializer = source.split_serializer()
+    while True:
+        polls += 1
+        rows, rest = poll_all(source, Context(), [split], polls)
+        if not rest:
+            break
+        assert len(rows) > seen
+        seen = len(rows)
+        left = serializer.deserialize(serializer.version, serializer.serialize(rest[0]))
+        # Other sizes of blocks and batches than before the restart.
+        for other in (source, FileSource(tmp_path, schema=SCHEMA, batch_rows=23, block_size=700)):
+            assert rows + rows_of(other, [left]) == expected
+    assert polls > 5
+
+
+def test_memory_is_bounded_by_the_block_and_not_by_the_file(tmp_path, monkeypatch):
+    with (tmp_path / "a.csv").open("w") as file:
+        file.write("id,name\n")
+        for number in range(200_000):
+            file.write(f"{number},some text of a row\n")
+    asked = []
+    read = ByteStream.read
+    monkeypatch.setattr(
+        ByteStream, "read", lambda self, count: asked.append(count) or read(self, count)
+    )
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    source = FileSource(tmp_path, schema=schema, block_size=100_000)
+    settings = source.read_settings()
+    (split,) = splits_of(source)
+    held = [chunk.nbytes for chunk in read_split(settings, split)]
+    assert max(asked) <= 100_000
+    assert max(held) < 400_000
+    assert len(held) > 40
+
+    wide = pa.table({"text": ["x" * 10_000] * 6000})
+    pq.write_table(wide, tmp_path / "b.parquet", use_dictionary=False)
+    source = FileSource(tmp_path / "b.parquet")
+    held = [chunk.nbytes for chunk in chunks_of(source)]
+    assert max(held) < 20 << 20
+    assert len(held) > 3
+
+
+# --- Types ---------------------------------------------------------------------------------------
+
+
+def test_null_values_booleans_and_zones_of_csv(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        'n,b,t,s\nNA,yes,2013-01-01 05:00:00,NA\n1,no,2013-07-01 05:00:00,"NA"\n,,,""\n'
+    )
+    schema = pa.schema(
+        [
+            ("n", pa.int32()),
+            ("b", pa.bool_()),
+            ("t", pa.timestamp("us", tz="UTC")),
+            ("s", pa.string()),
+        ]
+    )
+    source = FileSource(
+        tmp_path,
+        schema=schema,
+        csv=CsvOptions(
+            null_values=("", "NA"),
+            true_values=("yes",),
+            false_values=("no",),
+            assume_time_zone="America/New_York",
+        ),
+    )
+    assert rows_of(source) == [
+        {"n": None, "b": True, "t": datetime(2013, 1, 1, 10, tzinfo=UTC), "s": None},
+        {"n": 1, "b": False, "t": datetime(2013, 7, 1, 9, tzinfo=UTC), "s": "NA"},
+        {"n": None, "b": None, "t": None, "s": ""},
+    ]
+
+
+def test_other_dialects_of_csv(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf'a;b';1\r\nx\\;y;2\r\n")
+    source = FileSource(
+        tmp_path,
+        format="csv",
+        schema="t STRING, n INT",
+        csv=CsvOptions(delimiter=";", quote_char="'", escape_char="\\", header=False),
+    )
+    assert rows_of(source) == [{"t": "a;b", "n": 1}, {"t": "x;y", "n": 2}]
+
+
+def test_inferred_schemas(tmp_path):
+    (tmp_path / "a.csv").write_text("i,f,t,s,e\n1,1,2013-01-01T05:00:00Z,x,\n")
+    (tmp_path / "b.csv").write_text("i,f,t,s,e\n2,1.5,2013-01-01T06:00:00Z,y,\n")
+    source = FileSource(tmp_path)
+    assert source.schema() == pa.schema(
+        [
+            ("i", pa.int64()),
+            ("f", pa.float64()),
+            ("t", pa.timestamp("us", tz="UTC")),
+            ("s", pa.string()),
+            ("e", pa.string()),
+        ]
+    )
+    assert [row["f"] for row in rows_of(pickle.loads(pickle.dumps(source)))] == [1.0, 1.5]
+    (tmp_path / "c.jsonl.gz").write_bytes(
+        gzip.compress(b'{"i": 1, "d": {"t": "2013-01-01T05:00:00Z"}, "l": [1]}\n')
+    )
+    source = FileSource(tmp_path / "c.jsonl.gz")
+    assert source.schema().names == ["i", "d", "l"]
+    assert source.schema().field("i").type == pa.int64()
+    pq.write_table(
+        pa.table(
+            {
+                "u": pa.array([1], pa.uint32()),
+                "d": pa.array(["a"]).dictionary_encode(),
+                "t": pa.array([0], pa.timestamp("ns")),
+            }
+        ),
+        tmp_path / "d.parquet",
+    )
+    source = FileSource(tmp_path / "d.parquet")
+    assert source.schema().types == [pa.int64(), pa.string(), pa.timestamp("us")]
+    assert rows_of(source) == [{"u": 1, "d": "a", "t": datetime(1970, 1, 1)}]  # noqa: DTZ001
+
+
+def test_no_file_to_take_a_schema_from(tmp_path):
+    with pytest.raises(ConfigurationError, match="no file yet"):
+        FileSource(tmp_path).schema()
+
+
+def test_partition_and_metadata_columns(tmp_path):
+    folder = tmp_path / "month=3" / "kind=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("x\n1\n2\n")
+    source = FileSource(
+        tmp_path,
+        schema="x INT",
+        partition_columns={"month": pa.int32(), "kind": pa.string()},
+        metadata_columns={"file.path": "_file_path", "file.name": "name", "file.size": ""},
+    )
+    row = {
+        "x": 1,
+        "month": 3,
+        "kind": None,
+        "_file_path": f"file://{folder}/a.csv",
+        "name": "a.csv",
+        "_file_size": 6,
+    }
+    assert rows_of(source) == [row, {**row, "x": 2}]
+    named = FileSource(
+        tmp_path,
+        schema="x INT",
+        path_regex=r"month=(?P<m>\d+)/.*",
+        partition_columns=["m"],
+        metadata_columns=["file.modification_time"],
+    )
+    assert named.schema().names == ["x", "m", "_file_modification_time"]
+    assert rows_of(named)[0]["m"] == "3"
+
+
+# --- Bad records ---------------------------------------------------------------------------------
+
+BAD = {
+    "csv": ("a.csv", b"n,s\n", [b"1,x\n", b"oops,y\n", b"2,z\n", b'3,"q\n', b"4\n", b"5,ok\n"]),
+    "json-lines": (
+        "a.jsonl",
+        b"",
+        [b'{"n":1}\n', b"{bad\n", b'{"n":2}\n', b'{"n":"x"}\n', b'{"s":"\xff"}\n', b'{"n":5}'],
+    ),
+}
+
+
+@pytest.mark.parametrize("format", ["csv", "json-lines"])
+@pytest.mark.parametrize("block_size", [10, 1 << 20])
+def test_bad_records_are_set_apart_and_the_rest_is_read(tmp_path, format, block_size):
+    name, header, records = BAD[format]
+    (tmp_path / name).write_bytes(header + b"".join(records))
+    source = FileSource(tmp_path, schema="n INT, s STRING", block_size=block_size)
+    chunks = chunks_of(source)
+    assert [n for c in chunks if c.batch is not None for n in c.batch.column(0).to_pylist()] == [
+        1,
+        2,
+        5,
+    ]
+    bad = [each for chunk in chunks for each in chunk.bad_records]
+    assert [each.raw for each in bad] == [
+        record.rstrip(b"\n") for record in (records[1], records[3], records[4])
+    ]
+    offset = len(header) + len(records[0])
+    assert bad[0].position == f"byte {offset}"
+    assert "oops" not in bad[0].reason
+
+
+def test_a_bad_record_stops_the_reader_by_default(tmp_path):
+    (tmp_path / "a.csv").write_text("n,s\n1,x\noops,y\n2,z\n")
+    source = FileSource(tmp_path, schema="n INT, s STRING")
+    with pytest.raises(BadRecordError, match="column n") as caught:
+        poll_all(source, Context())
+    assert str(tmp_path) in str(caught.value)
+    assert "byte 8" in str(caught.value)
+    assert caught.value.raw == b"oops,y"
+
+
+class Spool:
+    name = "spool"
+
+    def __init__(self):
+        self.records = []
+
+    def append(self, record):
+        self.records.append(record)
+
+    def close(self): ...
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead-letter"])
+@pytest.mark.parametrize("format", ["csv", "json-lines"])
+def test_bad_records_are_handed_over_once_wherever_the_reader_stops(tmp_path, format, policy):
+    name, header, records = BAD[format]
+    (tmp_path / name).write_bytes(header + b"".join(records * 3))
+    source = FileSource(tmp_path, schema="n INT, s STRING", batch_rows=2, block_size=60)
+
+    def read(splits, polls):
+        spool = Spool()
+        chosen = RecordPolicy.skip() if policy == "skip" else RecordPolicy.dead_letter("sink")
+        context = Context(chosen, lambda: spool)
+        rows, rest = poll_all(source, context, splits, polls)
+        summary = context.record_errors.summary()
+        return [row["n"] for row in rows], summary["skipped"] + summary["dead_letters"], rest
+
+    for polls in range(1, 30):
+        first, first_bad, rest = read(None, polls)
+        if not rest:
+            assert (first, first_bad) == ([1, 2, 5] * 3, 9)
+            break
+        then, then_bad, _ = read(rest, None)
+        assert first + then == [1, 2, 5] * 3
+        assert first_bad + then_bad == 9
+    else:
+        pytest.fail("the file was never read to its end")
+
+
+def test_a_value_that_does_not_fit_is_a_bad_record_of_parquet_too(tmp_path):
+    data = pa.table({"n": pa.array([1, 300, 3, None, 5], pa.int64())})
+    pq.write_table(data, tmp_path / "a.parquet", row_group_size=3)
+    schema = pa.schema([pa.field("n", pa.int8(), nullable=False)])
+    source = FileSource(tmp_path, schema=schema)
+    chunks = chunks_of(source)
+    assert [n for c in chunks if c.batch is not None for n in c.batch.column(0).to_pylist()] == [
+        1,
+        3,
+        5,
+    ]
+    bad = [each for chunk in chunks for each in chunk.bad_records]
+    assert [each.position for each in bad] == ["row group 0, row 1", "row group 1, row 0"]
+    assert "300" not in bad[0].reason
+    for polls in range(1, 6):
+        context, later = Context(RecordPolicy.skip()), Context(RecordPolicy.skip())
+        rows, rest = poll_all(source, context, None, polls)
+        more = poll_all(source, later, rest)[0] if rest else []
+        assert [row["n"] for row in rows + more] == [1, 3, 5]
+        skipped = context.record_errors.summary()["skipped"]
+        assert skipped + later.record_errors.summary()["skipped"] == 2
+
+
+# --- Files that are damaged, gone or changed -----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.zst", "a.parquet"])
+def test_a_file_that_was_cut_off_before_it_was_found(tmp_path, name):
+    format = {"c": "csv", "j": "json-lines", "p": "parquet"}[name[2]]
+    compression = {"z": "gzip", "t": "zstd"}.get(name[-1], "none")
+    if name.endswith("parquet"):
+        compression = "none"
+    elif name.endswith("zst"):
+        compression = "zstd"
+    content = squeeze(encode(table(2000), format), compression)
+    (tmp_path / name).write_bytes(content[: len(content) * 3 // 4])
+    source = FileSource(tmp_path, schema=SCHEMA)
+    with pytest.raises(FatalError, match="truncated or damaged") as caught:
+        chunks_of(source)
+    assert name in str(caught.value)
+    assert caught.value.__cause__ is not None
+    assert caught.value.code == "FILE_DAMAGED"
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_file_that_is_gone_changed_or_cut_off(tmp_path, format):
+    path = tmp_path / ("a" + SUFFIX[format])
+    content = encode(table(3000), format)
+    path.write_bytes(content)
+    source = FileSource(tmp_path, schema=SCHEMA, block_size=1000, batch_rows=10)
+    splits = splits_of(source)
+    settings = source.read_settings()
+
+    reading = read_split(settings, splits[0])
+    before = [next(reading) for _ in range(3)]
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(SplitChangedError, match="changed since it was discovered"):
+        list(reading)
+    assert sum(chunk.batch.num_rows for chunk in before) > 10  # what came before is kept
+
+    with pytest.raises(SplitChangedError, match="bytes, modified"):
+        next(read_split(settings, splits[0]))
+    path.unlink()
+    with pytest.raises(DataLossError, match="is gone") as caught:
+        next(read_split(settings, splits[0]))
+    assert str(path) in str(caught.value)
+
+
+def test_the_rows_before_an_error_are_given_out_first(tmp_path):
+    content = gzip.compress(encode(table(3000), "json-lines"))
+    (tmp_path / "a.jsonl.gz").write_bytes(content[:-2000])
+    source = FileSource(tmp_path, schema=SCHEMA, block_size=10_000)
+    rows, rest = poll_all(source, Context(), None, 2)
+    assert len(rows) > 20
+    (left,) = rest
+    assert left.offset > 0
+    with pytest.raises(FatalError, match="truncated"):
+        poll_all(source, Context(), [left])
+
+
+def test_a_line_without_end_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"n\n" + b"x" * 10_000)
+    source = FileSource(tmp_path, schema="n STRING", max_record_size=1000, block_size=100)
+    with pytest.raises(FatalError, match="max-record-size"):
+        chunks_of(source)
+
+
+# --- Changed schemas -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "json-lines"])
+def test_files_of_other_columns(tmp_path, format, caplog):
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    (tmp_path / ("1" + SUFFIX[format])).write_bytes(
+        encode(pa.table({"a": [1], "b": ["x"]}), format)
+    )
+    (tmp_path / ("2" + SUFFIX[format])).write_bytes(
+        encode(pa.table({"c": [1.5], "a": [2]}), format)
+    )
+    with pytest.raises(SchemaChangedError) as caught:
+        chunks_of(FileSource(tmp_path, schema=schema))
+    assert f"2{SUFFIX[format]}" in str(caught.value)
+    assert caught.value.new == ("c",)
+    assert pickle.loads(pickle.dumps(caught.value)).new == ("c",)
+    if format != "json-lines":
+        assert caught.value.missing == ("b",)
+        for mode in ("null-missing", "ignore-new"):
+            with pytest.raises(SchemaChangedError):
+                chunks_of(FileSource(tmp_path, schema=schema, on_schema_change=mode))
+    source = FileSource(tmp_path, schema=schema, on_schema_change=["null-missing", "ignore-new"])
+    context = Context()
+    with caplog.at_level(logging.WARNING):
+        rows, _ = poll_all(source, context)
+    assert rows == [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
+    if format != "json-lines":
+        assert context.metric_group.counters["schemaChangedFiles"] == 1
+        assert "missing ['b'], new ['c']" in caplog.text
+
+
+def test_a_column_of_another_type_in_parquet(tmp_path):
+    pq.write_table(pa.table({"a": ["text"]}), tmp_path / "a.parquet")
+    with pytest.raises(SchemaChangedError, match=r"a \(string instead of int64\)"):
+        chunks_of(FileSource(tmp_path, schema="a BIGINT"))
+
+
+def test_a_required_column_cannot_be_missing(tmp_path):
+    (tmp_path / "a.csv").write_text("b\n1\n")
+    source = FileSource(tmp_path, schema="a INT NOT NULL, b INT", on_schema_change="null-missing")
+    with pytest.raises(SchemaChangedError, match="missing a"):
+        chunks_of(source)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver that crash tests kill: `crash_program.py ROOT SCENARIO`, run until it ends with 0.
+
+Rows follow from their numbers, so what must come out is known without the pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ROWS = 3000
+RIGHT_ROWS = 1200
+BASE = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))]
+)
+RIGHT_SCHEMA = pa.schema(
+    [pa.field("rid", pa.int64()), pa.field("rts", pa.timestamp("us", tz="UTC"))]
+)
+
+
+def left_rows(numbers: pa.Array) -> pa.RecordBatch:
+    """Row i has the id i and is i seconds after the base."""
+    times = pc.add(pc.multiply(numbers, 1_000_000), BASE).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays([numbers, times], schema=SCHEMA)
+
+
+def right_rows(numbers: pa.Array) -> pa.RecordBatch:
+    """Row i has the id 2i and the time of the left row of that id."""
+    ids = pc.multiply(numbers, 2)
+    times = pc.add(pc.multiply(ids, 1_000_000), BASE).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays([ids, times], schema=RIGHT_SCHEMA)
+
+
+def expected_pairs() -> list[tuple[int, int | None]]:
+    """What the outer join must give: (id, rid)."""
+    return [(i, i if i % 2 == 0 and i < 2 * RIGHT_ROWS else None) for i in range(ROWS)]
+
+
+def expected_counts() -> list[tuple[int, int]]:
+    """What the windows must give: (start in seconds after the base, rows)."""
+    return [(start, min(600, ROWS - start)) for start in range(0, ROWS, 600)]
+
+
+def session():  # type: ignore[no-untyped-def]
+    """A session with task retries, as small as possible."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
+    """The pipeline of a scenario: `stateless-1`, `stateless-2`, `join-1` or `join-2`."""
+    from pyspark.sql import functions as F
+
+    from connectors_core import Pipeline
+    from connectors_core.source.data_generator import DataGeneratorSource
+    from connectors_core.source.split import PlanLimits
+    from connectors_core.source.watermarks import WatermarkStrategy
+    from connectors_core.testing.directory_sink import DirectorySink
+
+    shape, sinks = scenario.split("-")
+    pipeline = Pipeline(
+        spark, scenario, checkpoint_location=str(root / "checkpoint"), streaming=True, parallelism=2
+    )
+
+    def strategy(column: str) -> WatermarkStrategy | None:
+        if shape == "stateless":
+            return None
+        return WatermarkStrategy.for_bounded_out_of_orderness(
+            timedelta(seconds=300)
+        ).with_timestamp_assigner(column)
+
+    limits = PlanLimits(rows=500)
+    left = pipeline.from_source(
+        DataGeneratorSource(left_rows, ROWS, SCHEMA, split_rows=150, batch_rows=70),
+        uid="left",
+        watermark_strategy=strategy("ts"),
+        limits=limits,
+    )
+    if shape == "stateless":
+        pipeline.sink_to(left, DirectorySink(root / "first"), uid="first")
+        if sinks == "2":
+            pipeline.sink_to(left.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
+        return pipeline
+    right = pipeline.from_source(
+        DataGeneratorSource(right_rows, RIGHT_ROWS, RIGHT_SCHEMA, split_rows=150, batch_rows=70),
+        uid="right",
+        watermark_strategy=strategy("rts"),
+        limits=limits,
+    )
+    joined = left.join(right, F.expr("id = rid AND ts = rts"), "left").select("id", "rid")
+    pipeline.sink_to(joined, DirectorySink(root / "first"), uid="first")
+    if sinks == "2":
+        counts = (
+            left.groupBy(F.window("ts", "10 minutes"))
+            .count()
+            .select(F.col("window.start").alias("start"), "count")
+        )
+        pipeline.sink_to(counts, DirectorySink(root / "second"), uid="second")
+    return pipeline
+
+
+def main() -> None:
+    """Run the pipeline to its end."""
+    from connectors_core.testing.faults import DRIVER_VARIABLE
+
+    os.environ[DRIVER_VARIABLE] = str(os.getpid())
+    root, scenario = Path(sys.argv[1]), sys.argv[2]
+    spark = session()
+    with build(spark, root, scenario) as pipeline:
+        assert pipeline.run()
+    (root / "ended").touch()
+    os._exit(0)  # quick: the session's orderly end is not what is tested
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults strike at the asked point, at the asked pass, once, in whatever process passes it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import connectors_core._faults
+from connectors_core._faults import fault_point
+from connectors_core.testing.faults import (
+    ENVIRONMENT_VARIABLE,
+    Fault,
+    FaultAction,
+    FaultInjected,
+    FaultPoint,
+    faults_env,
+    injected,
+)
+
+PROGRAM = """
+from connectors_core._faults import fault_point
+for number in range(3):
+    fault_point("after_plan", number=number)
+    print(number, flush=True)
+"""
+
+
+def run(*faults: Fault, program: str = PROGRAM) -> tuple[int, list[str]]:
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **faults_env(*faults)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return ended.returncode, ended.stdout.split()
+
+
+def passed(point: str, times: int, **labels: object) -> list[int]:
+    """Return the passes, counted from 1, at which a fault was raised."""
+    raised = []
+    for number in range(1, times + 1):
+        try:
+            fault_point(point, **labels)
+        except FaultInjected:
+            raised.append(number)
+    return raised
+
+
+def test_nothing_happens_without_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
+    assert passed(FaultPoint.AFTER_PLAN, 3) == []
+
+
+def test_a_fault_is_raised_at_its_pass_of_its_point_only() -> None:
+    for _ in range(2):  # the second context counts anew
+        with injected(Fault(FaultPoint.AFTER_PLAN, action=FaultAction.RAISE, nth=2)):
+            assert passed(FaultPoint.BEFORE_PLAN, 3) == []
+            assert passed(FaultPoint.AFTER_PLAN, 4) == [2]
+    assert passed(FaultPoint.AFTER_PLAN, 3) == []
+
+
+def test_only_passes_with_the_asked_labels_count() -> None:
+    fault = Fault("reader_started", action=FaultAction.RAISE, nth=2, where={"subtask": 1})
+    with injected(fault):
+        assert passed("reader_started", 3) == []
+        assert passed("reader_started", 3, subtask=0) == []
+        assert passed("reader_started", 3, subtask=1, attempt=0) == [2]
+
+
+def test_several_faults_may_stand_at_one_point() -> None:
+    faults = [Fault("p", action=FaultAction.RAISE, nth=nth) for nth in (1, 3)]
+    with injected(*faults):
+        assert passed("p", 4) == [1, 3]
+
+
+def test_faults_that_share_a_marker_strike_once_together(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    faults = [Fault(point, action=FaultAction.RAISE, once=marker) for point in ("p", "q")]
+    with injected(*faults):
+        assert passed("p", 2) + passed("q", 2) == [1]
+    assert faults[0].fired
+
+
+def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "{}")
+    with injected(Fault("p")):
+        assert json.loads(os.environ[ENVIRONMENT_VARIABLE]) == {"p": [{"action": "kill", "nth": 1}]}
+    assert os.environ[ENVIRONMENT_VARIABLE] == "{}"
+
+
+def test_the_short_form_of_one_fault_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, '{"short": {"action": "raise"}}')
+    assert passed("short", 2) == [1]
+
+
+def test_an_unknown_action_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, '{"wrong": {"action": "explode"}}')
+    with pytest.raises(ValueError, match="explode"):
+        fault_point("wrong")
+
+
+def test_only_a_fault_with_a_marker_knows_whether_it_happened() -> None:
+    with pytest.raises(ValueError, match="marker"):
+        _ = Fault("p").fired
+
+
+def test_a_process_is_killed_once_and_its_successor_lives(tmp_path: Path) -> None:
+    fault = Fault(FaultPoint.AFTER_PLAN, nth=2, once=tmp_path / "killed")
+    assert not fault.fired
+    assert run(fault) == (-signal.SIGKILL, ["0"])
+    assert fault.fired
+    assert run(fault) == (0, ["0", "1", "2"])
+
+
+def test_passes_are_counted_across_processes(tmp_path: Path) -> None:
+    fault = Fault(FaultPoint.AFTER_PLAN, nth=5, once=tmp_path / "killed")
+    assert run(fault) == (0, ["0", "1", "2"])
+    assert run(fault) == (-signal.SIGKILL, ["0"])
+
+
+def test_the_environment_reaches_forked_workers(tmp_path: Path) -> None:
+    fault = Fault(FaultPoint.AFTER_PLAN, once=tmp_path / "killed")
+    forking = (
+        "import os\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    from connectors_core._faults import fault_point\n"
+        "    fault_point('after_plan')\n"
+        "    os._exit(0)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert run(fault, program=forking) == (0, [str(-signal.SIGKILL)])
+
+
+def test_a_process_hangs_until_it_is_let_go(tmp_path: Path) -> None:
+    gate = tmp_path / "go"
+    fault = Fault("after_plan", action=FaultAction.HANG, once=tmp_path / "hangs", until=gate)
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True)\n" + PROGRAM],
+        env={**os.environ, **faults_env(fault)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        gate.touch()
+        assert process.stdout.read().split() == ["0", "1", "2"]
+    assert fault.fired
+
+
+def test_production_code_never_imports_the_testing_package() -> None:
+    root = Path(connectors_core._faults.__file__).parent
+    for path in root.rglob("*.py"):
+        if (root / "testing") in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            assert not any(name.startswith("connectors_core.testing") for name in names), path

