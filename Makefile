@@ -65,7 +65,7 @@ wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt
 
 .venv/spark%/.synced: requirements/spark%.txt $(WHEELHOUSE)/pyspark-$$(PYSPARK_$$*).txt | .tools/.ready
 	test -x $(@D)/bin/python || $(UV) venv -q --python .tools/bin/python $(@D)
-	$(UV) pip sync -q --python $(@D) --require-hashes --find-links $(WHEELHOUSE) --only-binary pyspark $^
+	$(UV) pip sync -q --compile-bytecode --python $(@D) --require-hashes --find-links $(WHEELHOUSE) --only-binary pyspark $^
 	@touch $@
 
 # The packages of the tree, editable. Their own dependencies come from the requirements.

@@ -259,6 +259,19 @@ class TestWriting:
             found = pq.ParquetFile(path).read()["id"].to_pylist()
             assert found == sorted(found)
 
+    def test_values_that_share_a_folder_share_its_file(self, tmp_path: Path) -> None:
+        by_month = BucketAssigner.date_pattern("ts", "%Y-%m")
+        sink = FileSink(str(tmp_path), bucket_assigner=by_month)
+        [committable] = commit(sink, stage(sink, [rows(0, 200), rows(200, 200)]))
+        assert committable.committable.rows == 400
+        [path] = visible(tmp_path)
+        assert pq.ParquetFile(path).read()["id"].to_pylist() == list(range(400))
+        empty = pa.RecordBatch.from_pydict({"id": [0, 1, 2, 3], "origin": ["", None, "", None]})
+        sink = FileSink(str(tmp_path / "b"), bucket_assigner=BucketAssigner.columns("origin"))
+        commit(sink, stage(sink, [empty], context(schema=empty.schema)))
+        [path] = visible(tmp_path / "b")
+        assert pq.ParquetFile(path).read()["id"].to_pylist() == [0, 1, 2, 3]
+
     def test_names_tell_epoch_attempt_and_number(self, tmp_path: Path) -> None:
         sink = FileSink(
             str(tmp_path),

@@ -67,8 +67,8 @@ class Entry:
         splits: Queue of splits in the order to read.
         events: Events from the enumerator.
         limits: The reader's share of the limits.
-        heartbeat: Event time (µs) of the heartbeat row that drives Spark's watermark, if any.
-        max_watermark: No row is emitted that lifts its split's watermark (µs) above this.
+        heartbeat: Event time (microseconds) of the row that drives Spark's watermark, if any.
+        max_watermark: No row is emitted that lifts its split's watermark (microseconds) above this.
         claim: The reader must fix its stops in a report before it emits a row.
     """
 
@@ -116,7 +116,7 @@ class SourceSnapshot:
         suppressed: Splits that were assigned after the enumerator's state was taken and that it may
             assign again after a restart.
         no_more_splits: Readers that get no more.
-        highest_finished: Highest watermark (µs) of a finished split.
+        highest_finished: Highest watermark (microseconds) of a finished split.
     """
 
     enumerator: Versioned
@@ -134,7 +134,7 @@ class SourcePlan:
         entries: One per reader that has something to do, at least one.
         assigned: Splits new to the readers.
         no_more_splits: Readers that were told so, up to now.
-        watermark: The source's watermark (µs) as of this plan.
+        watermark: The source's watermark (microseconds) as of this plan.
         finished: All is read; nothing will come from this source any more.
         snapshot: Now and then the whole state, so that the plans before are not needed.
     """
@@ -169,8 +169,9 @@ class SplitReport:
         skip: Rows behind that position that were emitted.
         finished: Nothing is left of it.
         rows: Rows taken from it in this entry; whoever reads the entry again takes as many.
-        watermark: Its watermark (µs).
-        head: Event time (µs) of the first row that alignment held back.
+        asked: Whether it gave rows or was waited for in vain; not so where a limit came before it.
+        watermark: Its watermark (microseconds).
+        head: Event time (microseconds) of the first row that alignment held back.
         watermark_state: State of its watermark generator.
     """
 
@@ -179,6 +180,7 @@ class SplitReport:
     skip: int
     finished: bool
     rows: int
+    asked: bool = True
     watermark: int | None = None
     head: int | None = None
     watermark_state: dict[str, Any] | None = None

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ROWS = 3000
-RIGHT_ROWS = 1200
+ROWS = 2400
+RIGHT_ROWS = 1000
 BASE = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))]
@@ -89,9 +89,9 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
             timedelta(seconds=300)
         ).with_timestamp_assigner(column)
 
-    limits = PlanLimits(rows=500)
+    limits = PlanLimits(rows=150)
     left = pipeline.from_source(
-        DataGeneratorSource(left_rows, ROWS, SCHEMA, split_rows=150, batch_rows=70),
+        DataGeneratorSource(left_rows, ROWS, SCHEMA, split_rows=100, batch_rows=40),
         uid="left",
         watermark_strategy=strategy("ts"),
         limits=limits,
@@ -102,7 +102,7 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
             pipeline.sink_to(left.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
         return pipeline
     right = pipeline.from_source(
-        DataGeneratorSource(right_rows, RIGHT_ROWS, RIGHT_SCHEMA, split_rows=150, batch_rows=70),
+        DataGeneratorSource(right_rows, RIGHT_ROWS, RIGHT_SCHEMA, split_rows=100, batch_rows=40),
         uid="right",
         watermark_strategy=strategy("rts"),
         limits=limits,

@@ -331,6 +331,7 @@ class FileSink(TwoPhaseCommittingSink[FileCommittable]):
             ConfigurationError: An option is unknown, missing or cannot be used.
         """
         parsed = FILE_SINK_OPTIONS.parse(options)
+        storage_options: dict[str, Any] = parsed[_STORAGE]
         return cls(
             parsed[_PATH],
             format=parsed[_FORMAT],
@@ -363,7 +364,7 @@ class FileSink(TwoPhaseCommittingSink[FileCommittable]):
                 row_group_rows=parsed[_ROW_GROUP],
                 use_dictionary=parsed[_DICTIONARY],
             ),
-            storage_options=parsed[_STORAGE],
+            storage_options=storage_options,
             max_open_buckets=parsed[_MAX_OPEN],
             buffer_size=parsed[_BUFFER_SIZE],
             parallelism=parsed.get(_PARALLELISM),

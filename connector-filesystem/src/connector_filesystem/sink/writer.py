@@ -143,14 +143,15 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
 
     def _split(self, batch: pa.RecordBatch, first_row: int) -> Iterator[tuple[str, pa.RecordBatch]]:
         good = np.ones(batch.num_rows, np.bool_)
+        content = batch.select(self._kept) if self._drops else batch
         if self._config.format is Format.CSV:
-            damages = bad_csv_rows(self._content(batch), self._config.csv)
+            damages = bad_csv_rows(content, self._config.csv)
             for reason, option, refused in damages:
                 self._refuse(batch, refused & good, first_row, f"{reason} (option {option})")
                 good &= ~refused
         buckets = self._assigner.assign(batch)
         if buckets is None:
-            yield from self._pieces("", batch, None if good.all() else np.flatnonzero(good))
+            yield from self._pieces("", content, None if good.all() else np.flatnonzero(good))
             return
         if not pa.types.is_dictionary(buckets.type):
             buckets = buckets.dictionary_encode()
@@ -159,6 +160,12 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(len(names) - 1)
         codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers: dict[str | None, int] = {}
+        same = [numbers.setdefault(name, len(numbers)) for name in names]
+        if len(numbers) < len(names):
+            # Several values share a folder, such as the days of a month.
+            codes = np.array(same, np.int64)[codes]
+            names = list(numbers)
         counts = np.bincount(codes, minlength=len(names))
         used = np.flatnonzero(counts).tolist()
         for code in used:
@@ -168,7 +175,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
                 self._refuse(batch, refused & good, first_row, problem)
                 good &= ~refused
         if len(used) == 1 and good.all():
-            yield from self._pieces(names[used[0]] or "", batch, None)
+            yield from self._pieces(names[used[0]] or "", content, None)
             return
         # Stable, so that rows of a folder keep their order; on small integers it is a radix sort.
         narrow = codes.astype(np.uint16) if len(names) <= 1 << 16 else codes
@@ -180,12 +187,11 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             if not complete:
                 rows = rows[good[rows]]
             if len(rows):
-                yield from self._pieces(names[code] or "", batch, rows)
+                yield from self._pieces(names[code] or "", content, rows)
 
     def _pieces(
-        self, bucket: str, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None
+        self, bucket: str, content: pa.RecordBatch, rows: npt.NDArray[np.int64] | None
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        content = self._content(batch)
         # Taken folder by folder: a slice would keep the rows of all the others in memory.
         taken = content if rows is None else content.take(pa.array(rows))
         limit = self._policy.max_rows
@@ -198,9 +204,6 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             whole = start == 0 and length == taken.num_rows
             yield bucket, taken if whole else taken.slice(start, length)
             start += length
-
-    def _content(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.select(self._kept) if self._drops else batch
 
     def _refuse(
         self, batch: pa.RecordBatch, rows: npt.NDArray[np.bool_], first_row: int, reason: str

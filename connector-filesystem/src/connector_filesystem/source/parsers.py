@@ -71,6 +71,8 @@ class CsvParser:
         batch = _one_batch(table)
         if not self.options.newlines_in_values:
             self._check_lines(data, batch.num_rows)
+        elif data.count(self.options.quote_char.encode()) % 2:
+            raise pa.ArrowInvalid("a quoted value is not closed")
         zone = self.options.assume_time_zone
         if zone is not None:
             batch = _assume_zone(batch, self.schema, zone)

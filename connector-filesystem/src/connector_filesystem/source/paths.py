@@ -76,7 +76,7 @@ class PathColumns:
         if text is None:
             return None
         try:
-            return pa.array([text]).cast(field.type)[0].as_py()
+            return pa.scalar(text, pa.string()).cast(field.type).as_py()
         except pa.ArrowInvalid as exc:
             raise FatalError(
                 f"the path {path} gives no value for the partition column {field.name!r}",

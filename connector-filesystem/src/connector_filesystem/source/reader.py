@@ -13,7 +13,12 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import Compression, CsvOptions, Format, detect_format
-from connector_filesystem.source.columns import ConstantColumns, MetadataColumn, SchemaChange
+from connector_filesystem.source.columns import (
+    ConstantColumns,
+    MetadataColumn,
+    SchemaChange,
+    check_readable,
+)
 from connector_filesystem.source.errors import SchemaChangedError, check_unchanged, file_error
 from connector_filesystem.source.parquet import ParquetSplitFile, changed_types, isolating_rows
 from connector_filesystem.source.parsers import CsvParser, JsonParser, TextParser
@@ -288,6 +293,8 @@ class _SplitReading:
 
     def _parser(self) -> tuple[TextParser | None, int]:
         settings = self._settings
+        for each in settings.data_schema:
+            check_readable(each, self._format)
         if self._format is Format.JSON_LINES:
             may_ignore = SchemaChange.IGNORE_NEW in settings.on_schema_change
             return JsonParser(settings.data_schema, may_ignore), 0

@@ -29,6 +29,12 @@ from connectors_core.state import StateStore
 
 SWEEP_EVERY_EPOCHS = 8
 SWEPT_EPOCHS = 16
+_COUNTERS = {
+    CommitOutcome.COMMITTED: "successfulCommittables",
+    CommitOutcome.ALREADY_COMMITTED: "alreadyCommittedCommittables",
+    CommitOutcome.RETRY: "retriedCommittables",
+    CommitOutcome.FAILED: "failedCommittables",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,7 @@ class SinkCommitter:
         self._serializer = sink.committable_serializer()
         self._retries = retries
         self._stopping = stopping
+        self._counting = threading.Lock()
         context = CommitterInitContext(
             pipeline_id=pipeline_id, sink_uid=uid, metric_group=self.metrics
         )
@@ -69,6 +76,7 @@ class SinkCommitter:
 
         Raises:
             CommitError: A committable can never be committed, or not within the retries.
+            RetryableError: The pipeline stops before all are committed.
         """
         committables = [
             CommittableWithLineage(
@@ -103,39 +111,66 @@ class SinkCommitter:
     ) -> None:
         requests = [CommitRequest(message.committable) for message in share]
         retries = self._retries
-        for attempt in tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(RetryableError),
-            wait=tenacity.wait_random_exponential(retries.initial_seconds, retries.max_seconds),
-            stop=tenacity.stop_after_attempt(retries.attempts)
-            | tenacity.stop_when_event_set(self._stopping),
-            sleep=tenacity.sleep_using_event(self._stopping),
-            reraise=True,
-        ):
-            with attempt:
-                committer.commit(requests)
-                requests = self._unfinished(requests)
-                if requests:
-                    raise RetryableError(
-                        f"{len(requests)} committables of sink {self._uid!r} are not committed yet",
-                        hint="see the sink's log for why it asks to retry",
-                    )
+        backoff = tenacity.wait_random_exponential(retries.initial_seconds, retries.max_seconds)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            asked = error.retry_after if isinstance(error, RetryableError) else None
+            return max(backoff(state), asked or 0.0)
+
+        def sleep(seconds: float) -> None:
+            if self._stopping.wait(seconds):
+                raise RetryableError(
+                    f"the pipeline stops before {len(requests)} committables of sink "
+                    f"{self._uid!r} are committed",
+                    hint="the epoch is decided: the next start commits them",
+                )
+
+        try:
+            for attempt in tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(RetryableError),
+                wait=wait,
+                stop=tenacity.stop_after_attempt(retries.attempts),
+                sleep=sleep,
+                reraise=True,
+            ):
+                with attempt:
+                    try:
+                        committer.commit(requests)
+                    except RetryableError:
+                        # Nothing is known of any of them, whatever was said on them so far.
+                        requests = [request.next_try() for request in requests]
+                        raise
+                    requests = self._unfinished(requests)
+                    if requests:
+                        raise RetryableError(
+                            f"{len(requests)} committables of sink {self._uid!r} are not "
+                            "committed yet",
+                            hint="see the sink's log for why it asks to retry",
+                        )
+        except RetryableError as error:
+            if self._stopping.is_set():
+                raise
+            raise CommitError(
+                f"sink {self._uid!r} could not commit {len(requests)} committables",
+                found=f"{retries.attempts} attempts",
+                hint="the epoch is decided and stays so: mend what the cause names and restart",
+            ) from error
 
     def _unfinished(self, requests: Sequence[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
         """Count what ended; returns what must be tried again."""
+        by_outcome: dict[CommitOutcome, list[CommitRequest[Any]]] = {o: [] for o in CommitOutcome}
         for request in requests:
-            if request.outcome is CommitOutcome.FAILED:
-                self.metrics.inc("failedCommittables")
-                raise CommitError(
-                    f"sink {self._uid!r} cannot commit {request.committable!r}",
-                    hint="the epoch is decided and stays so: mend what the cause names and restart",
-                ) from request.error
-        done = sum(1 for r in requests if r.outcome is CommitOutcome.COMMITTED)
-        already = sum(1 for r in requests if r.outcome is CommitOutcome.ALREADY_COMMITTED)
-        self.metrics.inc("successfulCommittables", done)
-        self.metrics.inc("alreadyCommittedCommittables", already)
-        again = [r.next_try() for r in requests if r.outcome is CommitOutcome.RETRY]
-        self.metrics.inc("retriedCommittables", len(again))
-        return again
+            by_outcome[request.outcome].append(request)
+        with self._counting:  # the committers of a sink run side by side
+            for outcome, name in _COUNTERS.items():
+                self.metrics.inc(name, len(by_outcome[outcome]))
+        for failed in by_outcome[CommitOutcome.FAILED]:
+            raise CommitError(
+                f"sink {self._uid!r} cannot commit {failed.committable!r}",
+                hint="the epoch is decided and stays so: mend what the cause names and restart",
+            ) from failed.error
+        return [request.next_try() for request in by_outcome[CommitOutcome.RETRY]]
 
     def sweep(self, epoch: int) -> None:
         """Remove what no decision names."""
@@ -208,6 +243,12 @@ class EpochCommitter:
             committer = self.committers.get(uid)
             if committer is not None:
                 committer.commit(decision.epoch, sink_decision)
+            elif sink_decision.committables:
+                raise CommitError(
+                    f"epoch {decision.epoch} holds committables of {uid!r}, which has no committer",
+                    expected="the two-phase sink that wrote them",
+                    hint="start once more with the sink (or record policy) as it was",
+                )
             fault_point("after_commit", epoch=decision.epoch, sink=uid)
             mark_done(self._store, decision.epoch, uid)
             self._progress(decision.epoch, uid)
@@ -225,8 +266,12 @@ class EpochCommitter:
         for committer in self.committers.values():
             committer.sweep(epoch)
 
+    def give_up_waiting(self) -> None:
+        """End a wait for the next try of a commit, from any thread; what runs is finished."""
+        self._stopping.set()
+
     def close(self) -> None:
         """Give up waiting for retries and close the committers."""
-        self._stopping.set()
+        self.give_up_waiting()
         for committer in self.committers.values():
             committer.close()

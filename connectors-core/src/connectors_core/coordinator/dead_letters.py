@@ -7,12 +7,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from connectors_core.errors import ConfigurationError
 from connectors_core.execution.writing import encode_committable
 from connectors_core.protocol import DecidedCommittable, SinkDecision
 from connectors_core.records import (
     DEAD_LETTER_SCHEMA,
     RecordErrorHandler,
     RecordPolicy,
+    RecordPolicyMode,
     read_spool,
 )
 from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
@@ -38,6 +40,14 @@ class DeadLetters:
     ) -> None:
         self._store = store
         self._pipeline_id = pipeline_id
+        for uid, policy in policies.items():
+            if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} have no sink that can write them",
+                    expected="a Sink",
+                    found=type(policy.sink).__name__,
+                    option="record policy",
+                )
         self.sinks: dict[str, Sink] = {
             uid + UID_SUFFIX: policy.sink
             for uid, policy in policies.items()

@@ -58,8 +58,20 @@ class PipelineIdentity:
     queries: tuple[QueryIdentity, ...]
 
     def query_of(self, source: str) -> QueryIdentity:
-        """The query that reads a source."""
-        return next(query for query in self.queries if source in query.lines)
+        """The query that reads a source.
+
+        Raises:
+            IdentityError: There is none.
+        """
+        for query in self.queries:
+            if source in query.lines:
+                return query
+        raise IdentityError(
+            f"pipeline {self.name!r} has no source {source!r}",
+            expected=[uid for query in self.queries for uid in query.lines],
+            found=source,
+            ways_out=["start the query through Pipeline.run or Pipeline.start"],
+        )
 
 
 IDENTITIES = DocumentCodec("pipeline", PipelineIdentity)

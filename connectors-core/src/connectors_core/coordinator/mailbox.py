@@ -76,7 +76,7 @@ class Mailbox:
         def run() -> None:
             try:
                 result, error = call(), None
-            except Exception as exc:
+            except BaseException as exc:  # nobody else would hear of it
                 result, error = None, exc
             self.execute(lambda: finish(result, error))
 

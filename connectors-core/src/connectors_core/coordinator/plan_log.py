@@ -153,17 +153,20 @@ def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
     for name in store.list("plans"):
         if _number(name) < plans_below:
             store.delete(f"plans/{name.rsplit('/', 1)[-1]}")
-    for name in store.list("reports"):
-        number = name.rsplit("/", 1)[-1]
+    for number in _folders(store, "reports"):
         if int(number) < plans_below:
             store.delete_tree(f"reports/{number}")
     for name in store.list("decisions"):
         if _number(name) < epochs_below:
             store.delete(f"decisions/{name.rsplit('/', 1)[-1]}")
-    for name in store.list("done"):
-        number = name.rsplit("/", 1)[-1]
+    for number in _folders(store, "done"):
         if int(number) < epochs_below:
             store.delete_tree(f"done/{number}")
+
+
+def _folders(store: StateStore, folder: str) -> list[str]:
+    names = store.list(folder, recursive=True)  # a store lists files only
+    return sorted({name.split("/", 1)[0] for name in names})
 
 
 def is_done(store: StateStore, epoch: int, sink: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from connectors_core._faults import fault_point
@@ -28,6 +29,7 @@ from connectors_core.state import StateStore
 
 IDLE_SECONDS = 0.25
 TICK_SECONDS = 0.05
+SNAPSHOT_EVERY_PLANS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,9 @@ class QueryCoordinator:
         callbacks: What it tells the query.
         trigger_interval: Least time between two plans, in seconds.
         available_now: Read what is there at the start, then end.
+        groups: Alignment groups, shared by all queries of the pipeline.
+        mailbox: Makes the coordinator's thread.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -72,6 +77,9 @@ class QueryCoordinator:
         callbacks: QueryCallbacks,
         trigger_interval: float = 0.0,
         available_now: bool = False,
+        groups: CoordinatorStore | None = None,
+        mailbox: Callable[[str, Callable[[BaseException], None]], Mailbox] = Mailbox,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._pipeline_id = pipeline_id
@@ -79,8 +87,9 @@ class QueryCoordinator:
         self._incarnation = incarnation
         self._callbacks = callbacks
         self._trigger_interval = trigger_interval
-        self._mailbox = Mailbox(f"coordinator-{pipeline_id[:8]}", callbacks.failed)
-        groups = CoordinatorStore()
+        self._mailbox = mailbox(f"coordinator-{pipeline_id[:8]}", callbacks.failed)
+        self._clock = clock
+        groups = CoordinatorStore(clock) if groups is None else groups
         self._sources = {
             settings.uid: SourceCoordinator(
                 settings,
@@ -88,12 +97,14 @@ class QueryCoordinator:
                 store=groups,
                 on_change=self._wake,
                 available_now=available_now,
+                clock=clock,
             )
             for settings in sources
         }
         self._newest = -1
         self._outstanding: Plan | None = None
-        self._earliest = 0.0
+        self._earliest = clock()
+        self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS  # the first plan holds one
         self._timer_set = False
         self._wake_set = False
         self._started = False
@@ -157,8 +168,9 @@ class QueryCoordinator:
     def stop(self) -> None:
         """Stop planning and close the enumerators."""
         self._mailbox.close()
-        for source in self._sources.values():
-            source.close()
+        with ExitStack() as stack:  # one that fails keeps no other from closing
+            for source in self._sources.values():
+                stack.callback(source.close)
 
     def _apply(self, number: int) -> None:
         plan = self._outstanding
@@ -173,7 +185,7 @@ class QueryCoordinator:
             rows += sum(report.rows for report in reports[uid])
         self._outstanding = None
         if rows == 0 and any(source.live for source in self._sources.values()):
-            self._earliest = max(self._earliest, time.monotonic() + IDLE_SECONDS)
+            self._earliest = max(self._earliest, self._clock() + IDLE_SECONDS)
         self._advance()
 
     def _wake(self) -> None:
@@ -189,7 +201,7 @@ class QueryCoordinator:
         """Make the next plan if it is time and there is something to do."""
         if self._outstanding is not None or self._finished:
             return
-        wait = self._earliest - time.monotonic()
+        wait = self._earliest - self._clock()
         if wait > 0:
             self._wait(wait)
             return
@@ -203,6 +215,13 @@ class QueryCoordinator:
         elif any(source.needs_time() for source in self._sources.values()):
             self._wait(TICK_SECONDS)
 
+    def _snapshot_due(self) -> bool:
+        """Whether the deltas since the last snapshot, of all sources together, have outgrown it."""
+        sources = self._sources.values()
+        return self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS or sum(
+            source.delta_bytes for source in sources
+        ) > sum(source.snapshot_bytes for source in sources)
+
     def _wait(self, seconds: float) -> None:
         if not self._timer_set:
             self._timer_set = True
@@ -215,7 +234,7 @@ class QueryCoordinator:
     def _plan(self) -> None:
         number = self._newest + 1
         nonce = secrets.token_hex(8)
-        snapshot = any(source.snapshot_due for source in self._sources.values())
+        snapshot = self._snapshot_due()
         fault_point("before_plan", plan=number)
         plan = Plan(
             pipeline_id=self._pipeline_id,
@@ -230,16 +249,18 @@ class QueryCoordinator:
         )
         if not PLANS.create(self._store, plan_path(number), plan):
             other = read_plan(self._store, number)
-            raise LeaseError(
-                f"plan {number} was made by another driver",
-                holder={"incarnation": other.incarnation},
-                expected=f"incarnation {self._incarnation}",
-                found=f"incarnation {other.incarnation}",
-                hint="let only one driver run this pipeline",
-            )
+            if other.nonce != nonce:  # else a repeated request found what it had created itself
+                raise LeaseError(
+                    f"plan {number} was made by another driver",
+                    holder={"incarnation": other.incarnation},
+                    expected=f"incarnation {self._incarnation}",
+                    found=f"incarnation {other.incarnation}",
+                    hint="let only one driver run this pipeline",
+                )
         fault_point("after_plan", plan=number)
         self._newest = number
         self._outstanding = plan
-        self._earliest = time.monotonic() + self._trigger_interval
+        self._plans_since_snapshot = 0 if snapshot else self._plans_since_snapshot + 1
+        self._earliest = self._clock() + self._trigger_interval
         self._callbacks.feed(plan)
         fault_point("after_feed", plan=number)

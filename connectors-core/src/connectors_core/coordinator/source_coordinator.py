@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.metrics import MetricGroup
+from connectors_core.metrics import Meter, MetricGroup, SourceMetric
 from connectors_core.protocol import (
     AssignedSplit,
     Entry,
@@ -53,12 +53,16 @@ from connectors_core.source.watermarks import (
     MIN_WATERMARK,
     WatermarkStrategy,
     heartbeat_event_time,
+    micros,
 )
 
 T = TypeVar("T")
 
 QUEUE_SPLITS = 256
-SNAPSHOT_EVERY_PLANS = 16
+# What the core counts of a report by itself, more exactly than a reader can.
+_COUNTED_HERE = {SourceMetric.NUM_RECORDS_IN, SourceMetric.NUM_RECORDS_IN_ERRORS}
+_ADDED_UP = {SourceMetric.PENDING_RECORDS, SourceMetric.PENDING_BYTES}
+_WORST = {SourceMetric.CURRENT_FETCH_EVENT_TIME_LAG, SourceMetric.CURRENT_EMIT_EVENT_TIME_LAG}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +90,69 @@ class SourceSettings:
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitStatus:
+    """An assigned, unfinished split at one moment; times are microseconds since the epoch.
+
+    Attributes:
+        split_id: The split.
+        subtask: The reader it belongs to.
+        read: Whether it was ever read.
+        idle: Whether it holds nobody back because it has nothing.
+        rows: Rows taken from it since the driver started.
+        watermark: Its watermark.
+        head: Where the first row that alignment holds would bring its watermark.
+    """
+
+    split_id: str
+    subtask: int
+    read: bool
+    idle: bool
+    rows: int
+    watermark: int | None
+    head: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceObservation:
+    """A source at one moment, for status and metrics; counts begin with this driver.
+
+    Attributes:
+        splits: The assigned, unfinished splits.
+        splits_finished: Splits read to their end.
+        watermark: The source's watermark in microseconds.
+        finished: All is read.
+        rows_per_second: Over the last half minute.
+        idle_seconds: Time since a plan gave a row.
+        metrics: Counters, and gauges of the source as a whole.
+        reader_gauges: The connector's own gauges by reader.
+    """
+
+    splits: tuple[SplitStatus, ...]
+    splits_finished: int
+    watermark: int | None
+    finished: bool
+    rows_per_second: float
+    idle_seconds: float
+    metrics: MetricGroup
+    reader_gauges: dict[int, dict[str, float]]
+
+
+@runtime_checkable
+class SupportsUnassignedSplits(Protocol):
+    """Ability of an enumerator that does not hand out its splits by their lower bounds.
+
+    Where it does, the last split that a reader was given stands for all that come after it. Where
+    it does not, what waits must hold back the watermark itself, or its rows would come late.
+    """
+
+    def unassigned_splits(self) -> Iterable[SourceSplit]:
+        """Splits that were found and not assigned yet, in any order."""
+
+
 @dataclass
 class _Split:
-    """An assigned, unfinished split."""
+    """An assigned, unfinished split; ``served`` is the last turn in which it was read."""
 
     split: SourceSplit
     planned: PlannedSplit
@@ -97,6 +161,8 @@ class _Split:
     read: bool = False
     watermark: int | None = None
     head: int | None = None
+    rows: int = 0
+    served: int = 0
 
 
 class SourceCoordinator(SplitEnumeratorContext[Any]):
@@ -135,7 +201,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._clock = clock
         self._rate_limiter = settings.rate_limiter.create()
         self._idleness = IdlenessClock(
-            settings.strategy.idleness if settings.strategy is not None else None
+            settings.strategy.idleness if settings.strategy is not None else None, clock
         )
         self._enumerator: AnySplitEnumerator | None = None
         self._splits: dict[str, _Split] = {}
@@ -153,9 +219,16 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._planned_finished = False
         self._planned_ids: set[str] = set()
         self._orders = 0
-        self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS
-        self._bytes_since_snapshot = 0
-        self._snapshot_bytes = 0
+        self._turn = 0
+        #: Size of the last snapshot and of the deltas since.
+        self.snapshot_bytes = 0
+        self.delta_bytes = 0
+        if settings.strategy is not None and settings.strategy.alignment is not None:
+            store.group(settings.strategy.alignment).join(settings.uid)
+        self._splits_finished = 0
+        self._rows = Meter(clock=clock)
+        self._last_rows_at = clock()
+        self._reader_gauges: dict[int, dict[str, float]] = {}
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -183,8 +256,6 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             self._enumerator = self._source.restore_enumerator(self, state)
         else:
             self._enumerator = self._source.create_enumerator(self)
-        if self.settings.strategy is not None and self.settings.strategy.alignment is not None:
-            self._store.group(self.settings.strategy.alignment).join(self.settings.uid)
         self._enumerator.start()
         self._give_back_of_missing_readers()
         for subtask in range(self.settings.parallelism):
@@ -214,6 +285,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 self._add(SplitRecord(split=assigned.split, subtask=assigned.subtask))
                 self._suppressed.add(assigned.split.split_id)
             self._no_more.update(plan.no_more_splits)
+        # What it found before, it has answered before; it may have nothing to say any more.
+        self._answered = bool(self._splits or self._no_more)
 
     def _add(self, record: SplitRecord) -> None:
         state = record.split.state
@@ -229,7 +302,11 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         )
 
     def _give_back_of_missing_readers(self) -> None:
-        """After a restart with fewer readers: what was not begun goes back, the rest moves."""
+        """After a restart with fewer readers: what was not begun goes back, the rest moves.
+
+        A split that was assigned after the enumerator's state was taken moves too: the enumerator
+        has it, or finds it again, and would have it twice.
+        """
         assert self._enumerator is not None
         parallelism = self.settings.parallelism
         self._no_more = {subtask for subtask in self._no_more if subtask < parallelism}
@@ -238,10 +315,13 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             if split.subtask >= parallelism and split.planned.split_id not in self._planned_ids:
                 orphans.setdefault(split.subtask, []).append(split)
         for subtask, splits in sorted(orphans.items()):
-            untouched = [split for split in splits if not split.read]
+            untouched = [
+                split
+                for split in splits
+                if not split.read and split.planned.split_id not in self._suppressed
+            ]
             for split in untouched:
                 del self._splits[split.planned.split_id]
-                self._suppressed.discard(split.planned.split_id)
             if untouched:
                 self._no_more.clear()
                 self._enumerator.add_splits_back([split.split for split in untouched], subtask)
@@ -250,10 +330,12 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 split.subtask %= parallelism
 
     def close(self) -> None:
-        """Close the enumerator."""
+        """Close the enumerator and leave the alignment group."""
+        if self.settings.strategy is not None and self.settings.strategy.alignment is not None:
+            self._store.group(self.settings.strategy.alignment).leave(self.settings.uid)
         if self._enumerator is not None:
-            self._enumerator.close()
-            self._enumerator = None
+            enumerator, self._enumerator = self._enumerator, None
+            enumerator.close()
 
     # --- what the enumerator may ask ------------------------------------------------------------
 
@@ -279,13 +361,18 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
         """See :class:`SplitEnumeratorContext`."""
+        changed = not self._answered
         for subtask, splits in assignment.items():
             self._check_reader(subtask)
             for split in splits:
-                self._assign_calls += 1
-                if split.split_id in self._splits or split.split_id in self._suppressed:
+                if split.split_id in self._suppressed:
                     self._suppressed.discard(split.split_id)
+                    self._assign_calls += 1
                     continue
+                if split.split_id in self._splits:
+                    continue
+                self._assign_calls += 1
+                changed = True
                 planned = PlannedSplit(
                     split_id=split.split_id,
                     state=Versioned(
@@ -296,14 +383,17 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 self._add(SplitRecord(split=planned, subtask=subtask))
                 self._assigned.append(AssignedSplit(subtask=subtask, split=planned))
         self._answered = True
-        self._on_change()
+        if changed:  # or an enumerator that answers a request in vain would be asked again at once
+            self._on_change()
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
+        changed = not self._answered or subtask_id not in self._no_more
         self._no_more.add(subtask_id)
         self._answered = True
-        self._on_change()
+        if changed:
+            self._on_change()
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         """See :class:`SplitEnumeratorContext`."""
@@ -316,11 +406,13 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
     def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
+        changed = self._reader_limits.get(subtask_id) != limits
         if limits is None:
             self._reader_limits.pop(subtask_id, None)
         else:
             self._reader_limits[subtask_id] = limits
-        self._on_change()
+        if changed:
+            self._on_change()
 
     def call_async(
         self,
@@ -391,7 +483,15 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             )
 
     def _progress(self) -> Iterator[SplitProgress]:
-        return (self._progress_of(split) for split in self._splits.values())
+        yield from (self._progress_of(split) for split in self._splits.values())
+        for split in self._unassigned():
+            yield SplitProgress(split_id=split.split_id, lower_bound=split.event_time_lower_bound())
+
+    def _unassigned(self) -> Iterable[SourceSplit]:
+        """What waits in the enumerator, where the assigned splits do not stand for it."""
+        if isinstance(self._enumerator, SupportsUnassignedSplits):
+            return self._enumerator.unassigned_splits()
+        return ()
 
     def _progress_of(self, split: _Split) -> SplitProgress:
         return SplitProgress(
@@ -427,7 +527,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         return len(self._no_more) == self.settings.parallelism
 
     def _wants_split(self, subtask: int) -> bool:
-        """A reader is given one split more than it will read, whose lower bound holds the watermark.
+        """A reader is given one split more than it reads, whose lower bound holds the watermark.
 
         Splits that alignment holds do not count, as the slowest one may not be assigned yet; but
         where a new split is known to be too far ahead, so are all that would come after it.
@@ -437,7 +537,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         queue = [split for split in self._splits.values() if split.subtask == subtask]
         if allowed is not None:
             held = [split for split in queue if not allowed.admits(self._mark(split))]
-            if any(not split.read for split in held):
+            if any(not split.read for split in held) and not any(self._unassigned()):
                 return False
             queue = [split for split in queue if split not in held]
         if len(queue) < 2:
@@ -464,14 +564,15 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             if allowed is None or allowed.admits(self._mark(split)):
                 queues.setdefault(split.subtask, []).append(split)
         permits = self._rate_limiter.permits(self._clock())
+        total = self.settings.limits.tightened_by(PlanLimits(rows=permits))
+        readers = [s for s in sorted(queues) if _allows(self._reader_limits.get(s))]
         planned = {}
-        for rank, subtask in enumerate(sorted(queues)):
-            limits = self._limits_of(subtask).tightened_by(
-                PlanLimits(rows=permits).per_reader(rank, len(queues))
-            )
-            queue = queues[subtask][: limits.splits]
-            if queue and limits.rows != 0:
-                planned[subtask] = (queue, limits)
+        for index, subtask in enumerate(readers):
+            # In turn, because where a limit is below the number of readers some get nothing.
+            share = total.per_reader((index + self._turn) % len(readers), len(readers))
+            limits = share.tightened_by(self._reader_limits.get(subtask))
+            if _allows(limits):
+                planned[subtask] = (queues[subtask][: limits.splits], limits)
         return planned
 
     def _mark(self, split: _Split) -> int | None:
@@ -480,7 +581,12 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         return None if mark == MIN_WATERMARK else mark
 
     def _reading_order(self, split: _Split) -> tuple[int, bool, int]:
-        """By event time where that matters; what was begun before what was not."""
+        """By event time where that matters; what was begun before what was not.
+
+        Splits without an end take turns, or those behind a limit would never be read.
+        """
+        if not self._traits.end:
+            return (split.served, False, split.order)
         mark = self._mark(split) if self.settings.strategy is not None else None
         return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
 
@@ -541,6 +647,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         """Whether the end of a read does not follow from plan and data alone."""
         if not self._traits.end or limits.seconds is not None:
             return True
+        strategy = self.settings.strategy
+        if strategy is not None and strategy.alignment is not None and not strategy.per_record:
+            return True  # whole batches are held, and how rows are cut into them is the reader's
         return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)
 
     def _after_plan(self, plan: SourcePlan) -> None:
@@ -549,22 +658,14 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._planned_ids = _ids(plan)
         self._assigned = []
         self._events = {}
+        self._turn += 1
         if plan.snapshot is not None:
-            self._plans_since_snapshot = self._bytes_since_snapshot = 0
-            self._snapshot_bytes = len(plan.snapshot.enumerator.data) + sum(
+            self.delta_bytes = 0
+            self.snapshot_bytes = len(plan.snapshot.enumerator.data) + sum(
                 len(record.split.state.data) for record in plan.snapshot.splits
             )
         else:
-            self._plans_since_snapshot += 1
-            self._bytes_since_snapshot += sum(len(a.split.state.data) for a in plan.assigned)
-
-    @property
-    def snapshot_due(self) -> bool:
-        """Whether the deltas since the last snapshot have outgrown it."""
-        return (
-            self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS
-            or self._bytes_since_snapshot > self._snapshot_bytes
-        )
+            self.delta_bytes += sum(len(a.split.state.data) for a in plan.assigned)
 
     def _snapshot(self, number: int) -> SourceSnapshot:
         assert self._enumerator is not None
@@ -593,22 +694,44 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
     def apply(self, reports: Sequence[Report]) -> None:
         """Take over what the readers of the newest plan did."""
         for report in reports:
+            self._rate_limiter.consumed(report.rows)
+            self._count(report)
             self._apply_positions(report)
         self._planned_ids = set()
+        read = {split.split_id for report in reports for split in report.splits}
+        for split_id in self._splits.keys() - read:
+            self._idleness.observe(split_id, False, 0)  # not asked: its time stands still
         for report in reports:
             self._deliver_events(report)
 
     def _apply_positions(self, report: Report) -> None:
-        self._rate_limiter.consumed(report.rows)
-        self.metrics.inc("numRecordsIn", report.rows)
-        self.metrics.inc("numBytesIn", report.bytes)
-        self.metrics.inc("numRecordsInErrors", report.skipped + report.dead_letters)
-        for name, count in report.counters.items():
-            self.metrics.inc(name, count)
-        for name, value in report.gauges.items():
-            self.metrics.set(name, value)
         for split in report.splits:
             self._apply_split(split)
+
+    def _count(self, report: Report) -> None:
+        """Count a report: once in the life of a driver, and never those of an earlier one."""
+        count_report(self.metrics, report)
+        gauges = self._reader_gauges.setdefault(report.subtask, {})
+        if report.rows:
+            self._rows.mark(report.rows)
+            self._last_rows_at = self._clock()
+            newest = self._newest_event_time(report)
+            if newest is not None:
+                lag = time.time() * 1e3 - newest / 1e3
+                gauges[SourceMetric.CURRENT_EMIT_EVENT_TIME_LAG.value] = lag
+        gauges.update(report.gauges)
+        for read in report.splits:
+            split = self._splits.get(read.split_id)
+            if split is not None:
+                split.rows += read.rows
+                self._splits_finished += read.finished
+
+    def _newest_event_time(self, report: Report) -> int | None:
+        strategy = self.settings.strategy
+        if strategy is None or strategy.generator_factory is not None:
+            return None
+        marks = [split.watermark for split in report.splits if split.watermark is not None]
+        return max(marks) + micros(strategy.out_of_orderness) if marks else None
 
     def _apply_split(self, report: SplitReport) -> None:
         split = self._splits.get(report.split_id)
@@ -618,8 +741,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             del self._splits[report.split_id]
             self._idleness.forget(report.split_id)
             if report.watermark is not None:
-                self._highest_finished = max(
-                    report.watermark, self._highest_finished or report.watermark
+                highest = self._highest_finished
+                self._highest_finished = (
+                    report.watermark if highest is None else max(report.watermark, highest)
                 )
             return
         split.planned = PlannedSplit(
@@ -630,11 +754,12 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         )
         split.split = self._split_serializer.deserialize(report.state.version, report.state.data)
         split.read = True
+        split.served = self._turn
         split.watermark = report.watermark
         split.head = report.head
         self._idleness.observe(
             report.split_id,
-            report.head is None,
+            report.asked and report.head is None,
             report.rows,
         )
 
@@ -642,7 +767,11 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         assert self._enumerator is not None
         for event in report.events:
             self._enumerator.handle_source_event(report.subtask, decode_event(self._source, event))
-        if report.wants_splits and report.subtask in self._registered - self._no_more:
+        if (
+            report.wants_splits
+            and report.subtask in self._registered - self._no_more
+            and self._wants_split(report.subtask)
+        ):
             self._enumerator.handle_split_request(report.subtask)
 
     def notify_complete(self, plan: int) -> None:
@@ -650,8 +779,42 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         if self._enumerator is not None:
             self._enumerator.notify_checkpoint_complete(plan)
 
+    def observe(self) -> SourceObservation:
+        """How the source stands now, for status and metrics."""
+        metrics = self.metrics.copy()
+        readers: dict[int, dict[str, float]] = {}
+        for subtask, gauges in self._reader_gauges.items():
+            for name, value in gauges.items():
+                if name in _ADDED_UP:
+                    metrics.gauges[name] = metrics.gauges.get(name, 0) + value
+                elif name in _WORST:
+                    metrics.gauges[name] = max(metrics.gauges.get(name, value), value)
+                else:
+                    readers.setdefault(subtask, {})[name] = value
+        return SourceObservation(
+            splits=tuple(
+                SplitStatus(
+                    split_id=split_id,
+                    subtask=split.subtask,
+                    read=split.read,
+                    idle=split.read and split.head is None and self._idleness.idle(split_id),
+                    rows=split.rows,
+                    watermark=split.watermark,
+                    head=split.head,
+                )
+                for split_id, split in self._splits.items()
+            ),
+            splits_finished=self._splits_finished,
+            watermark=self._watermark,
+            finished=self.finished,
+            rows_per_second=self._rows.rate(),
+            idle_seconds=self._clock() - self._last_rows_at,
+            metrics=metrics,
+            reader_gauges=readers,
+        )
+
     def positions(self) -> list[SplitRecord]:
-        """The unfinished splits, for the status."""
+        """The unfinished splits, as they stand in a snapshot."""
         return [
             SplitRecord(
                 split=dataclasses.replace(split.planned),
@@ -662,6 +825,25 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             )
             for split in self._splits.values()
         ]
+
+
+def count_report(metrics: MetricGroup, report: Report) -> None:
+    """Add the counters of a report; a reader's own bytes are nearer to the truth than ours."""
+    counted = {
+        SourceMetric.NUM_RECORDS_IN.value: report.rows,
+        SourceMetric.NUM_BYTES_IN.value: report.bytes,
+        SourceMetric.NUM_RECORDS_IN_ERRORS.value: report.skipped + report.dead_letters,
+        SourceMetric.NUM_RECORDS_SKIPPED.value: report.skipped,
+        SourceMetric.NUM_DEAD_LETTERS.value: report.dead_letters,
+    }
+    own = {name: number for name, number in report.counters.items() if name not in _COUNTED_HERE}
+    for name, number in (counted | own).items():
+        metrics.inc(name, number)
+
+
+def _allows(limits: PlanLimits | None) -> bool:
+    """Whether anything may be read within these limits."""
+    return limits is None or 0 not in (limits.rows, limits.bytes, limits.splits)
 
 
 def _ids(plan: SourcePlan) -> set[str]:

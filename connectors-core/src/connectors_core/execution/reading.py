@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
@@ -31,7 +32,14 @@ from connectors_core.protocol import (
     decode_entry,
     report_path,
 )
-from connectors_core.records import BadRecord, RecordErrorHandler, RecordPolicy, spool_factory
+from connectors_core.records import (
+    BadRecord,
+    DeadLetterSpool,
+    RecordErrorHandler,
+    RecordPolicy,
+    RecordPolicyMode,
+    spool_factory,
+)
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import SourceEvent
@@ -59,6 +67,7 @@ class ReaderTask:
         policy: What to do with records that cannot be read.
         schema: Schema of the source's batches.
         idle_seconds: How long to wait for rows of a split without an end before the entry ends.
+        replay_seconds: How long to wait for rows of such a split that were read before.
     """
 
     source: AnySource
@@ -69,6 +78,7 @@ class ReaderTask:
     evaluator: RecordEvaluator | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     idle_seconds: float = 0.2
+    replay_seconds: float = 120.0
 
     def output_schema(self) -> pa.Schema:
         """Schema of what :func:`read_entry` emits."""
@@ -126,18 +136,21 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
                 file.seek(0)
                 yield from _unspool(cast(BinaryIO, file))
                 return
-        pinned = _report_of(entry, REPORTS.read(store, path), path)
+        pinned = _winner(store, entry, report, path)
 
     reading = _EntryReading(task, entry, pinned)
-    for batch in reading.batches():
-        yield batch
-        fault_point("reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask)
+    with closing(reading.batches()) as batches:
+        for batch in batches:
+            yield batch
+            fault_point(
+                "reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask
+            )
     if pinned is not None:
         return
     report = reading.report(attempt)
     fault_point("before_report", plan=entry.plan, subtask=entry.subtask)
     if not REPORTS.create(store, path, report):
-        _assert_same_stops(report, _report_of(entry, REPORTS.read(store, path), path))
+        _assert_same_stops(report, _winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
 
 
@@ -153,9 +166,22 @@ def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
     return report
 
 
-def _assert_same_stops(mine: Report, winner: Report | None) -> None:
-    def stops(report: Report | None) -> list[tuple[str, int, bool]]:
-        return [(s.split_id, s.rows, s.finished) for s in report.splits] if report else []
+def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
+    """The report that was first; nobody will ask for the dead letters of the other."""
+    winner = _report_of(entry, REPORTS.read(store, path), path)
+    if mine.spool is not None and (winner is None or winner.spool != mine.spool):
+        store.delete(mine.spool)
+    if winner is None:
+        raise StateCorruptedError(
+            f"the report {path} has vanished",
+            hint="restore checkpoint and state location from the same moment",
+        )
+    return winner
+
+
+def _assert_same_stops(mine: Report, winner: Report) -> None:
+    def stops(report: Report) -> list[tuple[str, int, bool]]:
+        return sorted((s.split_id, s.rows, s.finished) for s in report.splits)
 
     if stops(mine) != stops(winner):
         raise FatalError(
@@ -208,6 +234,7 @@ class _SplitReading:
     rows: int = 0
     consumed: int = 0
     touched: bool = False
+    waited: bool = False
     stopped: bool = False
     finished: bool = False
     head: int | None = None
@@ -245,13 +272,41 @@ class _SplitOutput:
             self.collected.append((self.split_id, batch))
 
 
+class _PollErrors(RecordErrorHandler):
+    """Counts the bad records of a batch in the one entry that takes its first rows.
+
+    A batch that is cut is read again by a later entry, and its bad records are met again: what a
+    poll met waits here until it is known which of the two this is.
+    """
+
+    def __init__(self, policy: RecordPolicy, open_spool: Callable[[], DeadLetterSpool]) -> None:
+        super().__init__(policy, open_spool)
+        self._waits = policy.mode is not RecordPolicyMode.FAIL
+        self._met: list[tuple[BadRecord, BaseException | None]] = []
+
+    def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
+        if self._waits:
+            self._met.append((record, cause))
+        else:
+            super().handle(record, cause=cause)
+
+    def count(self, record: BadRecord) -> None:
+        super().handle(record)
+
+    def settle(self, counted: bool = True) -> None:
+        met, self._met = self._met, []
+        if counted:
+            for record, cause in met:
+                super().handle(record, cause=cause)
+
+
 @dataclass
 class _ReaderContext:
     """The runtime as the reader sees it."""
 
     index_of_subtask: int
     current_parallelism: int
-    record_errors: RecordErrorHandler
+    record_errors: _PollErrors
     metric_group: MetricGroup = field(default_factory=MetricGroup)
     events: list[SourceEvent] = field(default_factory=list)
     wants_splits: bool = False
@@ -283,7 +338,7 @@ class _EntryReading:
         self._context = _ReaderContext(
             index_of_subtask=entry.subtask,
             current_parallelism=entry.parallelism,
-            record_errors=RecordErrorHandler(
+            record_errors=_PollErrors(
                 task.policy,
                 spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
             ),
@@ -308,11 +363,12 @@ class _EntryReading:
             stopped=quota == 0,
         )
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Read until all splits are finished or stopped, or a limit is reached."""
         try:
             yield from self._read_splits()
             self._check_pinned()
+            self._context.record_errors.settle()
         except BaseException:
             self._context.record_errors.abort()
             raise
@@ -335,16 +391,16 @@ class _EntryReading:
                 events.clear()
                 reader.add_splits([split.base for split in remaining])
                 reader.notify_no_more_splits()
-                yield from self._read(reader, remaining)
+                go_on = yield from self._read(reader, remaining)
             finally:
                 reader.close()
-            if not any(split.stopped for split in remaining):
-                break  # all were read, or a limit ended the entry
+            if not go_on:
+                break
 
     def _read(
         self, reader: SourceReader[Any], splits: list[_SplitReading]
-    ) -> Iterator[pa.RecordBatch]:
-        """Poll one reader; returns when it must be made anew without a stopped split, or is done."""
+    ) -> Generator[pa.RecordBatch, None, bool]:
+        """Poll one reader; True when it must be made anew without a stopped split."""
         output = _Output()
         for split in splits:
             split.consumed = 0
@@ -356,13 +412,19 @@ class _EntryReading:
                 emitted = self._take(self._splits[split_id], batch)
                 if emitted is not None:
                     yield emitted
+            if not collected:
+                self._context.record_errors.settle()
             newly_stopped = self._move_on(splits, positions)
             if newly_stopped and any(split.open for split in splits):
                 if self._task.source.split_traits().ordered:
-                    return  # the reader would not get past the stopped split
-                reader.pause_or_resume_splits(newly_stopped, [])
+                    return True  # the reader would not get past the stopped split
+                try:
+                    reader.pause_or_resume_splits(newly_stopped, [])
+                except NotImplementedError:
+                    return True
             if not collected and not self._wait(reader, status, splits):
-                return
+                return False
+        return False
 
     def _wait(
         self, reader: SourceReader[Any], status: InputStatus, splits: list[_SplitReading]
@@ -373,25 +435,30 @@ class _EntryReading:
         if status is InputStatus.MORE_AVAILABLE or reader.wait_available(AVAILABILITY_POLL_SECONDS):
             self._idle_since = None
             return True
-        if self._task.source.split_traits().end or self._pinned:
+        if self._task.source.split_traits().end:
             return True
         for split in splits:
-            split.touched = True  # asked, and had nothing: what idleness is measured by
+            if split.open:
+                split.touched = split.waited = True  # asked, and had nothing
         now = time.monotonic()
         if self._idle_since is None:
             self._idle_since = now
-        return now - self._idle_since < self._task.idle_seconds
+        patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
+        return now - self._idle_since < patience
 
     def _take(self, split: _SplitReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Account for a batch of a split; returns what of it is emitted."""
-        split.touched = True
+        errors = self._context.record_errors
         if not split.open:
+            errors.settle(counted=False)
             return None
+        split.touched = True
         dropped = min(max(split.skip - split.consumed, 0), batch.num_rows)
         fresh = batch.slice(dropped)
         if self._task.strategy is not None:
             fresh = self._task.strategy.assign(fresh)
         keep, ends = self._admit(split, fresh)
+        errors.settle(counted=dropped == 0 and (keep > 0 or fresh.num_rows == 0))
         split.consumed += dropped + keep
         split.rows += keep
         if ends:
@@ -457,7 +524,7 @@ class _EntryReading:
         times = self._event_times(rows)
         first = split.rows - rows.num_rows
         for index in pc.indices_nonzero(invalid).to_pylist():
-            self._context.record_errors.handle(
+            self._context.record_errors.count(
                 BadRecord(
                     code="EVENT_TIME_OUT_OF_RANGE",
                     reason=f"event time {times[index]} is outside 1970-01-01 to 2069-12-06",
@@ -477,7 +544,9 @@ class _EntryReading:
             position = positions.get(split.planned.split_id)
             if position is None:
                 split.finished = split.touched = True
-            elif split.consumed:
+            else:
+                # A position may also move without rows: all were bad, or none of the user's.
+                split.touched |= position != split.base
                 split.base = position
                 split.skip = max(split.skip - split.consumed, 0)
                 split.consumed = 0
@@ -496,11 +565,12 @@ class _EntryReading:
         for split in self._splits.values():
             if split.quota is not None and split.rows != split.quota:
                 raise DataLossError(
-                    f"split {split.planned.split_id!r} of source {self._entry.source!r} gives fewer "
-                    "rows than when it was read first",
+                    f"split {split.planned.split_id!r} of source {self._entry.source!r} gives "
+                    "fewer rows than when it was read first",
                     expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
                     found=f"{split.rows} rows",
-                    hint="what was read is gone or was changed: restore it, or start a new pipeline",
+                    hint="what was read is gone or was changed: restore it, or start anew with "
+                    "another checkpoint location",
                 )
 
     def report(self, attempt: int) -> Report:
@@ -538,6 +608,7 @@ class _EntryReading:
             skip=split.skip,
             finished=split.finished,
             rows=split.rows,
+            asked=split.rows > 0 or split.waited,
             watermark=watermarks.watermark if watermarks else None,
             head=split.head,
             watermark_state=watermarks.state() if watermarks else None,

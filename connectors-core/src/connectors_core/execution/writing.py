@@ -99,6 +99,7 @@ def write_task(
     with ExitStack() as stack:
         writings = [_Writing(task, sink, subtask, attempt) for sink in task.sinks]
         for writing in writings:
+            stack.push(writing.discard_spool_on_error)
             stack.callback(writing.close)
         for batch in batches:
             for writing in writings:
@@ -131,6 +132,7 @@ class _Writing:
             record_errors=self._errors,
             metric_group=MetricGroup(),
         )
+        self._store = task.store
         self._writer: SinkWriter | None = None
         self._rows = 0
         self._bytes = 0
@@ -175,9 +177,16 @@ class _Writing:
         )
 
     def close(self) -> None:
-        self._errors.abort()  # of no effect on a spool that was closed
-        if self._writer is not None:
-            self._writer.close()
+        try:
+            self._errors.abort()  # of no effect on a spool that was closed
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+
+    def discard_spool_on_error(self, kind: type[BaseException] | None, *_: object) -> None:
+        spool = self._errors.summary()["spool"]
+        if kind is not None and spool is not None:
+            self._store.delete(spool)
 
 
 def encode_committable(sink: Sink, committable: object) -> Versioned:

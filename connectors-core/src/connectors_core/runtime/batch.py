@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import threading
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,13 +18,27 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
-from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.source_coordinator import (
+    SourceObservation,
+    SourceSettings,
+    count_report,
+)
 from connectors_core.execution.reading import ReaderTask, read_entry
-from connectors_core.protocol import Entry, decode_entry, encode_entry
+from connectors_core.metrics import Meter, MetricGroup
+from connectors_core.protocol import REPORTS, Entry, decode_entry, encode_entry, report_path
 from connectors_core.runtime.carriers import spark_schema
-from connectors_core.runtime.epochs import EpochRunner
+from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.status import (
+    PipelineState,
+    QueryStatus,
+    SourceStatus,
+    error_text,
+    source_status,
+)
 from connectors_core.runtime.writing import WritingJob
 from connectors_core.state import Lease, StateStore
+
+REPORTS_LISTED_EVERY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +108,25 @@ class BatchRun:
         self._sources = sources
         self._root = root
         self._run_folder = f"runs/{run_id}"
+        self._folder = folder
+        self._progress = {
+            source.settings.uid: _SourceProgress(source, root.child(self._run_folder))
+            for source in sources
+        }
+        self._state = PipelineState.RUNNING
+        self._error: BaseException | None = None
+        self._last_status: QueryStatus | None = None
         store = root.child(folder)
         policies = {source.settings.uid: source.settings.policy for source in sources}
         policies |= {sink.uid: sink.policy for sink in job.sinks}
         dead_letters = DeadLetters(policies, store=store, pipeline_id=pipeline_id)
+        progress = EpochProgress()
         self.committer = EpochCommitter(
             {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
             store=store,
             pipeline_id=pipeline_id,
             retries=commit_retries,
+            progress=progress.committed,
         )
         self.epochs = EpochRunner(
             spark,
@@ -110,10 +138,20 @@ class BatchRun:
             readers={source.settings.uid: source.reader for source in sources},
             dead_letters=dead_letters,
             reported=lambda _plan: None,
+            progress=progress,
         )
 
     def run(self) -> bool:
         """Run; False when an earlier run was finished instead."""
+        try:
+            done = self._run()
+        except BaseException as error:
+            self._error, self._state = error, PipelineState.FAILED
+            raise
+        self._state = PipelineState.FINISHED
+        return done
+
+    def _run(self) -> bool:
         try:
             finished = self.epochs.recover(keep_epochs=1)
             if finished:
@@ -124,11 +162,88 @@ class BatchRun:
                 reports=self._root.child(self._run_folder),
                 entries=[entry for source in self._sources for entry in source.entries],
             )
+            for progress in self._progress.values():
+                progress.close()
             self._root.delete_tree(self._run_folder)
             return True
         finally:
             self.committer.close()
 
-    def rows_read(self) -> Mapping[str, int]:
-        """Nothing is known of single splits after a batch run."""
-        return {}
+    def status(self) -> QueryStatus:
+        """How the run stands. From any thread."""
+        if self._last_status is not None:
+            return self._last_status
+        state, epoch = self._state, self.epochs.last_epoch
+        status = QueryStatus(
+            name=self._folder,
+            state=state,
+            epoch=epoch if epoch >= 0 else None,
+            sources=tuple(progress.status() for progress in self._progress.values()),
+            sinks=self.epochs.sink_statuses(),
+            error=None if self._error is None else error_text(self._error),
+        )
+        if state is not PipelineState.RUNNING:
+            self._last_status = status
+        return status
+
+
+class _SourceProgress:
+    """Counts the reports of one source of a batch run as they appear. Thread-safe."""
+
+    def __init__(self, source: BatchSource, store: StateStore) -> None:
+        self._uid = source.settings.uid
+        self._splits = sum(len(entry.splits) for entry in source.entries)
+        self._store = store
+        self._open = {
+            report_path(entry.plan, entry.source, entry.subtask): len(entry.splits)
+            for entry in source.entries
+        }
+        self._finished = 0
+        self._metrics = MetricGroup()
+        self._rows = Meter()
+        self._last_rows_at = time.monotonic()
+        self._list_at = 0.0
+        self._lock = threading.Lock()
+
+    def status(self) -> SourceStatus:
+        """The source now, or as of some seconds ago."""
+        with self._lock:
+            if self._open and time.monotonic() >= self._list_at:
+                with contextlib.suppress(OSError):
+                    self._read()
+                self._list_at = time.monotonic() + REPORTS_LISTED_EVERY_SECONDS
+            return self._status()
+
+    def close(self) -> None:
+        """Count what is left; the reports are removed after this."""
+        with self._lock:
+            self._read()
+            self._open.clear()
+
+    def _read(self) -> None:
+        folder = report_path(0, self._uid, 0).rpartition("/")[0]
+        for name in self._store.list(folder):
+            path = f"{folder}/{name}"
+            if path in self._open and (report := REPORTS.read(self._store, path)) is not None:
+                count_report(self._metrics, report)
+                self._finished += self._open.pop(path)
+                if report.rows:
+                    self._rows.mark(report.rows)
+                    self._last_rows_at = time.monotonic()
+
+    def _status(self) -> SourceStatus:
+        seen = SourceObservation(
+            splits=(),
+            splits_finished=self._finished,
+            watermark=None,
+            finished=not self._open,
+            rows_per_second=self._rows.rate(),
+            idle_seconds=time.monotonic() - self._last_rows_at,
+            metrics=self._metrics.copy(),
+            reader_gauges={},
+        )
+        return dataclasses.replace(
+            source_status(self._uid, seen),
+            splits_assigned=self._splits - self._finished,
+            splits_unassigned=0,
+        )

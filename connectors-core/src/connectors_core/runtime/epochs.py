@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from connectors_core.coordinator.plan_log import (
 from connectors_core.errors import LeaseError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.execution.writing import WriterMessage, WriteTask
+from connectors_core.metrics import SinkMetric
 from connectors_core.protocol import (
     DECISIONS,
     REPORTS,
@@ -35,6 +37,7 @@ from connectors_core.protocol import (
     encode_entry,
     report_path,
 )
+from connectors_core.runtime.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.runtime.writing import WritingJob
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
@@ -46,11 +49,15 @@ class EpochProgress:
     """Counts since this driver started, for the status."""
 
     epochs: int = 0
-    rows_written: dict[str, int] = field(default_factory=dict)
-    bytes_written: dict[str, int] = field(default_factory=dict)
-    skipped: int = 0
-    dead_letters: int = 0
-    last_epoch: int = -1
+    sinks: dict[str, SinkProgress] = field(default_factory=dict)
+
+    def committed(self, _epoch: int, uid: str) -> None:
+        """A sink has committed its part of an epoch."""
+        self.sink(uid).metrics.inc(SinkMetric.NUM_EPOCHS_COMMITTED)
+
+    def sink(self, uid: str) -> SinkProgress:
+        """The counts of a sink."""
+        return self.sinks.setdefault(uid, SinkProgress())
 
 
 class EpochRunner:
@@ -66,6 +73,7 @@ class EpochRunner:
         readers: The reader tasks by source, to read what a batch left unread.
         dead_letters: Where bad records go.
         reported: Told the number of a plan once all its reports are there.
+        progress: Where epochs are counted; the committer's callback counts there too.
     """
 
     def __init__(
@@ -80,8 +88,9 @@ class EpochRunner:
         readers: Mapping[str, ReaderTask],
         dead_letters: DeadLetters,
         reported: Callable[[int], None],
+        progress: EpochProgress | None = None,
     ) -> None:
-        self.progress = EpochProgress()
+        self.progress = progress or EpochProgress()
         self._spark = spark
         self._job = job
         self._committer = committer
@@ -91,6 +100,8 @@ class EpochRunner:
         self._readers = readers
         self._dead_letters = dead_letters
         self._reported = reported
+        for sink in job.sinks:
+            self.progress.sink(sink.uid)
         self._tasks = job.tasks()
         self._decided: dict[tuple[str, int], int] = {}
         self._last_epoch = -1
@@ -99,6 +110,14 @@ class EpochRunner:
     def last_epoch(self) -> int:
         """The newest decided epoch, -1 for none."""
         return self._last_epoch
+
+    def sink_statuses(self) -> tuple[SinkStatus, ...]:
+        """What was written and committed since this driver started. From any thread."""
+        committers = self._committer.committers
+        return tuple(
+            sink_status(uid, progress, committers[uid].metrics if uid in committers else None)
+            for uid, progress in list(self.progress.sinks.items())
+        )
 
     def recover(self, keep_epochs: int) -> list[Decision]:
         """Finish decided epochs, fence and roll back undecided ones.
@@ -170,8 +189,10 @@ class EpochRunner:
         task = WriteTask(
             pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._tasks
         )
+        began = time.monotonic()
         try:
             messages = self._job.run(batch, task)
+            seconds = time.monotonic() - began
             reports = complete_reports()
             decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
         except Exception:
@@ -179,6 +200,7 @@ class EpochRunner:
             raise
         if decision is not None:
             self._decide(decision)
+            self._count(decision, messages, seconds)
             self._committer.commit(decision)
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
@@ -274,16 +296,30 @@ class EpochRunner:
         fault_point("after_decision", epoch=decision.epoch)
         self._last_epoch = decision.epoch
         self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
-        progress = self.progress
-        progress.epochs += 1
-        progress.last_epoch = decision.epoch
-        progress.skipped += decision.skipped
-        progress.dead_letters += decision.dead_letters
+
+    def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
+        """Count a decided epoch, once."""
+        self.progress.epochs += 1
         for uid, sink in decision.sinks.items():
-            progress.rows_written[uid] = progress.rows_written.get(uid, 0) + sink.rows
-            progress.bytes_written[uid] = progress.bytes_written.get(uid, 0) + sink.bytes
-            progress.skipped += sink.skipped
-            progress.dead_letters += sink.dead_letters
+            errors = sink.skipped + sink.dead_letters
+            counted = {
+                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
+                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
+                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
+                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
+                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
+            }
+            own: dict[str, int] = {}
+            for message in messages:
+                if message.sink == uid:
+                    for name, number in message.counters.items():
+                        own[name] = own.get(name, 0) + number
+            progress = self.progress.sink(uid)
+            progress.rows.mark(sink.rows - errors)
+            if sink.rows:
+                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
+            for name, number in (counted | own).items():
+                progress.metrics.inc(name, number)
 
 
 def _path_of(entry: Entry) -> str:

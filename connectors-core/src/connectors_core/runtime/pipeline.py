@@ -32,7 +32,10 @@ from connectors_core.coordinator.identity import (
     record_identity,
 )
 from connectors_core.runtime.probe import probe_executors
+from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
+from connectors_core.runtime.status import PipelineStatus
 from connectors_core.runtime.streaming import StreamingRun, StreamingSource
+from connectors_core.runtime.telemetry import Telemetry, global_instruments
 from connectors_core.runtime.writing import RegisteredSink, WritingJob, arrow_schema
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
@@ -66,6 +69,7 @@ class Pipeline:
         parallelism: Number of readers per source; default is Spark's default parallelism.
         trigger_interval: Least time between two micro-batches.
         commit_retries: How often commits that ask for it are tried again.
+        progress: True shows on standard output how it gets on, "auto" on a terminal only.
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
@@ -83,6 +87,7 @@ class Pipeline:
         parallelism: int | None = None,
         trigger_interval: timedelta = timedelta(0),
         commit_retries: CommitRetries | None = None,
+        progress: ShowProgress = False,
     ) -> None:
         if getattr(spark, "_jvm", None) is None:
             raise UnsupportedError(
@@ -110,7 +115,12 @@ class Pipeline:
         self._sinks: list[RegisteredSink] = []
         self._lease: Lease | None = None
         self._runs: list[StreamingRun] = []
+        self._batch_run: BatchRun | None = None
         self._started = False
+        self._error: BaseException | None = None
+        self._show_progress = progress
+        self._progress: ProgressDisplay | None = None
+        self._telemetry = Telemetry(self.status)
 
     # --- building -------------------------------------------------------------------------------
 
@@ -196,10 +206,13 @@ class Pipeline:
         strategy = settings.strategy
         if strategy is None:
             return df
-        # The filter names the event time: one that the optimiser can reduce to the flag alone is
-        # pushed below the watermark node, which then never sees a heartbeat.
-        heartbeat = F.col(HEARTBEAT_COLUMN) & (
-            F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'")
+        # No filter may get below the watermark node, or it never sees a heartbeat, whose columns
+        # are null. One that names the event time stays above it; one that is not deterministic
+        # keeps others, such as the IS NOT NULL of a join, from being pushed through it.
+        heartbeat = (
+            F.col(HEARTBEAT_COLUMN)
+            & (F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'"))
+            & (F.spark_partition_id() >= 0)
         )
         return (
             df.withWatermark(strategy.event_time_column, _DRIVEN_BY_HEARTBEAT)
@@ -302,9 +315,29 @@ class Pipeline:
 
     def stop(self) -> None:
         """Stop after the micro-batches that run now. A later start goes on from there."""
-        for run in self._runs:
-            run.stop()
-        self._release()
+        try:
+            for run in self._runs:
+                run.stop()
+            self._release()
+        finally:
+            self._telemetry.close()
+
+    def status(self) -> PipelineStatus:
+        """How the pipeline stands: splits, rows, watermarks, epochs, commits. From any thread.
+
+        Counts begin with this driver. Never waits long and never holds the pipeline up: while its
+        coordinator is busy, the sources are shown as they were asked last.
+        """
+        runs: list[StreamingRun | BatchRun] = [*self._runs]
+        if self._batch_run is not None:
+            runs.append(self._batch_run)
+        return PipelineStatus.of(
+            self._name,
+            None if self._identity is None else self._identity.pipeline_id,
+            [run.status() for run in runs],
+            started=self._started,
+            error=self._error,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -352,7 +385,8 @@ class Pipeline:
                         started.stop()
                     self._runs = []
                     raise
-        except BaseException:
+        except BaseException as error:
+            self._error = error
             self._release()
             raise
 
@@ -363,7 +397,7 @@ class Pipeline:
         try:
             shape = QueryShape(tuple(self._batches), tuple(sink.uid for sink in self._sinks))
             identity = self._identify(streaming=False, shapes=[shape])
-            run = BatchRun(
+            self._batch_run = BatchRun(
                 self._spark,
                 run_id=self._run_id,
                 sources=list(self._batches.values()),
@@ -374,7 +408,10 @@ class Pipeline:
                 lease=self._held(),
                 commit_retries=self._commit_retries,
             )
-            return run.run()
+            return self._batch_run.run()
+        except BaseException as error:
+            self._error = error
+            raise
         finally:
             self._release()
 
@@ -427,12 +464,17 @@ class Pipeline:
         self._pipeline_id()
         self._lease = Lease.acquire(self._root)
         self._started = True
+        global_instruments().add(self._telemetry)
+        self._progress = ProgressDisplay.started(self.status, self._show_progress)
 
     def _held(self) -> Lease:
         assert self._lease is not None
         return self._lease
 
     def _release(self) -> None:
+        self._telemetry.refresh()
+        if self._progress is not None:
+            self._progress.stop()
         if self._lease is not None:
             self._lease.release()
             self._lease = None

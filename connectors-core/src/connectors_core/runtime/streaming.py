@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +15,30 @@ from pyspark.sql.streaming import StreamingQuery
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
 from connectors_core.coordinator.plan_log import purge, read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.source_coordinator import SourceObservation, SourceSettings
 from connectors_core.errors import ConnectorError, FatalError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.protocol import Plan, encode_entry
 from connectors_core.runtime.carriers import Carrier, SparkLog
-from connectors_core.runtime.epochs import EpochRunner
-from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
+from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.status import (
+    PipelineState,
+    QueryStatus,
+    SourceStatus,
+    error_text,
+    source_status,
+    spark_watermark,
+)
 from connectors_core.runtime.writing import WritingJob
 from connectors_core.state import Lease, StateStore
 
 PURGE_EVERY_BATCHES = 20
 _POLL_SECONDS = 0.1
+# The longest a status waits for the coordinator before it shows what was known before.
+_STATUS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +96,13 @@ class StreamingRun:
         policies = {source.settings.uid: source.settings.policy for source in sources}
         policies |= {sink.uid: sink.policy for sink in job.sinks}
         dead_letters = DeadLetters(policies, store=self._store, pipeline_id=pipeline_id)
+        progress = EpochProgress()
         self.committer = EpochCommitter(
             {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
             store=self._store,
             pipeline_id=pipeline_id,
             retries=commit_retries,
+            progress=progress.committed,
         )
         self.coordinator = QueryCoordinator(
             [source.settings for source in sources],
@@ -113,6 +126,7 @@ class StreamingRun:
             readers={source.settings.uid: source.reader for source in sources},
             dead_letters=dead_letters,
             reported=self.coordinator.reports_durable,
+            progress=progress,
         )
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
@@ -121,6 +135,12 @@ class StreamingRun:
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
         self._last_plan = -1
+        self._last_batch = -1
+        self._completed = False
+        self._observed: dict[str, SourceObservation] = {}
+        self._answer: threading.Event | None = None
+        self._spark_watermark: int | None = None
+        self._last_status: QueryStatus | None = None
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -190,6 +210,66 @@ class StreamingRun:
         progress: Any = self._query.lastProgress
         return cast("Mapping[str, Any] | None", progress)
 
+    # --- status ---------------------------------------------------------------------------------
+
+    def status(self) -> QueryStatus:
+        """How the query stands. From any thread; never waits long, never holds the query up."""
+        if self._last_status is not None:
+            return self._last_status
+        state = self._state()  # first: what is counted below is then as new as the state
+        observed = self._observe()
+        with contextlib.suppress(Exception):  # the session may be gone
+            self._spark_watermark = spark_watermark(self.spark_progress()) or self._spark_watermark
+        plan, epoch = self.coordinator.newest, self.epochs.last_epoch
+        error = self._error if state is PipelineState.FAILED else None
+        status = QueryStatus(
+            name=self.identity.folder,
+            state=state,
+            plan=plan if plan >= 0 else None,
+            epoch=epoch if epoch >= 0 else None,
+            batch=self._last_batch if self._last_batch >= 0 else None,
+            spark_watermark=self._spark_watermark,
+            sources=tuple(
+                source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
+                for uid in self.coordinator.sources
+            ),
+            sinks=self.epochs.sink_statuses(),
+            error=None if error is None else error_text(error),
+        )
+        if state is not PipelineState.RUNNING:
+            self._last_status = status
+        return status
+
+    def _state(self) -> PipelineState:
+        if not self._ended.is_set():
+            return PipelineState.RUNNING
+        if self._error is not None:
+            return PipelineState.FAILED
+        return PipelineState.FINISHED if self._completed else PipelineState.STOPPED
+
+    def _observe(self) -> Mapping[str, SourceObservation]:
+        """All sources at one moment, on the coordinator's thread while there is one."""
+        sources = self.coordinator.sources
+
+        def observe() -> None:
+            self._observed = {uid: source.observe() for uid, source in sources.items()}
+
+        if self._ended.is_set():
+            observe()
+        elif self._monitor is not None:
+            answer = self._answer
+            if answer is None or answer.is_set():
+                answer = self._answer = threading.Event()
+
+                def answered(answer: threading.Event = answer) -> None:
+                    with contextlib.suppress(Exception):  # a status must not stop the coordinator
+                        observe()
+                    answer.set()
+
+                next(iter(sources.values())).run_in_coordinator_thread(answered)
+            answer.wait(_STATUS_SECONDS)
+        return self._observed
+
     # --- callbacks ----------------------------------------------------------------------------
 
     def _feed(self, plan: Plan) -> None:
@@ -216,6 +296,7 @@ class StreamingRun:
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
             self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
             self._last_plan = max(plans, default=self._last_plan)
+            self._last_batch = batch_id
             if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
                 self._purge(batch_id)
         except BaseException as error:
@@ -253,6 +334,7 @@ class StreamingRun:
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()
+                    self._completed = True
                     break
             query.stop()
             if self._finished.is_set() and self._last_plan >= 0:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user can set, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from connector_filesystem import CsvOptions, FileSource, Format
+from connector_filesystem.formats import Compression, detect_format
+from connector_filesystem.source.ddl import parse_schema
+from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
+from connectors_core.errors import ConfigurationError, InvalidOptionError, OptionError
+from connectors_core.source import Boundedness
+
+
+def test_options_as_spark_gives_them(tmp_path):
+    folder = tmp_path / "month=2"
+    folder.mkdir()
+    (folder / "a.txt").write_text("x;NA;3\n")
+    source = FileSource.from_options(
+        {
+            "path": str(tmp_path),
+            "format": "csv",
+            "schema": "s STRING, n INT, m BIGINT",
+            "source.monitor-interval": "5 s",
+            "source.order": "name",
+            "source.split-size": "1mb",
+            "partition-columns": "month INT",
+            "metadata-columns": '{"file.name": "file"}',
+            "event-time.path-regex": r"month=(\d+)",
+            "event-time.format": "%m",
+            "on-schema-change": "null-missing, ignore-new",
+            "csv.delimiter": ";",
+            "csv.header": "false",
+            "csv.null-values": '["", "NA"]',
+            "storage-options": '{"key": "secret"}',
+        }
+    )
+    assert source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    assert source.schema().names == ["s", "n", "m", "month", "file"]
+    assert "secret" not in repr(source)
+    assert source.split_traits().ordered
+    assert source.split_traits().end
+    assert source.default_limits().bytes
+
+
+def test_a_source_is_picklable_and_does_not_touch_files_when_it_is_made(tmp_path):
+    source = FileSource(tmp_path / "no", monitor_interval=timedelta(seconds=1))
+    assert pickle.loads(pickle.dumps(source)).boundedness() is source.boundedness()
+    assert FileSource("s3://nowhere/x").boundedness() is Boundedness.BOUNDED
+
+
+def test_a_misspelt_option_is_told():
+    with pytest.raises(OptionError, match=r"source\.monitor-interval"):
+        FileSource.from_options({"path": "/x", "source.monitorinterval": "1 s"})
+    with pytest.raises(OptionError, match=r"did you mean 'csv\.delimiter'"):
+        FileSource.from_options({"path": "/x", "sep": ","})
+    with pytest.raises(OptionError, match="path"):
+        FileSource.from_options({})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"path": []},
+        {"path": ["/a", "memory://b"]},
+        {"path": "/a", "format": "orc"},
+        {"path": "/a", "format": "parquet", "compression": "gzip"},
+        {"path": "/a", "path_regex": "("},
+        {"path": "/a", "split_size": 0},
+        {"path": "/a", "monitor_interval": timedelta(0)},
+        {"path": "/a", "metadata_columns": ["file.owner"]},
+        {"path": "/a", "on_schema_change": "merge"},
+        {"path": "/a", "schema": "x INT, x INT"},
+        {"path": "/a", "schema": "x INT", "metadata_columns": {"file.name": "x"}},
+        {"path": "/a", "schema": "x INT", "partition_columns": ["x"]},
+        {"path": "/a", "schema": "x INT y"},
+        {"path": "/a", "schema": "x ARRAY<INT>", "format": "csv"},
+        {"path": "/a", "schema": "x MAP<STRING, INT>", "format": "json-lines"},
+    ],
+)
+def test_what_cannot_be_used_is_refused(options):
+    with pytest.raises(ConfigurationError) as caught:
+        FileSource(**options)
+    assert caught.value.option
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        {"delimiter": "||"},
+        {"delimiter": '"'},
+        {"quote_char": "\n"},
+        {"newlines_in_values": True, "escape_char": "\\"},
+    ],
+)
+def test_a_dialect_that_cannot_be_read_is_refused(dialect):
+    with pytest.raises(InvalidOptionError):
+        CsvOptions(**dialect)
+
+
+def test_the_options_are_documented():
+    assert "`source.late-file-window`" in FILE_SOURCE_OPTIONS.markdown()
+    assert all(row["doc"] and row["since"] for row in FILE_SOURCE_OPTIONS.describe())
+
+
+def test_suffixes():
+    assert detect_format("a/b.CSV.gz") == (Format.CSV, Compression.GZIP)
+    assert detect_format("b.ndjson.zst") == (Format.JSON_LINES, Compression.ZSTD)
+    assert detect_format("b.parquet") == (Format.PARQUET, Compression.NONE)
+    assert detect_format("x.csv/b") == (None, Compression.NONE)
+
+
+def test_schemas_as_text():
+    schema = parse_schema(
+        "id BIGINT NOT NULL, `a b` DECIMAL(12, 3), t TIMESTAMP, n TIMESTAMP_NTZ, "
+        "l ARRAY<STRUCT<x: INT, y: STRING>>, m MAP<STRING, DOUBLE>"
+    )
+    assert schema.field("id") == pa.field("id", pa.int64(), nullable=False)
+    assert schema.field("a b").type == pa.decimal128(12, 3)
+    assert schema.field("t").type == pa.timestamp("us", tz="UTC")
+    assert schema.field("n").type == pa.timestamp("us")
+    assert schema.field("l").type == pa.list_(pa.struct([("x", pa.int32()), ("y", pa.string())]))
+    assert schema.field("m").type == pa.map_(pa.string(), pa.float64())
+    for bad in ("", "x", "x FOO", "x INT,", "x DECIMAL(a)", "x ARRAY<INT", "1 INT %"):
+        with pytest.raises(InvalidOptionError):
+            parse_schema(bad)

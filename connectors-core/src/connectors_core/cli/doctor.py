@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`connectors doctor`: does what is installed fit together, and what mends it if not."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from connectors_core.runtime.doctor import SparkFindings
+
+CORE: Final = "connectors-core"
+# The Spark lines that are supported, with the Java versions each of them runs on.
+SPARK_LINES: Final[Mapping[str, tuple[int, ...]]] = {"3.5": (8, 11, 17), "4.3": (17, 21)}
+MINIMUM_PYTHON: Final = (3, 11)
+SHARED_PACKAGES: Final = (CORE, "pyspark", "pyarrow", "numpy", "pandas")
+
+Versions = Callable[[str], str | None]
+"""The installed version of a distribution, None where it is not installed."""
+
+
+class Level(StrEnum):
+    """How a finding is to be taken."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: What was looked at.
+        found: What was found.
+        level: How it is to be taken.
+        problem: What does not fit.
+        fix: The command or the step that mends it.
+    """
+
+    check: str
+    found: str
+    level: Level = Level.OK
+    problem: str | None = None
+    fix: str | None = None
+
+
+def doctor(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    spark_master: Annotated[
+        str, typer.Option(help="Master of the Spark that is started for the check.")
+    ] = "local[1]",
+    no_spark: Annotated[
+        bool, typer.Option("--no-spark", help="Start no Spark; look at what is installed only.")
+    ] = False,
+) -> None:
+    """Check that Spark, Java, Python, libraries and connectors fit together."""
+    findings = list(installation_findings())
+    if not no_spark and installed_version("pyspark") is not None:
+        findings += started_findings(spark_master)
+    failed = any(finding.level is Level.PROBLEM for finding in findings)
+    if as_json:
+        payload = {"ok": not failed, "findings": [dataclasses.asdict(f) for f in findings]}
+        typer.echo(orjson.dumps(payload, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show(findings, Console())
+    if failed:
+        raise typer.Exit(1)
+
+
+def show(findings: list[Finding], console: Console) -> None:
+    """Print the findings for people."""
+    styles = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        table.add_row(
+            Text(finding.level.value, style=styles[finding.level]),
+            Text(finding.check),
+            Text(finding.found),
+        )
+    console.print(table)
+    for finding in findings:
+        if finding.level is Level.OK:
+            continue
+        console.print()
+        console.print(Text(f"{finding.check}: {finding.problem}", style=styles[finding.level]))
+        if finding.fix is not None:
+            # Not wrapped and not styled: it is there to be copied.
+            console.print(f"  {finding.fix}", markup=False, highlight=False, soft_wrap=True)
+
+
+# --- what is installed ----------------------------------------------------------------------------
+
+
+def installed_version(package: str) -> str | None:
+    """The installed version of a distribution, None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def installation_findings() -> Iterator[Finding]:
+    """Everything that can be said without a JVM."""
+    pyspark = installed_version("pyspark")
+    line = line_of(pyspark)
+    yield python_finding()
+    yield Finding(check=CORE, found=installed_version(CORE) or "from a source folder")
+    yield spark_finding(pyspark)
+    yield java_finding(java_version(), line)
+    yield from library_findings(installed_version, line)
+    yield worker_python_finding(os.environ.get("PYSPARK_PYTHON"))
+    yield from connector_findings(installed_connectors(), installed_version)
+
+
+def line_of(pyspark: str | None) -> str | None:
+    """The Spark line of a version of pyspark, as in 3.5."""
+    return None if pyspark is None else ".".join(pyspark.split(".")[:2])
+
+
+def python_finding() -> Finding:
+    """The Python of this process."""
+    found = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info[:2] >= MINIMUM_PYTHON:
+        return Finding(check="python (driver)", found=found)
+    return Finding(
+        check="python (driver)",
+        found=found,
+        level=Level.PROBLEM,
+        problem="Python 3.11 or newer is needed",
+        fix="python3.11 -m venv .venv && . .venv/bin/activate",
+    )
+
+
+def spark_finding(pyspark: str | None) -> Finding:
+    """The installed pyspark."""
+    lines = " and ".join(SPARK_LINES)
+    newest = list(SPARK_LINES)[-1]
+    if pyspark is None:
+        return Finding(
+            check="spark",
+            found="not installed",
+            level=Level.PROBLEM,
+            problem="pyspark is not installed in this environment",
+            fix=f"pip install 'pyspark=={newest}.*'",
+        )
+    if line_of(pyspark) not in SPARK_LINES:
+        return Finding(
+            check="spark",
+            found=f"pyspark {pyspark}",
+            level=Level.PROBLEM,
+            problem=f"this Spark line is not supported; supported are {lines}",
+            fix=f"pip install 'pyspark=={newest}.*'",
+        )
+    return Finding(check="spark", found=f"pyspark {pyspark} (line {line_of(pyspark)})")
+
+
+def java_version() -> str | None:
+    """The version of the Java that Spark would start, None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        answer = subprocess.run(  # noqa: S603 - the Java that Spark runs too
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return found[1] if found else None
+
+
+def java_major(version: str) -> int:
+    """17 of 17.0.15, and 8 of 1.8.0_402."""
+    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def java_finding(version: str | None, line: str | None) -> Finding:
+    """The Java that Spark would start."""
+    wanted = SPARK_LINES.get(line or "", (17,))
+    fix = "install a JDK 17, then: export JAVA_HOME=/path/to/jdk-17"
+    if version is None:
+        return Finding(
+            check="java",
+            found="not found",
+            level=Level.PROBLEM,
+            problem="there is no Java in JAVA_HOME or on the PATH",
+            fix=fix,
+        )
+    major = java_major(version)
+    if major in wanted:
+        return Finding(check="java", found=version)
+    shown = ", ".join(map(str, wanted))
+    return Finding(
+        check="java",
+        found=version,
+        level=Level.PROBLEM if major < min(wanted) else Level.WARNING,
+        problem=f"Spark {line or ''} is made for Java {shown}",
+        fix=fix,
+    )
+
+
+def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
+    """Pairs of numpy, pyarrow and pandas that are known to fail."""
+    numpy, pyarrow, pandas = (versions(name) for name in ("numpy", "pyarrow", "pandas"))
+    old_spark = line == "3.5"
+    pin = f" 'pyspark=={line}.*'" if line in SPARK_LINES else ""
+    faults: dict[str, tuple[str, str]] = {}
+    if pyarrow is None:
+        faults["pyarrow"] = ("pyarrow is needed", f"pip install pyarrow{pin}")
+    elif at_least(pyarrow, "26") and numpy is not None and not at_least(numpy, "2"):
+        cure = "'pyarrow<26' 'numpy<2'" if old_spark else "'numpy>=2'"
+        faults["pyarrow"] = (f"pyarrow {pyarrow} needs numpy 2", f"pip install {cure}{pin}")
+    if old_spark and numpy is not None and at_least(numpy, "2"):
+        faults["numpy"] = (
+            "Spark 3.5 needs numpy below 2, and numpy below 2 needs pyarrow below 26",
+            f"pip install 'numpy<2' 'pyarrow<26'{pin}",
+        )
+    if old_spark and pandas is not None and at_least(pandas, "3"):
+        faults["pandas"] = ("Spark 3.5 needs pandas below 3", f"pip install 'pandas<3'{pin}")
+    for name, version in (("numpy", numpy), ("pyarrow", pyarrow), ("pandas", pandas)):
+        problem, fix = faults.get(name, (None, None))
+        yield Finding(
+            check=name,
+            found=version or "not installed",
+            level=Level.OK if problem is None else Level.PROBLEM,
+            problem=problem,
+            fix=fix,
+        )
+
+
+def worker_python_finding(setting: str | None) -> Finding:
+    """The Python that Spark's workers are told to run."""
+    fix = f"export PYSPARK_PYTHON={sys.executable}"
+    if setting:
+        found = shutil.which(setting)
+        if found is None:
+            return Finding(
+                check="PYSPARK_PYTHON",
+                found=setting,
+                level=Level.PROBLEM,
+                problem="there is no such program",
+                fix=fix,
+            )
+        return Finding(check="PYSPARK_PYTHON", found=setting)
+    default = shutil.which("python3")
+    with contextlib.suppress(OSError):
+        if default is not None and Path(default).samefile(sys.executable):
+            return Finding(check="PYSPARK_PYTHON", found=f"not set; python3 is {default}")
+    return Finding(
+        check="PYSPARK_PYTHON",
+        found="not set",
+        level=Level.WARNING,
+        problem=f"workers run the python3 of the PATH ({default}), not this Python",
+        fix=fix,
+    )
+
+
+# --- connectors -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledConnector:
+    """A distribution that builds on the core.
+
+    Attributes:
+        name: Its name.
+        version: Its package version.
+        requires: What it requires, by distribution.
+    """
+
+    name: str
+    version: str
+    requires: Mapping[str, str]
+
+
+def installed_connectors() -> list[InstalledConnector]:
+    """Every installed distribution that requires the core."""
+    found = {}
+    for distribution in importlib.metadata.distributions():
+        requires = dict(map(split_requirement, distribution.requires or ()))
+        if CORE in requires:
+            name = distribution.name
+            found.setdefault(
+                name,
+                InstalledConnector(name=name, version=distribution.version, requires=requires),
+            )
+    return [found[name] for name in sorted(found)]
+
+
+def split_requirement(requirement: str) -> tuple[str, str]:
+    """Name and version specifier of a requirement; one for an extra counts as having none."""
+    text, _, marker = requirement.partition(";")
+    name = re.match(r"[A-Za-z0-9._-]+", text)
+    assert name is not None
+    specifier = re.sub(r"\[[^]]*\]", "", text[name.end() :]).strip(" ()")
+    return name[0].lower().replace("_", "-"), "" if "extra" in marker else specifier
+
+
+def connector_findings(
+    connectors: list[InstalledConnector], versions: Versions
+) -> Iterator[Finding]:
+    """Whether each connector fits the installed Spark and core."""
+    if not connectors:
+        yield Finding(check="connectors", found="none installed")
+    pyspark = versions("pyspark")
+    line = line_of(pyspark)
+    for connector in connectors:
+        release, own_line = release_of(connector)
+        shown = connector.version if own_line is None else f"{release}-{own_line}"
+        pin = f"'pyspark=={line}.*'" if line in SPARK_LINES else "pyspark"
+        finding = Finding(check=connector.name, found=shown)
+        core = versions(CORE)
+        if pyspark is not None and not fits(pyspark, connector.requires.get("pyspark", "")):
+            finding = dataclasses.replace(
+                finding,
+                level=Level.PROBLEM,
+                problem=f"it is built for Spark {own_line or connector.requires['pyspark']}, "
+                f"installed is pyspark {pyspark}",
+                fix=f"pip install '{connector.name}=={release}.*' {pin}",
+            )
+        elif core is not None and not fits(core, connector.requires[CORE]):
+            finding = dataclasses.replace(
+                finding,
+                level=Level.PROBLEM,
+                problem=f"it needs {CORE}{connector.requires[CORE]}, installed is {core}",
+                fix=f"pip install '{CORE}{connector.requires[CORE]}' {pin}",
+            )
+        yield finding
+
+
+def release_of(connector: InstalledConnector) -> tuple[str, str | None]:
+    """Version and Spark line of a build: 3.1.2.3.5 is 3.1.2 for Spark 3.5."""
+    parts = connector.version.split(".")
+    if "pyspark" in connector.requires and len(parts) == 5:
+        return ".".join(parts[:3]), ".".join(parts[3:])
+    return connector.version, None
+
+
+def at_least(version: str, bound: str) -> bool:
+    """Whether a version is not below a bound, by its numbers."""
+    return _numbers(version) >= _numbers(bound)
+
+
+def fits(version: str, specifier: str) -> bool:
+    """Whether a version fits a specifier such as ``>=3.5,<3.6``; other clauses are passed over."""
+    for clause in filter(None, map(str.strip, specifier.split(","))):
+        match = re.fullmatch(r"(>=|<=|==|!=|~=|<|>)\s*([\d.]+?)(\.\*)?", clause)
+        if match is None:
+            continue
+        operator, bound, known = match[1], _numbers(match[2]), _numbers(version)
+        depth = match[2].count(".") + 1
+        same = known[:depth] == bound[:depth] if match[3] else known == bound
+        holds = {
+            ">=": known >= bound,
+            "<=": known <= bound,
+            ">": known > bound,
+            "<": known < bound,
+            "==": same,
+            "!=": not same,
+            "~=": known >= bound and known[: depth - 1] == bound[: depth - 1],
+        }
+        if not holds[operator]:
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The release of a version as six numbers: 3.5 equals 3.5.0."""
+    release = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in release[0].split(".")] if release else []
+    return tuple([*numbers, 0, 0, 0, 0, 0, 0][:6])
+
+
+# --- a running Spark ------------------------------------------------------------------------------
+
+
+def started_findings(master: str) -> list[Finding]:
+    """Start Spark, run a Python job, and compare driver and workers."""
+    try:
+        from connectors_core.runtime.doctor import examine_spark
+
+        spark = examine_spark(master, SHARED_PACKAGES)
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        return [
+            Finding(
+                check="start of spark",
+                found=master,
+                level=Level.PROBLEM,
+                problem=f"Spark does not start: {lines[0]}",
+                fix="mend what is named above first; see also the lines that Java printed",
+            )
+        ]
+    return list(running_findings(spark, installed_version))
+
+
+def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Finding]:
+    """What a running Spark says, compared with this process."""
+    pyspark = versions("pyspark")
+    started = Finding(check="start of spark", found=f"Spark {spark.version} on Java {spark.java}")
+    if line_of(spark.version) != line_of(pyspark):
+        started = dataclasses.replace(
+            started,
+            level=Level.PROBLEM,
+            problem=f"SPARK_HOME holds another line than the installed pyspark {pyspark}",
+            fix="unset SPARK_HOME",
+        )
+    yield started
+    carrier = Finding(check="carrier", found=spark.carrier or "none")
+    if spark.carrier is None:
+        carrier = dataclasses.replace(
+            carrier,
+            level=Level.PROBLEM,
+            problem=spark.carrier_error,
+            fix="unset CONNECTORS_CARRIER and remove the setting spark.connectors.carrier",
+        )
+    yield carrier
+    yield _worker_finding(spark, versions)
+    if not spark.worker_reuse:
+        yield Finding(
+            check="worker reuse",
+            found="off",
+            level=Level.WARNING,
+            problem="every task starts a Python process of its own",
+            fix="remove the setting spark.python.worker.reuse",
+        )
+
+
+def _worker_finding(spark: SparkFindings, versions: Versions) -> Finding:
+    check = "python (worker)"
+    fix = f"export PYSPARK_PYTHON={sys.executable}"
+    if spark.worker is None:
+        return Finding(
+            check=check,
+            found="a Python job failed",
+            level=Level.PROBLEM,
+            problem=spark.worker_error,
+            fix=fix,
+        )
+    worker = spark.worker
+    differences = [
+        f"{name} {worker.get(name) or 'is missing'} (driver {version})"
+        for name in SHARED_PACKAGES
+        if (version := versions(name)) is not None and worker.get(name) != version
+    ]
+    if line_of(worker["python"]) != line_of(platform.python_version()):
+        differences.insert(0, f"Python {worker['python']} (driver {platform.python_version()})")
+    found = f"{worker['python']} ({worker['executable']})"
+    if not differences:
+        return Finding(check=check, found=found)
+    return Finding(
+        check=check,
+        found=found,
+        level=Level.PROBLEM,
+        problem="workers do not have what the driver has: " + ", ".join(differences),
+        fix=fix,
+    )

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application: its own commands, those of connectors, and errors without a traceback."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from connectors_core.cli.doctor import doctor
+from connectors_core.cli.state import state
+from connectors_core.errors import ConfigurationError, ConnectorError
+from connectors_core.secrets import mask_text
+
+COMMAND_GROUP: Final = "connectors.commands"
+ERROR_EXIT: Final = 2
+
+
+def command_plugins() -> dict[str, importlib.metadata.EntryPoint]:
+    """The subcommands that installed connectors declare, by name."""
+    points = importlib.metadata.entry_points(group=COMMAND_GROUP)
+    return {point.name: point for point in sorted(points, key=lambda point: point.name)}
+
+
+class ConnectorsGroup(TyperGroup):
+    """Loads a connector's commands when they are asked for; shows errors as what they say."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, our own first."""
+        own = list(super().list_commands(ctx))
+        return own + [name for name in command_plugins() if name not in own]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command of ours or, by its entry point, of a connector."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            point = command_plugins().get(cmd_name)
+            command = None if point is None else load_plugin(point)
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error of ours is shown without a traceback and exits with 2."""
+        try:
+            return super().invoke(ctx)
+        except ConnectorError as error:
+            if ctx.params.get("traceback"):
+                raise
+            console = Console(stderr=True)
+            console.print("error:", style="bold red", end=" ")
+            console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(ERROR_EXIT) from error
+
+
+def load_plugin(point: importlib.metadata.EntryPoint) -> Any:
+    """The command of an entry point; one that cannot be loaded says so when it is called."""
+    try:
+        plugin = point.load()
+        if not isinstance(plugin, typer.Typer):
+            raise ConfigurationError(
+                f"{point.value} is not a typer application", found=type(plugin).__name__
+            )
+    except Exception as error:
+        return _command(point.name, _broken(point, error), context={"allow_extra_args": True})
+    command = typer.main.get_command(plugin)
+    command.name = point.name
+    return command
+
+
+def _broken(point: importlib.metadata.EntryPoint, cause: Exception) -> Callable[[], None]:
+    owner = point.dist.name if point.dist is not None else point.module
+    reason = mask_text(f"{type(cause).__name__}: {cause}".splitlines()[0])
+
+    def fail() -> None:
+        raise ConfigurationError(
+            f"the command {point.name!r} of {owner} cannot be loaded",
+            expected=f"a typer application at {point.value}",
+            found=reason,
+            hint=f"update or remove {owner}; `connectors doctor` shows what does not fit together",
+        ) from cause
+
+    fail.__doc__ = f"Cannot be loaded: {reason}."
+    return fail
+
+
+def _command(name: str, function: Callable[..., None], context: dict[str, bool]) -> Any:
+    single = typer.Typer(add_completion=False)
+    single.command(
+        name, context_settings={**context, "ignore_unknown_options": True}, add_help_option=False
+    )(function)
+    command = typer.main.get_command(single)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    name="connectors",
+    cls=ConnectorsGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they show local variables, among them secrets
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"connectors-core {importlib.metadata.version('connectors-core')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version),
+    ] = False,
+    traceback: Annotated[bool, typer.Option(help="Show errors with their traceback.")] = False,
+) -> None:
+    """Connectors for Apache Spark."""
+
+
+app.command()(doctor)
+app.add_typer(state, name="state")

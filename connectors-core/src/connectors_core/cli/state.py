@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`connectors state show`: what a state location says of a pipeline. Reads only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from connectors_core._display import NOTHING, count, moment, size, span
+from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
+from connectors_core.coordinator.plan_log import (
+    decisions_since,
+    is_done,
+    newest_decision,
+    newest_plan,
+    plans_since_snapshot,
+    read_reports,
+)
+from connectors_core.errors import ConfigurationError, StateLocationError
+from connectors_core.protocol import Decision, PlannedSplit, Report, SourcePlan, Versioned
+from connectors_core.secrets import mask_text
+from connectors_core.state import StateStore, decode_document
+
+MAX_POSITION: Final = 200
+
+state = typer.Typer(no_args_is_help=True, help="Look into the state location of a pipeline.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseView:
+    """Who holds the pipeline, or held it last.
+
+    Attributes:
+        incarnation: Number of the claim.
+        host: Name of the machine.
+        pid: Process id of the driver.
+        description: What a person recognises.
+        claimed_at: When it was claimed, seconds since the epoch.
+        seen_at: The last sign of life.
+        released: Whether it was given back.
+    """
+
+    incarnation: int
+    host: str
+    pid: int
+    description: str
+    claimed_at: float
+    seen_at: float
+    released: bool
+
+
+@dataclass(kw_only=True)
+class SplitView:
+    """An assigned split at the position from which the next read goes on.
+
+    Attributes:
+        split_id: The split.
+        subtask: The reader it belongs to.
+        position: Its state as the connector stores it.
+        skip: Rows behind that position that were emitted already.
+        read: Whether it was ever read.
+        watermark: Its watermark in microseconds.
+    """
+
+    split_id: str
+    subtask: int
+    position: str
+    skip: int = 0
+    read: bool = False
+    watermark: int | None = None
+
+
+@dataclass(kw_only=True)
+class SourceView:
+    """A source as of the newest plan and its reports.
+
+    Attributes:
+        uid: The source.
+        finished: All is read.
+        watermark: Its watermark in microseconds.
+        entries: Entries of the newest plan.
+        reported: Those of them that have a report.
+        splits: Assigned, unfinished splits.
+    """
+
+    uid: str
+    finished: bool = False
+    watermark: int | None = None
+    entries: int = 0
+    reported: int = 0
+    splits: list[SplitView] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionView:
+    """A decided epoch.
+
+    Attributes:
+        epoch: Its number.
+        batch: Spark's batch.
+        plan: The last plan whose rows it holds, -1 for a batch run.
+        rows: Rows by sink.
+        bytes: Bytes by sink.
+        committables: Committables by sink.
+        skipped: Records dropped by record policies.
+        dead_letters: Records in the dead letters.
+        not_done: Sinks that have not committed it yet.
+    """
+
+    epoch: int
+    batch: int
+    plan: int
+    rows: dict[str, int]
+    bytes: dict[str, int]
+    committables: dict[str, int]
+    skipped: int
+    dead_letters: int
+    not_done: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryView:
+    """A query of the pipeline.
+
+    Attributes:
+        name: Its folder.
+        spark_query_id: Spark's id of it.
+        sources: Its sources.
+        sinks: Uids of its sinks.
+        plan: The newest plan, None before the first.
+        last_plan: Whether no plan follows: all sources have ended.
+        epoch: The newest decided epoch, None before the first.
+        undecided: Plans after the last decision. Those without rows never get one.
+        held: Decided epochs that not all sinks have committed.
+        decisions: The last decisions, newest first.
+    """
+
+    name: str
+    spark_query_id: str
+    sources: list[SourceView]
+    sinks: list[str]
+    plan: int | None
+    last_plan: bool
+    epoch: int | None
+    undecided: list[int]
+    held: list[int]
+    decisions: list[DecisionView]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateView:
+    """What a state location says of its pipeline."""
+
+    pipeline_id: str
+    name: str
+    streaming: bool
+    lease: LeaseView | None
+    queries: list[QueryView]
+    unfinished_runs: list[str]
+
+
+@state.command("show")
+def show_state(
+    path: Annotated[str, typer.Argument(help="The state (or checkpoint) location, a path or URL.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Option of the file system; may be repeated."),
+    ] = None,
+    decisions: Annotated[int, typer.Option(min=0, help="How many decisions to show.")] = 5,
+) -> None:
+    """Show plan, positions, watermarks, epochs and lease of a pipeline. Changes nothing."""
+    view = view_state(StateStore(path, storage_options(storage_option or [])), decisions)
+    if as_json:
+        typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print_state(view, Console(), time.time())
+
+
+def storage_options(given: list[str]) -> dict[str, Any]:
+    """Options of the form ``key=value``; a value that is JSON is taken as such."""
+    options: dict[str, Any] = {}
+    for option in given:
+        key, found, value = option.partition("=")
+        if not (key and found):
+            raise ConfigurationError(
+                "a storage option has no value",
+                expected="--storage-option KEY=VALUE",
+                option="storage_option",
+            )
+        try:
+            options[key] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            options[key] = value
+    return options
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def view_state(store: StateStore, decisions: int = 5) -> StateView:
+    """Read what a state location says.
+
+    Args:
+        store: The state location of a pipeline.
+        decisions: How many decisions to read.
+
+    Raises:
+        StateLocationError: No pipeline has its state there.
+        StateCorruptedError: A document is damaged or missing.
+    """
+    identity = read_identity(store)
+    if identity is None:
+        raise StateLocationError(
+            f"there is no pipeline at {store}",
+            expected="the state_location of a pipeline, by default its checkpoint_location",
+            hint="check the path; a pipeline leaves its state there with its first start",
+        )
+    runs = {name.partition("/")[0] for name in store.list("runs", recursive=True)}
+    return StateView(
+        pipeline_id=identity.pipeline_id,
+        name=identity.name,
+        streaming=identity.streaming,
+        lease=_lease(store),
+        queries=[_query(store, identity, query, decisions) for query in identity.queries],
+        unfinished_runs=sorted(runs),
+    )
+
+
+def _lease(store: StateStore) -> LeaseView | None:
+    names = store.list("lease")
+    claims = [name for name in names if name.endswith(".json")]
+    if not claims:
+        return None
+    stem = max(claims).removesuffix(".json")
+    data = store.read_or_none(f"lease/{stem}.json")
+    if data is None:
+        return None  # removed by a driver that took over this moment
+    claim = decode_document("lease", data)
+    stamp = store.read_or_none(f"lease/{stem}.alive")
+    seen_at = claim["claimed_at"]
+    if stamp is not None:
+        seen_at = max(seen_at, decode_document("lease-alive", stamp)["at"])
+    owner = claim["owner"]
+    return LeaseView(
+        incarnation=claim["incarnation"],
+        host=owner["host"],
+        pid=owner["pid"],
+        description=owner.get("description", ""),
+        claimed_at=claim["claimed_at"],
+        seen_at=seen_at,
+        released=f"{stem}.released" in names,
+    )
+
+
+def _query(
+    root: StateStore, identity: PipelineIdentity, query: QueryIdentity, shown: int
+) -> QueryView:
+    store = root.child(query.folder)
+    plan, epoch = newest_plan(store), newest_decision(store)
+    sources = {uid: SourceView(uid=uid) for uid in dict.fromkeys(query.lines)}
+    last = False
+    for each in plans_since_snapshot(store, plan) if plan >= 0 else []:
+        reports = read_reports(store, each)
+        last = each.last
+        for uid, part in each.sources.items():
+            _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
+    known = decisions_since(store, 0)
+    undone = {number: _not_done(store, decision) for number, decision in known.items()}
+    decided = max((decision.plan for decision in known.values()), default=query.first)
+    return QueryView(
+        name=query.folder,
+        spark_query_id=query.spark_query_id if identity.streaming else "",
+        sources=list(sources.values()),
+        sinks=list(query.sinks),
+        plan=plan if plan >= 0 else None,
+        last_plan=last,
+        epoch=epoch if epoch >= 0 else None,
+        undecided=list(range(decided + 1, plan + 1)),
+        held=sorted(number for number, sinks in undone.items() if sinks),
+        decisions=[
+            _decision(known[number], undone[number])
+            for number in sorted(known, reverse=True)[:shown]
+        ],
+    )
+
+
+def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) -> None:
+    """Move a source on by a plan and its reports, as its coordinator does."""
+    splits = {split.split_id: split for split in source.splits}
+    if plan.snapshot is not None:
+        splits = {
+            record.split.split_id: _split(
+                record.split, record.subtask, read=record.read, watermark=record.watermark
+            )
+            for record in plan.snapshot.splits
+        }
+    else:
+        for assigned in plan.assigned:
+            splits.setdefault(
+                assigned.split.split_id, _split(assigned.split, assigned.subtask, read=False)
+            )
+    for report in filter(None, reports):
+        for read in report.splits:
+            if read.finished:
+                splits.pop(read.split_id, None)
+            elif (split := splits.get(read.split_id)) is not None:
+                split.position, split.skip = _position(read.state), read.skip
+                split.watermark, split.read = read.watermark, True
+    source.splits = list(splits.values())
+    source.finished, source.watermark = plan.finished, plan.watermark
+    source.entries = len(plan.entries)
+    source.reported = sum(report is not None for report in reports)
+
+
+def _split(
+    planned: PlannedSplit, subtask: int, *, read: bool, watermark: int | None = None
+) -> SplitView:
+    return SplitView(
+        split_id=planned.split_id,
+        subtask=subtask,
+        position=_position(planned.state),
+        skip=planned.skip,
+        read=read,
+        watermark=watermark,
+    )
+
+
+def _position(stored: Versioned) -> str:
+    """A split's state as text: most connectors store JSON."""
+    try:
+        text = orjson.dumps(orjson.loads(stored.data)).decode()
+    except orjson.JSONDecodeError:
+        return f"{len(stored.data)} bytes of version {stored.version}"
+    text = mask_text(text)
+    return text if len(text) <= MAX_POSITION else text[: MAX_POSITION - 3] + "..."
+
+
+def _not_done(store: StateStore, decision: Decision) -> list[str]:
+    return [uid for uid in decision.sinks if not is_done(store, decision.epoch, uid)]
+
+
+def _decision(decision: Decision, not_done: list[str]) -> DecisionView:
+    sinks = decision.sinks
+    return DecisionView(
+        epoch=decision.epoch,
+        batch=decision.batch_id,
+        plan=decision.plan,
+        rows={uid: sink.rows for uid, sink in sinks.items()},
+        bytes={uid: sink.bytes for uid, sink in sinks.items()},
+        committables={uid: len(sink.committables) for uid, sink in sinks.items()},
+        skipped=decision.skipped + sum(sink.skipped for sink in sinks.values()),
+        dead_letters=decision.dead_letters + sum(sink.dead_letters for sink in sinks.values()),
+        not_done=not_done,
+    )
+
+
+# --- printing -------------------------------------------------------------------------------------
+
+
+def print_state(view: StateView, console: Console, now: float) -> None:
+    """Print it for people.
+
+    Args:
+        view: What to print.
+        console: Where to.
+        now: Seconds since the epoch.
+    """
+    kind = "streaming" if view.streaming else "batch"
+    console.print(Text.assemble(("pipeline ", "dim"), (view.name, "bold"), f"  {kind}"))
+    console.print(Text(f"id       {view.pipeline_id}"))
+    console.print(Text(f"lease    {_lease_text(view.lease, now)}"))
+    for run in view.unfinished_runs:
+        console.print(Text(f"run      {run} is not finished", style="yellow"))
+    for query in view.queries:
+        console.print()
+        console.print(Text.assemble((query.name, "bold"), f"  {query.spark_query_id}"))
+        for line in _query_lines(query):
+            console.print(Text(line))
+        for table in _tables(query):
+            console.print()
+            console.print(table)
+
+
+def _lease_text(lease: LeaseView | None, now: float) -> str:
+    if lease is None:
+        return "never taken"
+    who = f"incarnation {lease.incarnation}, host {lease.host}, pid {lease.pid}"
+    who += f" ({lease.description})" if lease.description else ""
+    if lease.released:
+        return f"released; last held by {who}"
+    return f"held by {who}, last sign of life {span(max(0.0, now - lease.seen_at))} ago"
+
+
+def _query_lines(query: QueryView) -> Iterator[str]:
+    plan = NOTHING if query.plan is None else str(query.plan)
+    yield f"plan     {plan}" + (" (the last)" if query.last_plan else "")
+    yield f"epoch    {NOTHING if query.epoch is None else query.epoch}"
+    if query.undecided:
+        yield f"plans after the last decision      {_ranges(query.undecided)}"
+    if query.held:
+        yield f"epochs decided and not committed   {_ranges(query.held)}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _tables(query: QueryView) -> Iterator[Table]:
+    if query.plan is not None:
+        table = _table("source", "splits", "watermark", "reports of the plan", "")
+        for source in query.sources:
+            table.add_row(
+                source.uid,
+                count(len(source.splits)),
+                moment(source.watermark),
+                f"{source.reported}/{source.entries}",
+                "finished" if source.finished else "",
+            )
+        yield table
+    for source in query.sources:
+        if source.splits:
+            table = _table(f"split of {source.uid}", "reader", "watermark", "skip", "position")
+            for split in source.splits:
+                table.add_row(
+                    Text(split.split_id),
+                    str(split.subtask),
+                    moment(split.watermark),
+                    count(split.skip),
+                    Text(split.position if split.read else f"not read: {split.position}"),
+                )
+            yield table
+    if query.decisions:
+        table = _table("epoch", "batch", "plan", "sink", "rows", "bytes", "committables", "state")
+        for decision in query.decisions:
+            _add_decision(table, decision)
+        yield table
+
+
+def _add_decision(table: Table, decision: DecisionView) -> None:
+    for index, uid in enumerate(decision.rows):
+        where = (decision.epoch, decision.batch, decision.plan) if index == 0 else ("", "", "")
+        table.add_row(
+            *map(str, where),
+            Text(uid),
+            count(decision.rows[uid]),
+            size(decision.bytes[uid]),
+            count(decision.committables[uid]),
+            "not committed" if uid in decision.not_done else "committed",
+        )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver and its readers without Spark and without threads, for tests of the coordinator."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+
+from toy_source import reader_task, rows_of
+
+from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.coordinator.plan_log import complete_reports, newest_plan, purge, read_plan
+from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.execution.reading import read_entry
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class ManualMailbox(Mailbox):
+    """Runs its actions, timers and asynchronous calls when it is told to, in the test's thread."""
+
+    def __init__(self, name, on_error, clock):
+        super().__init__(name, on_error)
+        self.clock = clock
+        self.actions, self.timers, self.calls = deque(), [], deque()
+        self.sequence = itertools.count()
+        self.closed = False
+
+    def start(self):
+        pass
+
+    def execute(self, action):
+        if not self.closed:
+            self.actions.append(action)
+
+    def schedule(self, delay, action):
+        if not self.closed:
+            heapq.heappush(self.timers, (self.clock() + delay, next(self.sequence), action))
+
+    def call_async(self, call, handler, *, initial_delay=None, period=None):
+        def run():
+            try:
+                result, error = call(), None
+            except Exception as exc:
+                result, error = None, exc
+            self.execute(lambda: finish(result, error))
+
+        def finish(result, error):
+            handler(result, error)
+            if period is not None:
+                self.schedule(period.total_seconds(), lambda: self.calls.append(run))
+
+        if initial_delay:
+            self.schedule(initial_delay.total_seconds(), lambda: self.calls.append(run))
+        else:
+            self.calls.append(run)
+
+    def close(self):
+        self.closed = True
+        self.actions.clear()
+        self.timers.clear()
+        self.calls.clear()
+
+    def run(self, limit=10_000):
+        """Run the actions there are, and those that they cause."""
+        for _ in range(limit):
+            while self.timers and self.timers[0][0] <= self.clock():
+                self.actions.append(heapq.heappop(self.timers)[2])
+            if not self.actions:
+                return
+            try:
+                self.actions.popleft()()
+            except BaseException as error:
+                self.close()
+                self._on_error(error)
+                return
+        raise AssertionError("the mailbox never comes to rest")
+
+    def run_calls(self):
+        """Run the asynchronous calls that wait."""
+        while self.calls:
+            self.calls.popleft()()
+        self.run()
+
+    def to_next_timer(self):
+        """Let time pass; False when nothing would ever happen."""
+        if not self.timers:
+            return False
+        self.clock.now = max(self.clock.now, self.timers[0][0])
+        self.run()
+        return True
+
+
+class Crash(Exception):  # noqa: N818
+    """The driver dies here."""
+
+
+class Driver:
+    """Starts coordinators over one store, reads their plans and notes every row, plan by plan."""
+
+    def __init__(self, store, sources, *, available_now=False, trigger_interval=0.0, groups=None):
+        self.root = store
+        self.store = store.child("q")
+        self.sources = sources  # uid -> keyword arguments of SourceSettings
+        self.options = {
+            "available_now": available_now,
+            "trigger_interval": trigger_interval,
+            "groups": groups,
+        }
+        self.clock = Clock()
+        self.rows = {}  # (plan, uid, subtask) -> rows
+        self.plans = {}
+        self.lives = 0
+        self.coordinator = None
+
+    def start(self, parallelism=2):
+        self.lives += 1
+        self.fed, self.errors, self.finished = [], [], 0
+        self.crash_at_feed = False
+        self.settings = {
+            uid: SourceSettings(**({"uid": uid, "parallelism": parallelism} | fields))
+            for uid, fields in self.sources.items()
+        }
+        self.tasks = {
+            uid: reader_task(
+                each.source,
+                self.root,
+                uid=uid,
+                strategy=each.strategy,
+                evaluator=each.evaluator,
+                policy=each.policy,
+            )
+            for uid, each in self.settings.items()
+        }
+        self.coordinator = QueryCoordinator(
+            list(self.settings.values()),
+            store=self.store,
+            pipeline_id="p",
+            query="q",
+            incarnation=self.lives,
+            callbacks=QueryCallbacks(
+                feed=self._feed, finished=self._finished, failed=self.errors.append
+            ),
+            mailbox=lambda name, on_error: ManualMailbox(name, on_error, self.clock),
+            clock=self.clock,
+            **self.options,
+        )
+        self.mailbox = self.coordinator._mailbox
+        newest = self.coordinator.recover()
+        if newest >= 0:  # the carriers are fed again
+            self.plans[newest] = read_plan(self.store, newest)
+        self.coordinator.start()
+        return self
+
+    def _feed(self, plan):
+        if self.crash_at_feed:
+            raise Crash
+        assert plan.number == newest_plan(self.store)
+        before = self.plans.get(plan.number - 1)
+        if before is not None:
+            assert complete_reports(self.store, before) is not None
+        self.fed.append(plan)
+        self.plans[plan.number] = plan
+
+    def _finished(self):
+        self.finished += 1
+
+    # --- readers ----------------------------------------------------------------------------------
+
+    @property
+    def newest(self):
+        return self.plans[max(self.plans)] if self.plans else None
+
+    @property
+    def outstanding(self):
+        """The newest plan while it has entries without a report."""
+        plan = self.newest
+        if plan is None or complete_reports(self.store, plan) is not None:
+            return None
+        return plan
+
+    def entries(self, plan):
+        return [entry for source in plan.sources.values() for entry in source.entries]
+
+    def read(self, entry):
+        rows = rows_of(read_entry(self.tasks[entry.source], entry))
+        key = entry.plan, entry.source, entry.subtask
+        assert sorted(self.rows.setdefault(key, rows)) == sorted(rows)
+        return rows
+
+    def consume(self, plan):
+        """Spark runs the micro-batch of a plan."""
+        rows = [row for entry in self.entries(plan) for row in self.read(entry)]
+        self.coordinator.reports_durable(plan.number)
+        return rows
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def step(self):
+        """Whatever comes next; False when nothing ever will."""
+        self.mailbox.run()
+        self.mailbox.run_calls()
+        if self.errors:
+            raise self.errors[0]
+        if self.finished:
+            return False
+        plan = self.newest
+        if plan is not None and self.coordinator._outstanding is not None:
+            self.consume(plan)
+            return True
+        return self.mailbox.to_next_timer()
+
+    def run(self, steps=2000):
+        """To the end."""
+        for _ in range(steps):
+            if not self.step():
+                break
+        else:
+            raise AssertionError("no end")
+        assert self.finished == 1, "stuck"
+        return self
+
+    def run_steps(self, steps):
+        for _ in range(steps):
+            self.step()
+        return self
+
+    def run_until(self, condition, steps=500):
+        for _ in range(steps):
+            if condition():
+                return self
+            assert self.step(), "stuck"
+        raise AssertionError("never")
+
+    def crash(self):
+        """The driver is gone, with all it knew."""
+        self.mailbox.close()
+        self.coordinator = None
+
+    def purge(self):
+        """As a query does it: all below the newest snapshot that every replay can start from."""
+        number = max(self.plans, default=-1)
+        while number > 0 and any(
+            source.snapshot is None for source in read_plan(self.store, number).sources.values()
+        ):
+            number -= 1
+        purge(self.store, plans_below=number, epochs_below=0)
+        return number
+
+    # --- what came out ----------------------------------------------------------------------------
+
+    def emitted(self, uid):
+        """Row numbers by split, in the order of the plans."""
+        found = {}
+        for plan, source, _ in sorted(self.rows):
+            if source == uid:
+                for split, n in self.rows[plan, source, _]:
+                    found.setdefault(split, []).append(n)
+        return found
+
+    def assert_exactly_once(self):
+        for uid, settings in self.settings.items():
+            wanted = {s: list(range(len(t))) for s, t in settings.source.rows.items() if t}
+            assert self.emitted(uid) == wanted
+
+    def watermarks(self, uid):
+        return [plan.sources[uid].watermark for _, plan in sorted(self.plans.items())]
