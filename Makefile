@@ -84,7 +84,7 @@ requirements: .tools/.ready ## compile requirements/*.txt anew from requirements
 
 ## Checks
 
-.PHONY: lint format test test-full unit $(LINES:%=lane%)
+.PHONY: lint format docs test test-full unit $(LINES:%=lane%)
 lint: env$(NEWEST) ## style, types, import rules, the rules of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -95,6 +95,9 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house
 format: env$(NEWEST) ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+docs: env$(NEWEST) ## write the tables of options in the documents anew
+	$(BIN)/python -m tools.docs
 
 unit: env ## the tests that need no JVM, against the libraries of both Spark lines
 ifneq ($(UNIT),)

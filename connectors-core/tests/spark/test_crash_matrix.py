@@ -100,7 +100,8 @@ def assert_exact(root: Path, scenario: str) -> None:
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("crash_program", PROGRAM)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
 

@@ -167,7 +167,9 @@ def test_of_two_racing_attempts_both_emit_the_rows_of_the_first_report(sizes, se
     source.behaviour.between = the_other_is_faster
     mine = read(task, entry)
     assert by_split(mine) == by_split(raced)
-    assert {s: len(n) for s, n in by_split(raced).items()} == {s: n for s, n in visible.items() if n}
+    assert {s: len(n) for s, n in by_split(raced).items()} == {
+        s: n for s, n in visible.items() if n
+    }
     assert report_of(task, entry).rows == len(raced)
 
 
@@ -339,9 +341,7 @@ def test_a_split_behind_a_limit_counts_as_not_asked():
 def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
     source = source_of([9], LIVE, block=3)
     task = reader_task(source, fresh_store())
-    entry = entry_of(
-        [planned(ToySplit("s0"), skip=4)], claim=True, limits=PlanLimits(seconds=60.0)
-    )
+    entry = entry_of([planned(ToySplit("s0"), skip=4)], claim=True, limits=PlanLimits(seconds=60.0))
     polls = []
 
     def time_is_up():

@@ -99,7 +99,7 @@ class ManualMailbox(Mailbox):
         return True
 
 
-class Crash(Exception):  # noqa: N818
+class Crash(Exception):
     """The driver dies here."""
 
 

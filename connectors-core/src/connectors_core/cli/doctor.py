@@ -106,7 +106,8 @@ def show(findings: list[Finding], console: Console) -> None:
         if finding.level is Level.OK:
             continue
         console.print()
-        console.print(Text(f"{finding.check}: {finding.problem}", style=styles[finding.level]))
+        problem = Text(f"{finding.check}: {finding.problem}", style=styles[finding.level])
+        console.print(problem, soft_wrap=True)
         if finding.fix is not None:
             # Not wrapped and not styled: it is there to be copied.
             console.print(f"  {finding.fix}", markup=False, highlight=False, soft_wrap=True)
@@ -301,7 +302,7 @@ class InstalledConnector:
 
 def installed_connectors() -> list[InstalledConnector]:
     """Every installed distribution that requires the core."""
-    found = {}
+    found: dict[str, InstalledConnector] = {}
     for distribution in importlib.metadata.distributions():
         requires = dict(map(split_requirement, distribution.requires or ()))
         if CORE in requires:

@@ -18,14 +18,20 @@ from connectors_core._display import NOTHING, count, moment, size, span
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
 from connectors_core.coordinator.plan_log import (
     decisions_since,
-    is_done,
     newest_decision,
     newest_plan,
     plans_since_snapshot,
     read_reports,
 )
 from connectors_core.errors import ConfigurationError, StateLocationError
-from connectors_core.protocol import Decision, PlannedSplit, Report, SourcePlan, Versioned
+from connectors_core.protocol import (
+    Decision,
+    PlannedSplit,
+    Report,
+    SourcePlan,
+    Versioned,
+    done_path,
+)
 from connectors_core.secrets import mask_text
 from connectors_core.state import StateStore, decode_document
 
@@ -275,7 +281,11 @@ def _query(
         for uid, part in each.sources.items():
             _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
     known = decisions_since(store, 0)
-    undone = {number: _not_done(store, decision) for number, decision in known.items()}
+    done = set(store.list("done", recursive=True))
+    undone = {
+        number: [uid for uid in decision.sinks if _done_name(number, uid) not in done]
+        for number, decision in known.items()
+    }
     decided = max((decision.plan for decision in known.values()), default=query.first)
     return QueryView(
         name=query.folder,
@@ -326,7 +336,7 @@ def _split(
     planned: PlannedSplit, subtask: int, *, read: bool, watermark: int | None = None
 ) -> SplitView:
     return SplitView(
-        split_id=planned.split_id,
+        split_id=mask_text(planned.split_id),
         subtask=subtask,
         position=_position(planned.state),
         skip=planned.skip,
@@ -345,8 +355,8 @@ def _position(stored: Versioned) -> str:
     return text if len(text) <= MAX_POSITION else text[: MAX_POSITION - 3] + "..."
 
 
-def _not_done(store: StateStore, decision: Decision) -> list[str]:
-    return [uid for uid in decision.sinks if not is_done(store, decision.epoch, uid)]
+def _done_name(epoch: int, uid: str) -> str:
+    return done_path(epoch, uid).partition("/")[2]
 
 
 def _decision(decision: Decision, not_done: list[str]) -> DecisionView:

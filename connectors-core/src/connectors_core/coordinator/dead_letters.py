@@ -38,6 +38,7 @@ class DeadLetters:
     def __init__(
         self, policies: Mapping[str, RecordPolicy], *, store: StateStore, pipeline_id: str
     ) -> None:
+        self.policies = dict(policies)
         self._store = store
         self._pipeline_id = pipeline_id
         for uid, policy in policies.items():
@@ -79,7 +80,7 @@ class DeadLetters:
             checkpoint_id=epoch,
             subtask_id=0,
             attempt_number=0,
-            nonce=secrets.token_hex(4),
+            nonce=secrets.token_hex(8),
             schema=DEAD_LETTER_SCHEMA,
             record_errors=RecordErrorHandler(RecordPolicy.fail()),
         )

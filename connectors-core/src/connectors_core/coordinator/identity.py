@@ -7,8 +7,9 @@ without a word. And a plan log without its Spark checkpoint, or the reverse, sta
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors_core.errors import IdentityError
@@ -165,6 +166,50 @@ def assert_unchanged(
                 "start anew with another checkpoint location; what was read is then read again",
             ],
         )
+
+
+def next_generation(
+    identity: PipelineIdentity, shapes: Sequence[QueryShape], written: Mapping[str, int]
+) -> PipelineIdentity:
+    """The identity under which changed queries go on with their source positions.
+
+    A changed query gets a Spark checkpoint of its own, which begins behind the last plan that was
+    written.
+
+    Args:
+        identity: The recorded one.
+        shapes: The queries as the user built them; each reads the sources of a recorded one.
+        written: Last plan that each recorded query has written, by folder.
+
+    Raises:
+        IdentityError: The sources of the queries are not the same.
+    """
+    recorded = {frozenset(query.lines): query for query in identity.queries}
+    if {frozenset(shape.lines) for shape in shapes} != recorded.keys():
+        raise IdentityError(
+            f"pipeline {identity.name!r} has other sources than it had, or joins them differently",
+            expected="; ".join(", ".join(sorted(sources)) for sources in recorded),
+            found="; ".join(", ".join(sorted(set(shape.lines))) for shape in shapes),
+            ways_out=[
+                "keep the sources of each query as they were; sinks may change",
+                "start anew with another checkpoint location; what was read is then read again",
+            ],
+            option="on_changed_query",
+        )
+    queries = []
+    for shape in shapes:
+        query = recorded[frozenset(shape.lines)]
+        if shape != QueryShape(query.lines, query.sinks):
+            query = dataclasses.replace(
+                query,
+                lines=shape.lines,
+                sinks=shape.sinks,
+                spark_query_id=str(uuid.uuid4()),
+                generation=query.generation + 1,
+                first=written[query.folder],
+            )
+        queries.append(query)
+    return dataclasses.replace(identity, queries=tuple(queries))
 
 
 def _described(streaming: bool, shapes: Sequence[QueryShape]) -> str:

@@ -162,6 +162,10 @@ def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
     for number in _folders(store, "done"):
         if int(number) < epochs_below:
             store.delete_tree(f"done/{number}")
+    for name in store.list("spool", recursive=True):
+        _, number, _ = name.split("/")
+        if int(number) < min(plans_below, epochs_below):
+            store.delete(f"spool/{name}")
 
 
 def _folders(store: StateStore, folder: str) -> list[str]:

@@ -206,6 +206,8 @@ class QueryCoordinator:
             self._wait(wait)
             return
         for source in self._sources.values():
+            source.align()
+        for source in self._sources.values():
             source.prepare()
         if any(source.has_work() for source in self._sources.values()):
             self._plan()

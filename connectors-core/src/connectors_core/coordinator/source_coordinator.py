@@ -31,6 +31,7 @@ from connectors_core.protocol import (
     Versioned,
 )
 from connectors_core.records import RecordPolicy
+from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import (
     CoordinatorStore,
     IdlenessClock,
@@ -463,6 +464,16 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         """The source's watermark in microseconds."""
         return self._watermark
 
+    def align(self) -> None:
+        """Tell the alignment group what the last reports changed.
+
+        All sources do so before the first asks for splits, which it does up to the group's
+        maximum: by that of the plan before, every other plan would find next to none to read.
+        """
+        progress = list(self._progress())
+        if progress:  # without any, the splits to come are not known yet
+            self._tell_group(progress)
+
     def prepare(self) -> None:
         """Ask the enumerator for splits, move the watermark, tell the alignment group."""
         self._request_splits()
@@ -477,7 +488,11 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             finished=self.finished,
             discovered=self._answered,
         )
-        if strategy.alignment is not None:
+        self._tell_group(progress)
+
+    def _tell_group(self, progress: Sequence[SplitProgress]) -> None:
+        strategy = self.settings.strategy
+        if strategy is not None and strategy.alignment is not None:
             self._store.group(strategy.alignment).update(
                 self.settings.uid, progress, finished=self.finished, discovered=self._answered
             )
@@ -540,8 +555,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             if any(not split.read for split in held) and not any(self._unassigned()):
                 return False
             queue = [split for split in queue if split not in held]
-        if len(queue) < 2:
-            return True
+        if len(queue) < 2 or not self._traits.end:
+            return True  # a split without an end makes no room for another
         if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
             return False
         return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
@@ -794,7 +809,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         return SourceObservation(
             splits=tuple(
                 SplitStatus(
-                    split_id=split_id,
+                    split_id=mask_text(split_id),
                     subtask=split.subtask,
                     read=split.read,
                     idle=split.read and split.head is None and self._idleness.idle(split_id),

@@ -98,8 +98,9 @@ def write_task(
     """
     with ExitStack() as stack:
         writings = [_Writing(task, sink, subtask, attempt) for sink in task.sinks]
-        for writing in writings:
+        for writing in writings:  # left last: by then it is known whether all were closed
             stack.push(writing.discard_spool_on_error)
+        for writing in writings:
             stack.callback(writing.close)
         for batch in batches:
             for writing in writings:
@@ -117,7 +118,7 @@ class _Writing:
     def __init__(self, task: WriteTask, sink: SinkTask, subtask: int, attempt: int) -> None:
         self._sink = sink
         self._subtask = subtask
-        nonce = secrets.token_hex(4)
+        nonce = secrets.token_hex(8)
         self._errors = RecordErrorHandler(
             sink.policy, spool_factory(task.store, sink.uid, f"{task.epoch:010d}")
         )

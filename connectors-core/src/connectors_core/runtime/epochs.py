@@ -102,6 +102,7 @@ class EpochRunner:
         self._reported = reported
         for sink in job.sinks:
             self.progress.sink(sink.uid)
+        self._bad_records: dict[str, int] = {}
         self._tasks = job.tasks()
         self._decided: dict[tuple[str, int], int] = {}
         self._last_epoch = -1
@@ -132,6 +133,7 @@ class EpochRunner:
         decisions = decisions_since(self._store, self._last_epoch - keep_epochs)
         for epoch, decision in decisions.items():
             self._decided[decision.spark_query_id, decision.batch_id] = epoch
+            self._bad_records = decision.bad_records
         unfinished = self._committer.roll_forward(decisions, self._last_epoch)
         return [decisions[epoch] for epoch in unfinished]
 
@@ -202,6 +204,8 @@ class EpochRunner:
             self._decide(decision)
             self._count(decision, messages, seconds)
             self._committer.commit(decision)
+            self._bad_records = decision.bad_records
+            self._dead_letters.discard(_spools(messages, reports))
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
         """All reports of the batch's plans; what the batch left unread is read to its end first."""
@@ -244,9 +248,8 @@ class EpochRunner:
         sinks = {
             sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._job.sinks
         }
-        spools = [(r.source, r.spool) for r in reports if r.spool is not None]
-        spools += [(m.sink, m.spool) for m in messages if m.spool is not None]
-        sinks |= self._dead_letters.write(epoch, spools)
+        bad_records = self._count_bad_records(messages, reports)
+        sinks |= self._dead_letters.write(epoch, _spools(messages, reports))
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
@@ -261,7 +264,26 @@ class EpochRunner:
             sinks=sinks,
             skipped=skipped,
             dead_letters=dead_letters,
+            bad_records=bad_records,
         )
+
+    def _count_bad_records(
+        self, messages: Sequence[WriterMessage], reports: Sequence[Report]
+    ) -> dict[str, int]:
+        """Bad records so far, with those of this epoch.
+
+        Raises:
+            BadRecordLimitError: There are more than a record policy allows.
+        """
+        totals = dict(self._bad_records)
+        for uid, found in (
+            *((report.source, report.skipped + report.dead_letters) for report in reports),
+            *((message.sink, message.skipped + message.dead_letters) for message in messages),
+        ):
+            if found:
+                totals[uid] = totals.get(uid, 0) + found
+                self._dead_letters.policies[uid].check_total(totals[uid])
+        return totals
 
     def _sink_decision(
         self, uid: str, epoch: int, messages: Sequence[WriterMessage]
@@ -324,6 +346,12 @@ class EpochRunner:
 
 def _path_of(entry: Entry) -> str:
     return report_path(entry.plan, entry.source, entry.subtask)
+
+
+def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:
+    """Uid and name of the dead-letter spools of an epoch."""
+    spools = [(report.source, report.spool) for report in reports if report.spool is not None]
+    return spools + [(message.sink, message.spool) for message in messages if message.spool]
 
 
 def _something(sink: SinkDecision) -> bool:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -15,22 +14,28 @@ from pyspark.sql import functions as F
 
 from connectors_core.annotations import public
 from connectors_core.coordinator.committing import CommitRetries
-from connectors_core.coordinator.plan_log import StoredPlans
-from connectors_core.coordinator.source_coordinator import SourceSettings
-from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
-from connectors_core.records import RecordPolicy, RecordPolicyMode
-from connectors_core.runtime.batch import BatchRun, BatchSource, batch_dataframe, new_run_id
-from connectors_core.runtime.carriers import choose_carrier, sources_of
 from connectors_core.coordinator.identity import (
     PipelineIdentity,
+    QueryIdentity,
     QueryShape,
     assert_unchanged,
     first_identity,
     new_pipeline_id,
+    next_generation,
     read_identity,
     record_identity,
 )
+from connectors_core.coordinator.plan_log import (
+    StoredPlans,
+    decisions_since,
+    newest_decision,
+)
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
+from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.records import RecordPolicy, RecordPolicyMode
+from connectors_core.runtime.batch import BatchRun, BatchSource, batch_dataframe, new_run_id
+from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of
 from connectors_core.runtime.probe import probe_executors
 from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
 from connectors_core.runtime.status import PipelineStatus
@@ -69,6 +74,9 @@ class Pipeline:
         parallelism: Number of readers per source; default is Spark's default parallelism.
         trigger_interval: Least time between two micro-batches.
         commit_retries: How often commits that ask for it are tried again.
+        on_changed_query: What to do when sinks or the order of sources have changed since the last
+            start: "refuse", or "new-generation": go on with the positions of the sources in a new
+            Spark checkpoint, for queries without Spark state.
         progress: True shows on standard output how it gets on, "auto" on a terminal only.
 
     Raises:
@@ -87,6 +95,7 @@ class Pipeline:
         parallelism: int | None = None,
         trigger_interval: timedelta = timedelta(0),
         commit_retries: CommitRetries | None = None,
+        on_changed_query: Literal["refuse", "new-generation"] = "refuse",
         progress: ShowProgress = False,
     ) -> None:
         if getattr(spark, "_jvm", None) is None:
@@ -105,6 +114,7 @@ class Pipeline:
         self._parallelism = parallelism
         self._trigger_interval = trigger_interval
         self._commit_retries = commit_retries or CommitRetries()
+        self._on_changed_query = on_changed_query
         self._identity_read = False
         self._identity: PipelineIdentity | None = None
         self._new_id = new_pipeline_id()
@@ -164,7 +174,7 @@ class Pipeline:
             or self._spark.sparkContext.defaultParallelism,
             strategy=watermark_strategy,
             limits=limits if limits is not None else source.default_limits(),
-            rate_limiter=rate_limiter or RateLimiterStrategy.none(),
+            rate_limiter=rate_limiter or source.rate_limiter_strategy(),
             evaluator=record_evaluator,
             policy=record_policy or RecordPolicy.fail(),
         )
@@ -456,9 +466,29 @@ class Pipeline:
                 pipeline_id, self._name, streaming=streaming, shapes=shapes
             )
             record_identity(self._root, self._identity)
-        else:
+            return self._identity
+        try:
             assert_unchanged(self._identity, self._name, streaming=streaming, shapes=shapes)
+        except IdentityError:
+            kept = self._identity.streaming and streaming and self._identity.name == self._name
+            if self._on_changed_query == "refuse" or not kept:
+                raise
+            self._identity = self._new_generation(self._identity, shapes)
+            record_identity(self._root, self._identity)
         return self._identity
+
+    def _new_generation(
+        self, identity: PipelineIdentity, shapes: Sequence[QueryShape]
+    ) -> PipelineIdentity:
+        written = {
+            query.folder: last_written_plan(
+                query,
+                SparkLog(self._spark, f"{self._checkpoint}/{query.spark_folder}"),
+                self._root.child(query.folder),
+            )
+            for query in identity.queries
+        }
+        return next_generation(identity, shapes, written)
 
     def _claim(self) -> None:
         self._pipeline_id()
@@ -526,6 +556,35 @@ class Pipeline:
         policies = {uid: stream.settings.policy for uid, stream in self._streams.items()}
         policies |= {uid: batch.settings.policy for uid, batch in self._batches.items()}
         return policies | {sink.uid: sink.policy for sink in self._sinks}
+
+
+def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) -> int:
+    """The plan behind which a new Spark checkpoint of a query may begin.
+
+    Raises:
+        IdentityError: The query has Spark state, or its sources are not at the same plan.
+    """
+    if log.has_state():
+        raise IdentityError(
+            f"{query.folder} has Spark state, which a new generation would lose",
+            ways_out=["keep the query as it was", "start anew with another checkpoint location"],
+            option="on_changed_query",
+        )
+    logged = log.last_logged_batch()
+    decided = any(
+        (decision.spark_query_id, decision.batch_id) == (query.spark_query_id, logged)
+        for decision in decisions_since(store, newest_decision(store)).values()
+    )
+    resume = log.resume(query.lines, query.first).values()
+    plans = {each.end if decided else each.start for each in resume}
+    if len(plans) > 1:
+        raise IdentityError(
+            f"the sources of {query.folder} are not at the same plan",
+            found=", ".join(map(str, sorted(plans))),
+            ways_out=["start the pipeline once as it was and stop it, then change it"],
+            option="on_changed_query",
+        )
+    return plans.pop()
 
 
 def _check_topologies(sink: Sink, uid: str) -> None:

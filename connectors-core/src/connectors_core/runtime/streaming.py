@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One streaming query of a pipeline: coordinator, carriers and epochs around Spark's micro-batches."""
+"""One streaming query of a pipeline: coordinator, carriers, epochs around Spark's batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
@@ -330,7 +330,7 @@ class StreamingRun:
         assert query is not None
         try:
             while not self._stop_requested.is_set():
-                if query.awaitTermination(_POLL_SECONDS):
+                if query.awaitTermination(cast(int, _POLL_SECONDS)):
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()

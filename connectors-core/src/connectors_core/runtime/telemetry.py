@@ -2,7 +2,8 @@
 """Hands the metrics of running pipelines to OpenTelemetry, through its API only. Driver.
 
 Without an SDK all of this costs nothing. Instruments exist once per process and observe whichever
-pipelines run; a stopped pipeline is no longer observed. What travels is names and numbers.
+pipelines run; a stopped pipeline is no longer observed. What travels is names and numbers. For
+OpenTelemetry the names of instruments have no case, and its SDK shows them in lower case.
 """
 
 from __future__ import annotations

@@ -108,9 +108,9 @@ class Committer(ABC, Generic[CommT]):
         """
 
     def recover(self, last_decided: int) -> None:
-        """Fence and roll back what epochs after ``last_decided`` staged. Once, before the first epoch.
+        """Fence and roll back what epochs after ``last_decided`` staged.
 
-        Decided epochs were committed before this is called.
+        Once, before the first epoch. Decided epochs were committed before this is called.
         """
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """The epoch's rows are all here: make them durable (at-least-once) or staged (two-phase)."""
+        """All rows of the epoch are here: make them durable, or staged if there are two phases."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,6 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Source API after Flink's FLIP-27, on Arrow batches."""
 
+from connectors_core.source.assigner import SplitAssigner
+from connectors_core.source.base import (
+    PositionedBatch,
+    RecordEmitter,
+    RecordsBySplits,
+    SingleThreadMultiplexFetcherManager,
+    SingleThreadSequentialFetcherManager,
+    SourceReaderBase,
+    SplitFetcherManager,
+    SplitReader,
+    SplitsAddition,
+    ThreadPerSplitFetcherManager,
+)
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.enumerator import (
     SplitEnumerator,
@@ -17,7 +30,7 @@ from connectors_core.source.events import (
     RequestSplit,
     SourceEvent,
 )
-from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.rate_limiter import RateLimiter, RateLimiterStrategy
 from connectors_core.source.reader import (
     InputStatus,
     ReaderOutput,
@@ -28,7 +41,12 @@ from connectors_core.source.reader import (
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import Boundedness, Source
 from connectors_core.source.split import PlanLimits, SourceSplit, SplitState, SplitTraits
-from connectors_core.source.watermarks import WatermarkStrategy
+from connectors_core.source.watermarks import (
+    TimestampAssigner,
+    WatermarkAlignment,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 
 __all__ = [
     "AddSplits",
@@ -39,22 +57,37 @@ __all__ = [
     "NumberSequenceSource",
     "OperatorEvent",
     "PlanLimits",
+    "PositionedBatch",
+    "RateLimiter",
     "RateLimiterStrategy",
     "ReaderFailed",
     "ReaderOutput",
     "ReaderRegistered",
+    "RecordEmitter",
     "RecordEvaluator",
+    "RecordsBySplits",
     "RequestSplit",
+    "SingleThreadMultiplexFetcherManager",
+    "SingleThreadSequentialFetcherManager",
     "Source",
     "SourceEvent",
     "SourceOutput",
     "SourceReader",
+    "SourceReaderBase",
     "SourceReaderContext",
     "SourceSplit",
+    "SplitAssigner",
     "SplitEnumerator",
     "SplitEnumeratorContext",
+    "SplitFetcherManager",
+    "SplitReader",
     "SplitState",
     "SplitTraits",
+    "SplitsAddition",
     "SupportsAvailableNow",
+    "ThreadPerSplitFetcherManager",
+    "TimestampAssigner",
+    "WatermarkAlignment",
+    "WatermarkGenerator",
     "WatermarkStrategy",
 ]

@@ -60,7 +60,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Tell a reader that it gets no more splits. Ends a bounded source once all readers know."""
+        """Tell a reader that it gets no more splits; a source ends when all readers know."""
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:

@@ -16,6 +16,7 @@ from connectors_core.source.enumerator import (
     SplitEnumeratorContext,
 )
 from connectors_core.source.events import SourceEvent
+from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import SourceReader, SourceReaderContext
 from connectors_core.source.split import PlanLimits, SplitT, SplitTraits
 
@@ -71,6 +72,10 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
     def split_traits(self) -> SplitTraits:
         """What holds for all splits; the default suits splits that end and can be read again."""
         return SplitTraits()
+
+    def rate_limiter_strategy(self) -> RateLimiterStrategy:
+        """Rate over the whole source where the user sets none."""
+        return RateLimiterStrategy.none()
 
     def default_limits(self) -> PlanLimits:
         """Limits per plan where the user sets none."""

@@ -22,11 +22,11 @@ class SourceSplit:
     split_id: str
 
     def weight(self) -> int:
-        """Estimated work left in this split, in bytes (or any unit that the source uses throughout)."""
+        """Estimated work left in this split, in bytes or any unit of the source's own."""
         return 1
 
     def event_time_lower_bound(self) -> int | None:
-        """Lowest event time that this split can still deliver, in microseconds since the epoch (UTC).
+        """Lowest event time that this split can still deliver: microseconds since the epoch, UTC.
 
         ``None`` means unknown: the split holds back the watermark until it was read.
         """
@@ -38,8 +38,8 @@ class SplitTraits:
     """What holds for all splits of a source; decides how exactly-once reading is reached.
 
     Attributes:
-        end: Each split knows where it ends (a file, a range), so where a read stops follows from the
-            plan alone. Otherwise the reader claims its stop before it emits a row.
+        end: Each split knows where it ends (a file, a range), so where a read stops follows from
+            the plan alone. Otherwise the reader claims its stop before it emits a row.
         ordered: A reader emits its splits one after another in the order given.
         replayable: The same split state gives the same rows in the same order again. If not, the
             source is at-least-once.

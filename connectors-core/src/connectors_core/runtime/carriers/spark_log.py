@@ -66,6 +66,10 @@ class SparkLog:
             stream.close()
         self._files.rename(temporary, self._path("metadata"))
 
+    def has_state(self) -> bool:
+        """Return whether the query keeps state: joins, aggregations, deduplication."""
+        return bool(self._files.exists(self._path("state")))
+
     def last_logged_batch(self) -> int:
         """Return the newest batch whose offsets are fixed, or -1."""
         return self._newest("offsets")

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor, the status and the metrics against a real Spark."""
+
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from pyspark.sql import functions as F
+from rich.console import Console
+from typer.testing import CliRunner
+
+from connectors_core import Pipeline
+from connectors_core.cli import app
+from connectors_core.cli.state import view_state
+from connectors_core.errors import ConnectorError
+from connectors_core.runtime import pipeline as pipeline_module
+from connectors_core.runtime import progress
+from connectors_core.runtime.status import PipelineState
+from connectors_core.runtime.telemetry import Instruments
+from connectors_core.source.data_generator import DataGeneratorSource
+from connectors_core.source.sequence import NumberSequenceSource
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
+from connectors_core.state import StateStore
+from connectors_core.testing.directory_sink import DirectorySink
+
+FIRST_SECOND = 1_357_000_000
+TIMED = pa.schema([("at", pa.timestamp("us", tz="UTC"))])
+
+
+def numbers(rows=1000):
+    return NumberSequenceSource(0, rows - 1, split_rows=100)
+
+
+def _timed_batch(indexes):
+    micros = pc.multiply(pc.add(indexes, FIRST_SECOND), 1_000_000)
+    return pa.record_batch([micros.cast(TIMED.field(0).type)], schema=TIMED)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """What a pipeline tells OpenTelemetry, by instrument, uid and split."""
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    instruments = Instruments(provider)
+    monkeypatch.setattr(pipeline_module, "global_instruments", lambda: instruments)
+
+    def collect():
+        data = reader.get_metrics_data()
+        return {
+            (metric.name, point.attributes["uid"], point.attributes.get("split")): point.value
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+        }
+
+    yield SimpleNamespace(collect=collect)
+    provider.shutdown()
+
+
+def test_doctor_looks_at_the_running_spark(spark, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    found = {each["check"]: each for each in orjson.loads(result.stdout)["findings"]}
+    assert found["start of spark"]["found"].startswith(f"Spark {pyspark.__version__}")
+    assert sys.executable in found["python (worker)"]["found"]
+    native = pyspark.__version__.startswith("4.")
+    assert found["carrier"]["found"] == ("native" if native else "memory")
+    assert (result.exit_code, [f for f in found.values() if f["level"] == "problem"]) == (0, [])
+    assert spark.range(3).count() == 3  # the session was not the doctor's to stop
+
+
+def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
+    with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "ck"), streaming=True) as pipeline:
+        assert pipeline.status().state is PipelineState.NOT_STARTED
+        df = pipeline.from_source(numbers(), uid="in", limits=PlanLimits(rows=400))
+        pipeline.sink_to(df, DirectorySink(tmp_path / "all"), uid="all")
+        pipeline.sink_to(df.where("value % 2 = 0"), DirectorySink(tmp_path / "even"), uid="even")
+        assert pipeline.run()
+        status = pipeline.status()
+        numbers_seen = measured.collect()
+    assert status.state is PipelineState.FINISHED
+    (query,) = status.queries
+    assert query.plan == query.batch
+    (source,) = status.sources
+    # Two DataFrames are written: the source is read once per branch, and counts once.
+    assert (source.rows, source.splits_finished, source.finished) == (1000, 10, True)
+    rows = {sink.uid: sink.rows for sink in status.sinks}
+    assert rows == {"all": 1000, "even": 500}
+    for sink in status.sinks:
+        assert sink.commits == query.epoch + 1
+        assert sink.committed == sink.committables > 0
+        assert sink.pending == 0
+    assert json.loads(json.dumps(status.to_dict()))["state"] == "finished"
+
+    assert numbers_seen["numrecordsin", "in", None] == 1000
+    assert numbers_seen["numbytesin", "in", None] == source.bytes == 8000
+    assert numbers_seen["numrecordssend", "even", None] == 500
+    assert numbers_seen["successfulcommittables", "all", None] == status.sinks[0].committed
+    assert numbers_seen["pendingcommittables", "all", None] == 0
+    assert numbers_seen["currentsendtime", "all", None] > 0
+    assert measured.collect() == {}  # a stopped pipeline is not observed
+
+    view = view_state(StateStore(str(tmp_path / "ck")))
+    assert view.pipeline_id == status.pipeline_id
+    assert (view.queries[0].plan, view.queries[0].epoch) == (query.plan, query.epoch)
+    assert view.queries[0].held == []
+    assert view.lease.released
+
+
+def test_status_while_it_runs_and_after_a_stop(spark, tmp_path, measured):
+    long = DataGeneratorSource(_timed_batch, 1_000_000, TIMED, split_rows=1_000_000)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
+    location = str(tmp_path / "ck")
+    pipeline = Pipeline(spark, "p", checkpoint_location=location, streaming=True)
+    df = pipeline.from_source(
+        long, uid="in", watermark_strategy=strategy, limits=PlanLimits(rows=200), parallelism=1
+    )
+    counts = df.groupBy(F.window("at", "10 seconds")).count().select("count")
+    pipeline.sink_to(counts, DirectorySink(tmp_path / "out"), uid="out")
+    with pipeline:
+        pipeline.start()
+        while (status := pipeline.status()).queries[0].spark_watermark in (None, 0):
+            assert status.state is PipelineState.RUNNING
+            assert not pipeline.await_termination(0.2)
+        seen = measured.collect()
+    (source,) = status.sources
+    assert FIRST_SECOND * 1_000_000 <= status.queries[0].spark_watermark <= source.watermark
+    assert source.watermark < END_OF_TIME
+    assert source.watermark_lag > 0
+    assert source.splits_assigned > 0
+    assert seen["watermarklag", "in", None] > 0
+    assert any(name == "currentwatermark" and split for name, _, split in seen)
+    assert pipeline.status().state is PipelineState.STOPPED
+
+
+def test_a_second_driver_counts_from_zero(spark, tmp_path, measured):
+    def run():
+        location = str(tmp_path / "ck")
+        with Pipeline(spark, "p", checkpoint_location=location, streaming=True) as pipeline:
+            df = pipeline.from_source(numbers(), uid="in")
+            pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="out")
+            assert pipeline.run()
+            return pipeline.status()
+
+    assert run().sources[0].rows == 1000
+    again = run()
+    assert (again.sources[0].rows, again.sinks[0].rows, again.sinks[0].commits) == (0, 0, 0)
+    assert again.sources[0].finished
+
+
+def test_status_of_a_batch_pipeline(spark, tmp_path, measured):
+    with Pipeline(spark, "b", checkpoint_location=str(tmp_path / "ck")) as pipeline:
+        df = pipeline.from_source(numbers(), uid="in")
+        pipeline.sink_to(df.where("value < 10"), DirectorySink(tmp_path / "out"), uid="out")
+        assert pipeline.run()
+        status = pipeline.status()
+        assert measured.collect()["numrecordsin", "in", None] == 1000
+    assert status.state is PipelineState.FINISHED
+    (source,), (sink,) = status.sources, status.sinks
+    assert (source.rows, source.splits_finished, source.splits_assigned) == (1000, 10, 0)
+    assert (sink.rows, sink.commits) == (10, 1)
+
+
+def _broken_batch(indexes):
+    raise ValueError("the disk is full")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_failed_pipeline_says_why(spark, tmp_path, measured, streaming, monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr(progress, "Console", lambda: console)
+    broken = DataGeneratorSource(_broken_batch, 10, TIMED)
+    location = str(tmp_path / "ck")
+    with Pipeline(
+        spark, "f", checkpoint_location=location, streaming=streaming, progress="auto"
+    ) as pipeline:
+        df = pipeline.from_source(broken, uid="in")
+        pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="out")
+        with pytest.raises(Exception, match="disk is full") as failure:
+            pipeline.run()
+        status = pipeline.status()
+    assert isinstance(failure.value, ConnectorError) or not streaming
+    assert status.state is PipelineState.FAILED
+    assert "disk is full" in status.error
+    assert pipeline._progress is None or not pipeline._progress._thread.is_alive()
+    text = console.file.getvalue()
+    assert "failed" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib.metadata
+import sys
+from types import SimpleNamespace
+
+import orjson
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from connectors_core.cli import app, doctor, main
+from connectors_core.cli.doctor import (
+    InstalledConnector,
+    Level,
+    connector_findings,
+    fits,
+    java_finding,
+    java_major,
+    library_findings,
+    line_of,
+    running_findings,
+    spark_finding,
+    split_requirement,
+    worker_python_finding,
+)
+from connectors_core.coordinator.identity import (
+    PipelineIdentity,
+    QueryIdentity,
+    record_identity,
+)
+from connectors_core.coordinator.plan_log import mark_done
+from connectors_core.errors import ConfigurationError
+from connectors_core.protocol import (
+    DECISIONS,
+    PLANS,
+    REPORTS,
+    AssignedSplit,
+    DecidedCommittable,
+    Decision,
+    Entry,
+    Plan,
+    PlannedSplit,
+    Report,
+    SinkDecision,
+    SourcePlan,
+    SourceSnapshot,
+    SplitRecord,
+    SplitReport,
+    Versioned,
+    decision_path,
+    plan_path,
+    report_path,
+)
+from connectors_core.state import Lease, LeaseOwner, StateStore
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+# --- the application ------------------------------------------------------------------------------
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"connectors-core {importlib.metadata.version('connectors-core')}\n"
+
+
+def test_help_names_the_commands():
+    assert {"doctor", "state"} <= set(run("--help").stdout.split())
+
+
+def plugin(name, value):
+    return importlib.metadata.EntryPoint(name, value, main.COMMAND_GROUP)
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    kafka = typer.Typer()
+
+    @kafka.callback()
+    def callback():
+        """Look after Kafka."""
+
+    @kafka.command()
+    def transactions():
+        typer.echo("none open")
+
+    @kafka.command()
+    def fail():
+        raise ConfigurationError("no broker at kafka://me:hunter2@host", hint="start one")
+
+    fake = SimpleNamespace(kafka=kafka, nothing=1)
+    monkeypatch.setitem(sys.modules, "fake_connector", fake)
+    points = {
+        "kafka": plugin("kafka", "fake_connector:kafka"),
+        "lost": plugin("lost", "no_such_module:app"),
+        "odd": plugin("odd", "fake_connector:nothing"),
+    }
+    monkeypatch.setattr(main, "command_plugins", lambda: points)
+
+
+def test_a_connector_adds_commands(plugins):
+    assert "Look after Kafka" in run("--help").stdout
+    result = run("kafka", "transactions")
+    assert (result.exit_code, result.stdout) == (0, "none open\n")
+
+
+def test_a_broken_connector_says_so_and_leaves_the_others_alone(plugins):
+    assert "Cannot be loaded" in run("--help").stdout
+    result = run("lost", "anything", "--at-all")
+    assert result.exit_code == 2
+    assert "no_such_module" in result.stderr
+    assert "hint" in result.stderr
+    assert run("odd").exit_code == 2
+    assert run("kafka", "transactions").exit_code == 0
+
+
+def test_errors_come_without_traceback_and_secrets(plugins):
+    result = run("kafka", "fail")
+    assert result.exit_code == 2
+    assert "start one" in result.stderr
+    assert "hunter2" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_traceback_on_request(plugins):
+    assert isinstance(run("--traceback", "kafka", "fail").exception, ConfigurationError)
+
+
+# --- doctor ---------------------------------------------------------------------------------------
+
+
+def installed(**versions):
+    return lambda name: versions.get(name.replace("-", "_"))
+
+
+def problems(findings):
+    return {f.check: f for f in findings if f.level is Level.PROBLEM}
+
+
+@pytest.mark.parametrize(
+    ("versions", "line", "expected"),
+    [
+        ({"numpy": "1.26.4", "pyarrow": "25.0.0", "pandas": "2.3.3"}, "3.5", {}),
+        ({"numpy": "2.4.6", "pyarrow": "26.0.1", "pandas": "3.1.1"}, "4.3", {}),
+        (
+            {"numpy": "1.26.4", "pyarrow": "26.0.1", "pandas": "2.3.3"},
+            "3.5",
+            {"pyarrow": "pip install 'pyarrow<26' 'numpy<2' 'pyspark==3.5.*'"},
+        ),
+        (
+            {"numpy": "1.26.4", "pyarrow": "26.0.1"},
+            "4.3",
+            {"pyarrow": "pip install 'numpy>=2' 'pyspark==4.3.*'"},
+        ),
+        (
+            {"numpy": "2.0.0", "pyarrow": "25.0.0", "pandas": "3.0.0"},
+            "3.5",
+            {
+                "numpy": "pip install 'numpy<2' 'pyarrow<26' 'pyspark==3.5.*'",
+                "pandas": "pip install 'pandas<3' 'pyspark==3.5.*'",
+            },
+        ),
+        ({"numpy": "2.0.0"}, "4.3", {"pyarrow": "pip install pyarrow 'pyspark==4.3.*'"}),
+    ],
+)
+def test_library_pairs(versions, line, expected):
+    found = problems(library_findings(installed(**versions), line))
+    assert {check: finding.fix for check, finding in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "line", "level"),
+    [
+        ("17.0.15", "4.3", Level.OK),
+        ("1.8.0_402", "3.5", Level.OK),
+        ("11.0.2", "4.3", Level.PROBLEM),
+        ("25", "4.3", Level.WARNING),
+        (None, "4.3", Level.PROBLEM),
+    ],
+)
+def test_java(version, line, level):
+    finding = java_finding(version, line)
+    assert finding.level is level
+    assert (finding.fix is None) == (level is Level.OK)
+
+
+def test_java_major():
+    assert [java_major(v) for v in ("1.8.0_402", "17.0.15", "21", "25-ea")] == [8, 17, 21, 25]
+
+
+def test_spark_lines():
+    assert line_of("3.5.9") == "3.5"
+    assert spark_finding("4.3.0").level is Level.OK
+    assert spark_finding("4.0.1").level is Level.PROBLEM
+    assert "pip install 'pyspark==" in spark_finding(None).fix
+
+
+def test_the_workers_python():
+    assert worker_python_finding(sys.executable).level is Level.OK
+    missing = worker_python_finding("/no/such/python")
+    assert (missing.level, missing.fix) == (
+        Level.PROBLEM,
+        f"export PYSPARK_PYTHON={sys.executable}",
+    )
+
+
+def connector(version="3.1.2.3.5", pyspark=">=3.5,<3.6", core=">=1.0,<2"):
+    requires = {"connectors-core": core} | ({"pyspark": pyspark} if pyspark else {})
+    return InstalledConnector(name="connector-kafka", version=version, requires=requires)
+
+
+def test_a_connector_that_fits_is_shown_by_its_release_name():
+    versions = installed(pyspark="3.5.9", connectors_core="1.2.0")
+    (finding,) = connector_findings([connector()], versions)
+    assert (finding.level, finding.found) == (Level.OK, "3.1.2-3.5")
+
+
+def test_a_connector_for_another_spark():
+    versions = installed(pyspark="4.3.0", connectors_core="1.2.0")
+    (finding,) = connector_findings([connector()], versions)
+    assert "built for Spark 3.5" in finding.problem
+    assert finding.fix == "pip install 'connector-kafka==3.1.2.*' 'pyspark==4.3.*'"
+
+
+def test_a_connector_for_another_core():
+    versions = installed(pyspark="3.5.9", connectors_core="2.0.0")
+    (finding,) = connector_findings([connector()], versions)
+    assert finding.fix == "pip install 'connectors-core>=1.0,<2' 'pyspark==3.5.*'"
+
+
+def test_a_development_version_fits_every_spark():
+    versions = installed(pyspark="4.3.0", connectors_core="1.0.0")
+    (finding,) = connector_findings([connector("2.0.0", pyspark=None)], versions)
+    assert (finding.level, finding.found) == (Level.OK, "2.0.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "specifier", "expected"),
+    [
+        ("3.5.9", ">=3.5,<3.6", True),
+        ("3.5", "<3.6,>=3.5.0", True),
+        ("3.6.0", ">=3.5,<3.6", False),
+        ("4.3.0", "==4.*", True),
+        ("4.3.0", "==4.0.*", False),
+        ("4.0", "==4.0.0", True),
+        ("1.4.2", "~=1.4", True),
+        ("2.0", "~=1.4", False),
+        ("1.0", "!=1.0", False),
+        ("1.0", "", True),
+        ("1.0", "===weird", True),
+    ],
+)
+def test_specifiers(version, specifier, expected):
+    assert fits(version, specifier) is expected
+
+
+def test_requirements():
+    assert split_requirement("pyspark<3.6,>=3.5") == ("pyspark", "<3.6,>=3.5")
+    assert split_requirement("connectors_core[test]>=1.0") == ("connectors-core", ">=1.0")
+    assert split_requirement("docker>=7; extra == 'test'") == ("docker", "")
+
+
+def running(**fields):
+    known = {
+        "version": "4.3.0",
+        "java": "17",
+        "carrier": "native",
+        "carrier_error": None,
+        "worker": {"python": sys.version.split()[0], "executable": "python", "pyarrow": "26.0.1"},
+        "worker_error": None,
+        "worker_reuse": True,
+    }
+    return SimpleNamespace(**(known | fields))
+
+
+VERSIONS = installed(pyspark=None, pyarrow="26.0.1")
+
+
+def test_a_running_spark_that_fits():
+    spark = running()
+    spark.worker["pyspark"] = "4.3.0"
+    findings = list(running_findings(spark, installed(pyspark="4.3.0", pyarrow="26.0.1")))
+    assert {finding.level for finding in findings} == {Level.OK}
+    assert ("carrier", "native") in {(finding.check, finding.found) for finding in findings}
+
+
+def test_a_worker_with_other_packages():
+    spark = running(worker={"python": "3.9.1", "executable": "/x/python3", "pyarrow": None})
+    finding = problems(running_findings(spark, VERSIONS))["python (worker)"]
+    assert "Python 3.9.1" in finding.problem
+    assert "pyarrow is missing (driver 26.0.1)" in finding.problem
+    assert finding.fix == f"export PYSPARK_PYTHON={sys.executable}"
+
+
+def test_what_else_a_running_spark_may_say():
+    spark = running(
+        version="3.5.9",
+        carrier=None,
+        carrier_error="no carrier",
+        worker=None,
+        worker_error="PYTHON_VERSION_MISMATCH",
+        worker_reuse=False,
+    )
+    findings = list(running_findings(spark, installed(pyspark="4.3.0")))
+    assert set(problems(findings)) == {"start of spark", "carrier", "python (worker)"}
+    assert [f.check for f in findings if f.level is Level.WARNING] == ["worker reuse"]
+
+
+def test_doctor_exits_with_1_when_something_does_not_fit(monkeypatch):
+    fault = doctor.java_finding(None, "4.3")
+    monkeypatch.setattr(doctor, "installation_findings", lambda: iter([fault]))
+    result = run("doctor", "--no-spark")
+    assert result.exit_code == 1
+    assert fault.fix in result.stdout
+    assert fault.problem in result.stdout
+
+
+def test_doctor_as_json(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    result = run("doctor", "--no-spark", "--json")
+    found = orjson.loads(result.stdout)
+    assert found["ok"] == (result.exit_code == 0)
+    assert {"spark", "java", "numpy", "pyarrow"} <= {each["check"] for each in found["findings"]}
+
+
+# --- state show -----------------------------------------------------------------------------------
+
+
+def planned(name, position=0):
+    data = orjson.dumps({"split_id": name, "position": position})
+    return PlannedSplit(split_id=name, state=Versioned(version=1, data=data))
+
+
+def entry(number, subtask, *splits):
+    return Entry(
+        pipeline_id="p-1",
+        query="query-0",
+        plan=number,
+        nonce=f"n{number}",
+        source="in",
+        subtask=subtask,
+        parallelism=2,
+        splits=splits,
+    )
+
+
+def split_report(name, position, *, finished=False, watermark=None):
+    return SplitReport(
+        split_id=name,
+        state=planned(name, position).state,
+        skip=0,
+        finished=finished,
+        rows=position,
+        watermark=watermark,
+    )
+
+
+@pytest.fixture
+def location(tmp_path):
+    """Two plans: the first decided and half committed, the second half reported."""
+    root = StateStore(str(tmp_path / "state"))
+    query = QueryIdentity(
+        folder="query-0", lines=("in",), sinks=("out", "log"), spark_query_id="spark-query"
+    )
+    record_identity(
+        root,
+        PipelineIdentity(pipeline_id="p-1", name="flights", streaming=True, queries=(query,)),
+    )
+    store = root.child("query-0")
+
+    def plan(number, part):
+        document = Plan(
+            pipeline_id="p-1",
+            number=number,
+            nonce=f"n{number}",
+            incarnation=1,
+            sources={"in": part},
+        )
+        assert PLANS.create(store, plan_path(number), document)
+
+    def report(number, subtask, *splits):
+        document = Report(
+            pipeline_id="p-1",
+            plan=number,
+            nonce=f"n{number}",
+            source="in",
+            subtask=subtask,
+            attempt=0,
+            splits=splits,
+        )
+        assert REPORTS.create(store, report_path(number, "in", subtask), document)
+
+    a, b, c = (planned(name) for name in "abc")
+    snapshot = SourceSnapshot(
+        enumerator=Versioned(version=1, data=b"{}"),
+        splits=(SplitRecord(split=a, subtask=0), SplitRecord(split=b, subtask=1)),
+    )
+    plan(0, SourcePlan(entries=(entry(0, 0, a), entry(0, 1, b)), snapshot=snapshot))
+    report(0, 0, split_report("a", 10, watermark=1_357_016_400_000_000))
+    report(0, 1, split_report("b", 20, finished=True))
+    plan(
+        1,
+        SourcePlan(
+            entries=(entry(1, 0, planned("a", 10)), entry(1, 1, c)),
+            assigned=(AssignedSplit(subtask=1, split=c),),
+            watermark=1_357_016_400_000_000,
+        ),
+    )
+    report(1, 1, split_report("c", 5))
+    committable = DecidedCommittable(subtask=0, committable=Versioned(version=1, data=b"f"))
+    decision = Decision(
+        pipeline_id="p-1",
+        epoch=0,
+        incarnation=1,
+        spark_query_id="spark-query",
+        batch_id=0,
+        plan=0,
+        sinks={
+            "out": SinkDecision(committables=(committable,), rows=30, bytes=2048),
+            "log": SinkDecision(rows=30, bytes=100),
+        },
+        skipped=1,
+    )
+    assert DECISIONS.create(store, decision_path(0), decision)
+    mark_done(store, 0, "out")
+    owner = LeaseOwner(host="driver-7", pid=4711, description="nightly")
+    Lease.acquire(root, owner, renewer=lambda _beat, _seconds: lambda: None)
+    return tmp_path / "state"
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_state_show_follows_plans_and_reports(location):
+    before = files(location)
+    result = run("state", "show", location, "--json")
+    assert result.exit_code == 0
+    assert files(location) == before
+    view = orjson.loads(result.stdout)
+    assert (view["name"], view["streaming"]) == ("flights", True)
+    assert (view["lease"]["host"], view["lease"]["released"]) == ("driver-7", False)
+    (query,) = view["queries"]
+    assert (query["plan"], query["epoch"]) == (1, 0)
+    assert query["undecided"] == [1]
+    assert query["held"] == [0]
+    (source,) = query["sources"]
+    assert (source["reported"], source["entries"]) == (1, 2)
+    positions = {s["split_id"]: orjson.loads(s["position"])["position"] for s in source["splits"]}
+    assert positions == {"a": 10, "c": 5}
+    (decision,) = query["decisions"]
+    assert decision["rows"] == {"out": 30, "log": 30}
+    assert decision["committables"] == {"out": 1, "log": 0}
+    assert decision["not_done"] == ["log"]
+
+
+def test_state_show_for_people(location):
+    text = run("state", "show", location).stdout
+    for part in (
+        "flights",
+        "held by incarnation 1, host driver-7, pid 4711 (nightly)",
+        "epochs decided and not committed   0",
+        "plans after the last decision      1",
+        "2013-01-01 05:00:00Z",
+        "2.0 KiB",
+        "not committed",
+    ):
+        assert part in text
+
+
+def test_decisions_can_be_left_out(location):
+    view = orjson.loads(run("state", "show", location, "--json", "--decisions", 0).stdout)
+    assert view["queries"][0]["decisions"] == []
+
+
+def test_secrets_in_a_position_are_masked(location):
+    store = StateStore(str(location / "query-0"))
+    split = planned("https://me:hunter2@host/file")
+    assigned = AssignedSplit(subtask=0, split=split)
+    part = SourcePlan(entries=(entry(2, 0, split),), assigned=(assigned,))
+    document = Plan(pipeline_id="p-1", number=2, nonce="n2", incarnation=1, sources={"in": part})
+    PLANS.create(store, plan_path(2), document)
+    for extra in ((), ("--json",)):
+        assert "hunter2" not in run("state", "show", location, *extra).stdout
+
+
+def test_no_pipeline_there(tmp_path):
+    result = run("state", "show", tmp_path / "nothing")
+    assert result.exit_code == 2
+    assert "there is no pipeline" in result.stderr
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_damaged_document_is_named(location):
+    path = location / "query-0" / plan_path(1)
+    path.write_bytes(path.read_bytes().replace(b'"nonce":"n1"', b'"nonce":"n2"', 1))
+    result = run("state", "show", location)
+    assert result.exit_code == 2
+    assert plan_path(1) in result.stderr
+
+
+def test_storage_options(location):
+    result = run("state", "show", f"file://{location}", "--storage-option", "auto_mkdir=false")
+    assert result.exit_code == 0
+    assert run("state", "show", location, "--storage-option", "auto_mkdir").exit_code == 2

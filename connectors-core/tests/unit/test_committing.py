@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decided epochs are committed, each committable once, whatever fails in between."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_source import fresh_store
+
+from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_decision
+from connectors_core.errors import CommitError, DataLossError, RetryableError
+from connectors_core.protocol import (
+    DECISIONS,
+    DecidedCommittable,
+    Decision,
+    SinkDecision,
+    Versioned,
+    decision_path,
+)
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.sink import (
+    CommittableSummary,
+    Committer,
+    Sink,
+    SupportsPostCommitTopology,
+    TwoPhaseCommittingSink,
+)
+
+DEADLINE = 10.0
+QUICK = CommitRetries(attempts=4, initial_seconds=0.0, max_seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+
+
+class Target(TwoPhaseCommittingSink, SupportsPostCommitTopology):
+    """`script`: what the committer does at its first, second ... call; then it commits."""
+
+    def __init__(self, *script, parallelism=1):
+        self.script = list(script)
+        self.parallelism = parallelism
+        self.log = []
+        self.committed = Counter()
+        self.posted = []
+
+    def create_writer(self, context):
+        raise NotImplementedError
+
+    def create_committer(self, context):
+        self.log.append("created")
+        return TargetCommitter(self)
+
+    def committable_serializer(self):
+        return JsonDataclassSerializer(Part)
+
+    def committer_parallelism(self):
+        return self.parallelism
+
+    def add_post_commit_topology(self, messages):
+        self.posted.append(list(messages))
+
+    def of(self, kind):
+        return [each[1] for each in self.log if each[0] == kind]
+
+
+class TargetCommitter(Committer):
+    def __init__(self, target):
+        self.target = target
+
+    def commit(self, requests):
+        tries = [(r.committable.name, r.number_of_retries) for r in requests]
+        self.target.log.append(("commit", tries))
+        action = self.target.script.pop(0) if self.target.script else lambda requests: None
+        action(requests)
+        for request in requests:
+            if request.outcome.name == "COMMITTED":
+                self.target.committed[request.committable.name] += 1
+
+    def sweep(self, checkpoint_id):
+        self.target.log.append(("sweep", checkpoint_id))
+
+    def recover(self, last_decided):
+        self.target.log.append(("recover", last_decided))
+
+    def close(self):
+        self.target.log.append(("close", None))
+
+
+def sink_decision(*names, subtasks=1):
+    serializer = JsonDataclassSerializer(Part)
+    return SinkDecision(
+        committables=tuple(
+            DecidedCommittable(
+                subtask=number % subtasks,
+                committable=Versioned(
+                    version=serializer.version, data=serializer.serialize(Part(name))
+                ),
+            )
+            for number, name in enumerate(names)
+        ),
+        number_of_subtasks=subtasks,
+    )
+
+
+def decision(epoch, **sinks):
+    return Decision(
+        pipeline_id="p",
+        epoch=epoch,
+        incarnation=1,
+        spark_query_id="q",
+        batch_id=epoch,
+        plan=epoch,
+        sinks=sinks,
+    )
+
+
+def committer_of(store=None, retries=QUICK, **sinks):
+    return EpochCommitter(sinks, store=store or fresh_store(), pipeline_id="p", retries=retries)
+
+
+def test_an_epoch_is_committed_then_marked_then_swept():
+    target, store = Target(), fresh_store()
+    committer = committer_of(store, a=target)
+    committer.commit(decision(3, a=sink_decision("x", "y", subtasks=2)))
+    assert target.committed == {"x": 1, "y": 1}
+    assert is_done(store, 3, "a")
+    assert target.of("sweep") == [3]
+    first, x, second, y = target.posted[0]
+    assert isinstance(first, CommittableSummary)
+    assert (first.subtask_id, x.committable.name, second.subtask_id, y.committable.name) == (
+        0,
+        "x",
+        1,
+        "y",
+    )
+    assert committer.committers["a"].metrics.counters["successfulCommittables"] == 2
+
+
+def test_only_what_asks_for_it_is_tried_again():
+    target = Target(lambda requests: requests[1].retry_later())
+    committer_of(a=target).commit(decision(0, a=sink_decision("x", "y", "z")))
+    assert target.of("commit") == [[("x", 0), ("y", 0), ("z", 0)], [("y", 1)]]
+    assert target.committed == {"x": 1, "y": 1, "z": 1}
+
+
+def test_what_is_left_of_a_committable_is_tried_again():
+    target = Target(lambda requests: requests[0].update_and_retry_later(Part("rest of x")))
+    committer_of(a=target).commit(decision(0, a=sink_decision("x")))
+    assert target.of("commit") == [[("x", 0)], [("rest of x", 1)]]
+
+
+def test_what_is_there_already_is_counted_as_such():
+    target = Target(lambda requests: requests[0].signal_already_committed())
+    committer = committer_of(a=target)
+    committer.commit(decision(0, a=sink_decision("x", "y")))
+    counters = committer.committers["a"].metrics.counters
+    assert counters["alreadyCommittedCommittables"] == 1
+    assert counters["successfulCommittables"] == 1
+
+
+def test_what_can_never_be_committed_fails_with_its_cause_and_stays_undone():
+    cause, store = DataLossError("staged file is gone"), fresh_store()
+    target = Target(lambda requests: requests[1].signal_failed(cause))
+    committer = committer_of(store, a=target)
+    with pytest.raises(CommitError, match="cannot commit Part") as caught:
+        committer.commit(decision(0, a=sink_decision("x", "y")))
+    assert caught.value.__cause__ is cause
+    assert not is_done(store, 0, "a")
+    assert target.of("sweep") == []  # what was staged may still be mended
+    counters = committer.committers["a"].metrics.counters
+    assert (counters["failedCommittables"], counters["successfulCommittables"]) == (1, 1)
+
+
+def test_after_a_retryable_error_all_are_tried_again_whatever_was_said_on_them():
+    def half_said(requests):
+        requests[0].signal_already_committed()
+        requests[1].retry_later()
+        requests[2].update_and_retry_later(Part("rest of z"))
+        raise RetryableError("answer lost")
+
+    target = Target(half_said)
+    committer = committer_of(a=target)
+    committer.commit(decision(0, a=sink_decision("x", "y", "z")))
+    assert target.of("commit")[1:] == [[("x", 1), ("y", 1), ("rest of z", 1)]]
+    assert "retriedCommittables" not in {
+        name for name, n in committer.committers["a"].metrics.counters.items() if n
+    }
+
+
+def test_retries_end_in_an_error_that_names_the_cause():
+    def busy(requests):
+        raise RetryableError("busy")
+
+    target = Target(*[busy] * 9)
+    with pytest.raises(CommitError, match="could not commit 1 committables") as caught:
+        committer_of(a=target).commit(decision(0, a=sink_decision("x")))
+    assert "busy" in str(caught.value.__cause__)
+    assert len(target.of("commit")) == QUICK.attempts
+
+
+def test_an_error_that_is_not_retryable_is_not_retried():
+    def fail(requests):
+        raise PermissionError("no")
+
+    target = Target(fail)
+    with pytest.raises(PermissionError):
+        committer_of(a=target).commit(decision(0, a=sink_decision("x")))
+    assert len(target.of("commit")) == 1
+
+
+def test_committers_side_by_side_share_the_committables():
+    together = threading.Barrier(3)
+
+    def meet(requests):
+        together.wait(DEADLINE)
+
+    target = Target(meet, meet, meet, parallelism=3)
+    committer = committer_of(a=target)
+    committer.commit(decision(0, a=sink_decision(*"abcdefg")))
+    assert target.committed == dict.fromkeys("abcdefg", 1)
+    assert sorted(len(tries) for tries in target.of("commit")) == [2, 2, 3]
+    assert committer.committers["a"].metrics.counters["successfulCommittables"] == 7
+
+
+def test_of_committers_side_by_side_one_failure_fails_the_epoch():
+    def fail(requests):
+        raise PermissionError("no")
+
+    target, store = Target(fail, parallelism=3), fresh_store()
+    with pytest.raises(PermissionError):
+        committer_of(store, a=target).commit(decision(0, a=sink_decision(*"abc")))
+    assert not is_done(store, 0, "a")
+
+
+def test_a_stop_ends_the_wait_and_commits_no_more():
+    waiting = threading.Event()
+
+    def busy(requests):
+        waiting.set()
+        raise RetryableError("busy", retry_after=3600.0)
+
+    target, store, errors = Target(busy), fresh_store(), []
+    committer = committer_of(store, CommitRetries(), a=target)
+
+    def commit():
+        try:
+            committer.commit(decision(0, a=sink_decision("x")))
+        except RetryableError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    assert waiting.wait(DEADLINE)
+    committer.give_up_waiting()
+    thread.join(DEADLINE)
+    assert not thread.is_alive()
+    assert "stops before 1 committables" in str(errors[0])
+    assert len(target.of("commit")) == 1
+    assert not is_done(store, 0, "a")
+    committer.close()
+    assert target.log[-1] == ("close", None)
+
+
+def test_committables_whose_sink_is_gone_are_refused_and_not_forgotten():
+    store = fresh_store()
+    with pytest.raises(CommitError, match="no committer"):
+        committer_of(store).commit(decision(0, a=sink_decision("x")))
+    assert not is_done(store, 0, "a")
+
+
+def test_a_sink_without_two_phases_has_nothing_to_commit():
+    class Plain(Sink):
+        def create_writer(self, context):
+            raise NotImplementedError
+
+    store = fresh_store()
+    committer_of(store, a=Plain()).commit(decision(0, a=SinkDecision(rows=3)))
+    assert is_done(store, 0, "a")
+
+
+def test_the_epochs_before_are_swept_again_now_and_then():
+    target = Target()
+    committer = committer_of(a=target)
+    for epoch in range(17):
+        committer.commit(decision(epoch, a=sink_decision(f"x{epoch}")))
+        committed = {int(name[1:]) for name in target.committed}
+        assert set(target.of("sweep")) <= committed
+    swept = Counter(target.of("sweep"))
+    assert swept[5] == 3  # its own, and those of epochs 8 and 16
+    committer.roll_back(17)
+    assert target.of("sweep")[-1] == 17
+
+
+class Killed(Exception):
+    """The driver dies here."""
+
+
+@given(
+    epochs=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    crashes=st.lists(st.integers(0, 12), max_size=4),
+)
+@settings(deadline=None)
+def test_after_any_crash_rolling_forward_commits_each_sink_of_each_epoch(epochs, crashes):
+    """A committer is idempotent, as it must be; a sink that is marked is never asked again."""
+    store = fresh_store()
+    first, second = Target(), Target()
+    decisions = [
+        decision(e, a=sink_decision(*[f"{e}-{i}" for i in range(n)]), b=sink_decision(f"{e}"))
+        for e, n in enumerate(epochs)
+    ]
+    for each in decisions:
+        DECISIONS.create(store, decision_path(each.epoch), each)
+    for life in [*crashes, None]:
+        committer = committer_of(store, a=first, b=second)
+        steps = 0
+
+        def count(epoch, uid, life=life):
+            nonlocal steps
+            steps += 1
+            if steps == life:
+                raise Killed
+
+        committer._progress = count
+        before = {(e.epoch, uid) for e in decisions for uid in "ab" if is_done(store, e.epoch, uid)}
+        begun = len(first.log), len(second.log)
+        last = newest_decision(store)
+        try:
+            committer.roll_forward(decisions_since(store, 0), last)
+        except Killed:
+            continue
+        finally:
+            for uid, target, at in (("a", first, begun[0]), ("b", second, begun[1])):
+                for kind, tries in [each for each in target.log[at:] if each != "created"]:
+                    if kind == "commit":
+                        names = {int(name.split("-")[0]) for name, _ in tries}
+                        assert not names & {e for e, of in before if of == uid}
+        assert first.log[-1][0] == "sweep"
+        assert ("recover", last) in first.log
+    assert first.committed == {f"{e}-{i}": 1 for e, n in enumerate(epochs) for i in range(n)}
+    assert second.committed == {f"{e}": 1 for e in range(len(epochs))}
+
+
+def test_epochs_are_finished_before_anything_is_fenced():
+    store, target = fresh_store(), Target()
+    for epoch in range(3):
+        each = decision(epoch, a=sink_decision(f"x{epoch}"))
+        DECISIONS.create(store, decision_path(epoch), each)
+    committer = committer_of(store, a=target)
+    assert committer.roll_forward(decisions_since(store, 0), 2) == [0, 1, 2]
+    kinds = [each[0] for each in target.log if each != "created" and each[0] != "sweep"]
+    assert kinds == ["commit", "commit", "commit", "recover"]
+    assert set(target.of("sweep")) == {0, 1, 2}
+    assert committer_of(store, a=target).roll_forward(decisions_since(store, 0), 2) == []

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline is started again as it was, or refused with the ways out."""
+
+from dataclasses import replace
+
+import pytest
+from toy_source import fresh_store
+
+from connectors_core.coordinator import identity as module
+from connectors_core.coordinator.identity import (
+    QueryShape,
+    assert_same_life,
+    assert_unchanged,
+    first_identity,
+    new_pipeline_id,
+    newest_generation,
+    read_identity,
+    record_identity,
+)
+from connectors_core.errors import IdentityError
+
+SHAPES = (QueryShape(("a", "b", "a"), ("x", "y")), QueryShape(("c",), ("z",)))
+
+
+def identity_of(**fields):
+    fields = {"pipeline_id": "p", "name": "flights", "streaming": True, "shapes": SHAPES} | fields
+    return first_identity(fields.pop("pipeline_id"), fields.pop("name"), **fields)
+
+
+def test_an_identity_is_recorded_and_read_back():
+    store, identity = fresh_store(), identity_of()
+    assert read_identity(store) is None
+    assert newest_generation(store) == -1
+    record_identity(store, identity)
+    assert read_identity(store) == identity
+    newer = replace(
+        identity, queries=tuple(replace(query, generation=1) for query in identity.queries)
+    )
+    record_identity(store, newer)
+    assert newest_generation(store) == 1
+    assert read_identity(store) == newer
+    assert newer.queries[0].spark_folder == "query-0/spark-1"
+
+
+def test_two_first_starts_at_the_same_moment_are_refused(monkeypatch):
+    store = fresh_store()
+    record_identity(store, identity_of())
+    monkeypatch.setattr(module, "newest_generation", lambda _: -1)
+    with pytest.raises(IdentityError, match="another driver"):
+        record_identity(store, identity_of())
+
+
+def test_queries_have_folders_and_spark_ids_of_their_own():
+    identity = identity_of()
+    assert [query.folder for query in identity.queries] == ["query-0", "query-1"]
+    assert len({query.spark_query_id for query in identity.queries}) == 2
+    assert len({new_pipeline_id() for _ in range(9)}) == 9
+
+
+def test_a_source_finds_its_query():
+    identity = identity_of()
+    assert identity.query_of("b").folder == "query-0"
+    assert identity.query_of("c").folder == "query-1"
+    with pytest.raises(IdentityError, match="no source 'd'"):
+        identity.query_of("d")
+
+
+def test_the_same_shape_may_start_again():
+    assert_unchanged(identity_of(), "flights", streaming=True, shapes=list(SHAPES))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "streaming"),
+    [
+        ((QueryShape(("b", "a", "a"), ("x", "y")), SHAPES[1]), True),  # swapped sources
+        ((QueryShape(("a", "b"), ("x", "y")), SHAPES[1]), True),  # a branch less
+        ((QueryShape(("a", "b", "a"), ("y", "x")), SHAPES[1]), True),  # swapped sinks
+        (SHAPES[::-1], True),
+        (SHAPES[:1], True),
+        (SHAPES, False),
+    ],
+)
+def test_another_shape_is_refused_with_both_shapes_and_the_ways_out(shapes, streaming):
+    with pytest.raises(IdentityError) as caught:
+        assert_unchanged(identity_of(), "flights", streaming=streaming, shapes=shapes)
+    assert "a, b, a -> x, y" in str(caught.value)
+    assert len(caught.value.ways_out) == 3
+
+
+def test_another_pipeline_in_the_same_place_is_refused():
+    with pytest.raises(IdentityError, match="another pipeline"):
+        assert_unchanged(identity_of(), "planes", streaming=True, shapes=SHAPES)
+
+
+def query(first=-1):
+    return replace(identity_of().queries[0], first=first, spark_query_id="mine")
+
+
+@pytest.mark.parametrize(
+    ("found", "newest", "logged"),
+    [
+        (None, -1, -1),  # the first start
+        ("mine", -1, -1),  # died before the first plan
+        ("mine", 0, -1),  # died before Spark logged the first batch
+        ("mine", 7, 6),
+        ("mine", 7, 7),
+    ],
+)
+def test_checkpoint_and_state_of_one_life_are_accepted(found, newest, logged):
+    assert_same_life(query(), found_query_id=found, newest_plan=newest, logged_batch=logged)
+
+
+@pytest.mark.parametrize(
+    ("found", "newest", "logged", "message"),
+    [
+        (None, 0, -1, "Spark's checkpoint is gone"),
+        ("another", 3, 3, "not the one that this pipeline wrote"),
+        ("another", -1, -1, "not the one that this pipeline wrote"),
+        ("mine", -1, 0, "the plans of the pipeline are gone"),
+    ],
+)
+def test_checkpoint_and_state_of_two_lives_are_refused(found, newest, logged, message):
+    with pytest.raises(IdentityError, match=message) as caught:
+        assert_same_life(query(), found_query_id=found, newest_plan=newest, logged_batch=logged)
+    assert caught.value.ways_out
+
+
+def test_a_new_generation_begins_behind_the_plans_of_the_one_before():
+    assert_same_life(query(first=7), found_query_id=None, newest_plan=7, logged_batch=-1)
+    with pytest.raises(IdentityError, match="checkpoint is gone"):
+        assert_same_life(query(first=7), found_query_id=None, newest_plan=8, logged_batch=-1)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+import pickle
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from connectors_core.coordinator.source_coordinator import SplitStatus
+from connectors_core.metrics import CommitterMetric, Meter, MetricGroup, SinkMetric, SourceMetric
+from connectors_core.runtime.status import PipelineStatus, QueryStatus, SinkStatus, SourceStatus
+from connectors_core.runtime.telemetry import METER_NAME, Instruments, Telemetry
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def status(rows=7, *, name="p", reader_gauges=None):
+    split = SplitStatus(
+        split_id="file-1",
+        subtask=0,
+        read=True,
+        idle=False,
+        rows=rows,
+        watermark=5_000_000,
+        head=None,
+    )
+    source = SourceStatus(
+        uid="in",
+        splits=(split,),
+        counters={"numRecordsIn": rows, "commitsSucceeded": 3},
+        gauges={"watermarkLag": 12.0, "openFiles": 2.0},
+        reader_gauges=reader_gauges or {},
+    )
+    sink = SinkStatus(uid="out", counters={"numRecordsSend": rows, "totalCommittables": 1})
+    query = QueryStatus(name="query-0", state="running", sources=(source,), sinks=(sink,))
+    return PipelineStatus(name=name, queries=(query,))
+
+
+@pytest.fixture
+def reader():
+    return InMemoryMetricReader()
+
+
+@pytest.fixture
+def instruments(reader):
+    provider = MeterProvider([reader])
+    yield Instruments(provider)
+    provider.shutdown()
+
+
+def collected(reader):
+    data = reader.get_metrics_data()
+    found = {}
+    for resource in data.resource_metrics if data else ():
+        for scope in resource.scope_metrics:
+            assert scope.scope.name == METER_NAME
+            for metric in scope.metrics:
+                for point in metric.data.data_points:
+                    found[metric.name, *sorted(point.attributes.items())] = point.value
+    return found
+
+
+def of(instrument, uid, *, pipeline="p", **attributes):
+    # Instrument names have no case; the SDK shows them in lower case.
+    return (instrument.lower(), *sorted({"pipeline": pipeline, "uid": uid, **attributes}.items()))
+
+
+def test_names_are_those_of_flip_33():
+    assert SourceMetric.NUM_RECORDS_IN == "numRecordsIn"
+    assert SinkMetric.NUM_RECORDS_SEND_ERRORS == "numRecordsSendErrors"
+    assert [str(name) for name in CommitterMetric] == [
+        "totalCommittables",
+        "successfulCommittables",
+        "alreadyCommittedCommittables",
+        "failedCommittables",
+        "retriedCommittables",
+        "pendingCommittables",
+    ]
+
+
+def test_a_group_takes_names_and_gives_plain_text():
+    group = MetricGroup()
+    group.inc(SourceMetric.NUM_RECORDS_IN, 2)
+    group.inc("numRecordsIn")
+    group.set(SourceMetric.PENDING_RECORDS, 9)
+    assert group.counters == {"numRecordsIn": 3}
+    assert all(type(name) is str for name in [*group.counters, *group.gauges])
+
+
+def test_a_copy_is_independent_and_groups_pickle():
+    group = MetricGroup()
+    group.inc("a")
+    copy = group.copy()
+    group.inc("a")
+    assert copy.counters == {"a": 1}
+    assert pickle.loads(pickle.dumps(group)) == group
+
+
+def test_a_meter_counts_over_its_window():
+    clock = Clock()
+    meter = Meter(window=10, clock=clock)
+    assert meter.rate() == 0
+    clock.now += 2
+    meter.mark(100)
+    assert meter.rate() == 50
+    clock.now += 8
+    assert meter.rate() == 10
+    meter.mark(50)
+    clock.now += 5
+    assert meter.rate() == 5
+    clock.now += 10
+    assert meter.rate() == 0
+
+
+def test_numbers_carry_pipeline_uid_and_split(instruments, reader):
+    telemetry = Telemetry(status)
+    instruments.add(telemetry)
+    found = collected(reader)
+    assert found[of("numRecordsIn", "in")] == 7
+    assert found[of("numRecordsSend", "out")] == 7
+    assert found[of("totalCommittables", "out")] == 1
+    assert found[of("watermarkLag", "in")] == 12
+    assert found[of("currentWatermark", "in", split="file-1")] == 5_000
+    assert found[of("splitRecordsIn", "in", split="file-1")] == 7
+
+
+def test_what_only_the_connector_knows_shares_two_instruments(instruments, reader):
+    telemetry = Telemetry(lambda: status(reader_gauges={1: {"openFiles": 4.0}}))
+    instruments.add(telemetry)
+    found = collected(reader)
+    assert found[of("connectorCounter", "in", name="commitsSucceeded")] == 3
+    assert found[of("connectorGauge", "in", name="openFiles")] == 2
+    assert found[of("connectorGauge", "in", name="openFiles", subtask=1)] == 4
+
+
+def test_one_collection_asks_for_one_status(instruments, reader):
+    asked = []
+
+    def ask():
+        asked.append(True)
+        return status(len(asked))
+
+    clock = Clock()
+    telemetry = Telemetry(ask, clock)
+    instruments.add(telemetry)
+    assert collected(reader)[of("numRecordsIn", "in")] == 1
+    clock.now += 60
+    assert collected(reader)[of("numRecordsSend", "out")] == 2
+    telemetry.refresh()
+    assert collected(reader)[of("numRecordsIn", "in")] == 3
+    assert len(asked) == 3
+
+
+def test_pipelines_share_the_instruments_and_leave_them(instruments, reader):
+    first, second = Telemetry(status), Telemetry(lambda: status(9, name="q"))
+    instruments.add(first)
+    instruments.add(second)
+    found = collected(reader)
+    assert found[of("numRecordsIn", "in")] == 7
+    assert found[of("numRecordsIn", "in", pipeline="q")] == 9
+    first.close()
+    assert of("numRecordsIn", "in") not in collected(reader)
+    del second
+    assert collected(reader) == {}
+
+
+def test_without_an_sdk_nothing_happens():
+    telemetry = Telemetry(lambda: pytest.fail("nobody asks"))
+    Instruments().add(telemetry)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from connectors_core import _display
+from connectors_core.runtime import progress
+from connectors_core.runtime.progress import ProgressDisplay, progress_lines, progress_view
+from connectors_core.runtime.status import (
+    PipelineState,
+    PipelineStatus,
+    QueryStatus,
+    SinkStatus,
+    SourceStatus,
+)
+from connectors_core.source.watermarks import END_OF_TIME
+
+SECONDS = 20
+
+
+def status(state=PipelineState.RUNNING, error=None, **fields):
+    known = {
+        "uid": "flights",
+        "splits_assigned": 3,
+        "splits_finished": 4,
+        "splits_unassigned": 5,
+        "rows": 1_234_567,
+        "rows_per_second": 4321.4,
+        "bytes": 5 << 20,
+        "watermark": 1_357_016_400_000_000,
+        "watermark_lag": 3.25,
+        "skipped": 2,
+    }
+    source = SourceStatus(**(known | fields))
+    sink = SinkStatus(
+        uid="archive", rows=77, bytes=1000, committables=6, committed=5, commits=2, pending=1
+    )
+    query = QueryStatus(
+        name="query-0", state=state, plan=8, epoch=7, batch=9, sources=(source,), sinks=(sink,)
+    )
+    return PipelineStatus(name="p", state=state, queries=(query,), error=error)
+
+
+def rendered(view, width=120):
+    console = Console(record=True, width=width, file=io.StringIO())
+    console.print(view)
+    return console.export_text()
+
+
+def terminal():
+    return Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+
+
+def pipe():
+    return Console(file=io.StringIO(), force_terminal=False, width=40)
+
+
+def shown(console):
+    return console.file.getvalue()
+
+
+def test_the_table_shows_sources_and_sinks():
+    text = rendered(progress_view(status()))
+    for part in (
+        "p  running",
+        "plan 8 epoch 7 batch 9",
+        "4/12",
+        "1,234,567",
+        "4,321",
+        "5.0 MiB",
+        "2013-01-01 05:00:00Z",
+        "3.2 s",
+        "2 skipped",
+        "archive",
+        "5/6",
+        "1 pending",
+    ):
+        assert part in text
+
+
+def test_pending_records_are_a_better_lag_than_the_watermark():
+    assert "42 rows" in rendered(progress_view(status(pending_records=42)))
+
+
+def test_an_error_is_shown_by_its_first_line_and_markup_is_text():
+    failed = status(PipelineState.FAILED, "[FATAL] [red]disk full[/red]\n  hint: more")
+    text = rendered(progress_view(failed))
+    assert "[FATAL] [red]disk full[/red]" in text
+    assert "hint" not in text
+
+
+def test_lines_are_one_for_each_part():
+    lines = list(progress_lines(status(watermark=END_OF_TIME, watermark_lag=None, finished=True)))
+    assert lines[0] == "pipeline p: running, query-0 plan 8 epoch 7 batch 9"
+    assert lines[1].startswith("source flights: 1,234,567 rows, 4,321 rows/s, 5.0 MiB, splits 4/12")
+    assert "watermark end, finished" in lines[1]
+    assert lines[2].startswith("sink archive: 77 rows")
+
+
+def test_nothing_is_shown_unless_asked():
+    assert ProgressDisplay.started(status, False, terminal()) is None
+    assert ProgressDisplay.started(status, "auto", pipe()) is None
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+
+
+class Pipeline:
+    """Gives a status and tells when it was asked often enough."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = threading.Event()
+
+    def status(self):
+        answer = self.answers[0]
+        if len(self.answers) > 1:
+            self.answers.pop(0)
+        else:
+            self.asked.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_display_ends_with_its_pipeline(quick):
+    console = terminal()
+    pipeline = Pipeline(status(), status(rows=2_000_000), status(PipelineState.FINISHED))
+    display = ProgressDisplay.started(pipeline.status, "auto", console)
+    display._thread.join(SECONDS)
+    assert not display._thread.is_alive()
+    assert "2,000,000" in shown(console)
+    assert "finished" in shown(console)
+    display.stop()
+
+
+def test_the_terminal_is_given_back_after_an_error(quick):
+    console = terminal()
+    pipeline = Pipeline(status(), status(PipelineState.FAILED, "disk full"))
+    display = ProgressDisplay.started(pipeline.status, True, console)
+    pipeline.asked.wait(SECONDS)
+    display.stop()
+    text = shown(console)
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is visible
+    assert text.rstrip("\x1b[?25h\n").endswith("disk full")
+
+
+def test_lines_where_there_is_no_terminal(quick):
+    console = pipe()
+    pipeline = Pipeline(status(), status(PipelineState.STOPPED))
+    display = ProgressDisplay.started(pipeline.status, True, console)
+    display._thread.join(SECONDS)
+    display.stop()
+    text = shown(console)
+    assert "\x1b" not in text
+    assert "pipeline p: stopped" in text
+    assert all(len(line) < 200 for line in text.splitlines())
+
+
+def test_a_fault_of_the_display_is_none_of_the_pipeline(quick):
+    pipeline = Pipeline(status(), ValueError("broken"))
+    display = ProgressDisplay.started(pipeline.status, True, terminal())
+    pipeline.asked.wait(SECONDS)
+    assert display._thread.is_alive()
+    display.stop()
+    display.stop()
+    assert not display._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (_display.size(None), "-"),
+        (_display.size(12), "12 B"),
+        (_display.size(3 << 40), "3.0 TiB"),
+        (_display.span(0.25), "250 ms"),
+        (_display.span(-30), "-30.0 s"),
+        (_display.span(90 * 60), "90.0 min"),
+        (_display.span(20 * 86_400), "20 d"),
+        (_display.moment(None), "-"),
+        (_display.moment(1_357_016_400_250_000), "2013-01-01 05:00:00.250Z"),
+        (_display.moment(END_OF_TIME), "end"),
+        (_display.moment(2**63 - 1), "end"),
+        (_display.moment(-(2**63)), "start"),
+    ],
+)
+def test_numbers_and_times(text, expected):
+    assert text == expected

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline did, as it stands in its state location: exact, whatever crashed meanwhile.
+
+Each micro-batch has a *plan* with the watermark of every source, a *report* of each reader and,
+where rows were written, a *decision*. None of them is ever changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_KINDS = ("plans", "reports", "decisions")
+END_OF_TIME = 3_153_600_000_000_000
+"""The watermark of a source that has ended."""
+
+
+@dataclass
+class History:
+    """The documents of a pipeline of one query, in the order in which they came.
+
+    Args:
+        checkpoint: The checkpoint location.
+    """
+
+    checkpoint: Path
+    read: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    watermarks: dict[str, int] = field(default_factory=dict)
+    epochs: int = 0
+    rows: list[tuple[float, str, int]] = field(default_factory=list)
+    """Time, source or sink, rows up to then."""
+    marks: list[tuple[float, str, int]] = field(default_factory=list)
+    """Time, source, watermark in microseconds."""
+    _seen: set[Path] = field(default_factory=set)
+
+    def refresh(self) -> None:
+        """Take in what came since the last time."""
+        found = [
+            (path.stat().st_mtime, path)
+            for kind in _KINDS
+            for path in self.checkpoint.glob(f"query-0/{kind}/**/*.json")
+            if path not in self._seen
+        ]
+        for moment, path in sorted(found):
+            self._seen.add(path)
+            self._take(moment, json.loads(path.read_bytes())["payload"])
+
+    def _take(self, moment: float, document: dict[str, Any]) -> None:
+        if "epoch" in document:
+            self.epochs += 1
+            for uid, sink in document["sinks"].items():
+                self.written[uid] += sink["rows"]
+                self.rows.append((moment, uid, self.written[uid]))
+        elif "sources" in document:
+            for uid, source in document["sources"].items():
+                if source["watermark"] is not None:
+                    self.watermarks[uid] = source["watermark"]
+                    self.marks.append((moment, uid, source["watermark"]))
+        else:
+            uid = document["source"]
+            self.read[uid] += document["rows"]
+            self.rows.append((moment, uid, self.read[uid]))
+
+    def drift(self) -> Iterator[tuple[float, str, int]]:
+        """How far the fastest source is ahead of the slowest, while none has ended."""
+        latest: dict[str, int] = {}
+        for moment, uid, mark in self.marks:
+            latest[uid] = mark
+            if len(latest) == len(self.watermarks) and max(latest.values()) < END_OF_TIME:
+                yield moment, "drift", max(latest.values()) - min(latest.values())

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python of the READMEs runs as it stands there, on both Spark lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[SparkSession]:
+    """The session that the READMEs' `getOrCreate` finds, set up as in the other Spark tests."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    if running is None:
+        session.stop()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Runs the blocks of a document one after another, as one script; returns its variables."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run_document(name: str) -> dict[str, Any]:
+        blocks = CODE.findall((ROOT / name).read_text(encoding="utf-8"))
+        variables: dict[str, Any] = {"__name__": "__main__"}
+        for block in blocks:
+            exec(compile(block, name, "exec"), variables)
+        return variables
+
+    return run_document
+
+
+def test_first_pipeline(run, capsys) -> None:
+    folder = run("README.md")["folder"]
+    found = pq.read_table(folder / "out").sort_by("flight").to_pylist()
+    assert found == [
+        {"flight": "B6725", "origin": "JFK", "delay": 9},
+        {"flight": "UA1545", "origin": "EWR", "delay": 2},
+    ]
+    assert "UA1545" in capsys.readouterr().out
+
+
+def test_own_source_and_sink(run, capsys) -> None:
+    folder = run("connectors-core/README.md")["folder"]
+    table = pq.read_table(folder / "out")
+    assert sorted(table["id"].to_pylist()) == list(range(1, 10_000, 3))
+    assert not list(folder.glob("out/_staged/*"))
+    assert capsys.readouterr().out == "3333\n"
+
+
+def test_files(run, capsys) -> None:
+    folder = run("connector-filesystem/README.md")["folder"]
+    table = pq.read_table(folder / "out", partitioning="hive")
+    found = {(row["flight"], row["origin"], row["delay"], row["file"]) for row in table.to_pylist()}
+    assert found == {("UA1545", "EWR", 2, "1.csv"), ("B6725", "JFK", 9, "2.jsonl")}
+    assert table.num_rows == 2
+    (bad,) = pq.read_table(folder / "bad").to_pylist()
+    assert bad["source_uid"] == "flights"
+    assert b"soon" in bad["raw"]
+    assert bad["error_code"] in capsys.readouterr().out
