@@ -30,7 +30,7 @@ def main(
     days: Annotated[int, typer.Option(min=1, max=365, help="Days of 2013.")] = 365,
     crash: Annotated[bool, typer.Option(help="Kill the driver on its way.")] = True,
     output: Annotated[Path, typer.Option(help="Folder, made anew.")] = Path("build/demo"),
-    feed_seconds: Annotated[float, typer.Option(help="Time in which the files arrive.")] = 60.0,
+    feed_seconds: Annotated[float, typer.Option(help="Time in which the files arrive.")] = 45.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say the result only.")] = False,
 ) -> None:
     """All flights of New York in 2013 with their weather, exactly once, on one Spark."""
@@ -42,7 +42,7 @@ def main(
     say(f"{flights:,} flights are cut into {len(list(places.cut.iterdir()))} files")
 
     history = History(places.checkpoint)
-    feed = Feed(places, feed_seconds * days / 365)
+    feed = Feed(places, feed_seconds)
     feed.start()
     killed: list[float] = []
     while _drive(places, len(killed) + 1, history, feed, say, flights if crash else 0) is False:

@@ -7,7 +7,7 @@ import itertools
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from toy_driver import Driver
 from toy_source import (
@@ -559,6 +559,13 @@ class InAnyOrder(OnRequest):
         return [self.source.split(i) for i in self.known()] + self.returned
 
 
+@example(
+    files=[[1, 2, 2], [1, 2, 2], [1]],
+    parallelism=1,
+    limits=PlanLimits(rows=1, splits=1),
+    strategy=MONOTONOUS,
+    enumerator=OnRequest,
+)
 @given(
     files=files,
     parallelism=st.integers(1, 3),

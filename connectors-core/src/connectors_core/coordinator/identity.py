@@ -238,21 +238,20 @@ def assert_same_life(
         "write it again",
     ]
     if found_query_id is None:
-        if newest_plan > query.first:
-            raise IdentityError(
-                "Spark's checkpoint is gone, the plans of the pipeline are there",
-                expected=f"{query.spark_folder} with query id {query.spark_query_id}",
-                found="no Spark checkpoint",
-                ways_out=ways_out,
-            )
-    elif found_query_id != query.spark_query_id:
+        raise IdentityError(
+            "Spark's checkpoint of the pipeline is gone",
+            expected=f"{query.spark_folder} with query id {query.spark_query_id}",
+            found="no Spark checkpoint",
+            ways_out=ways_out,
+        )
+    if found_query_id != query.spark_query_id:
         raise IdentityError(
             "Spark's checkpoint is not the one that this pipeline wrote",
             expected=query.spark_query_id,
             found=found_query_id,
             ways_out=ways_out,
         )
-    if logged_batch >= 0 and newest_plan <= query.first:
+    if newest_plan < query.first or (newest_plan < 0 <= logged_batch):
         raise IdentityError(
             "the plans of the pipeline are gone, Spark's checkpoint is there",
             expected=f"plans below {query.folder}",

@@ -470,6 +470,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         All sources do so before the first asks for splits, which it does up to the group's
         maximum: by that of the plan before, every other plan would find next to none to read.
         """
+        strategy = self.settings.strategy
+        if strategy is None or strategy.alignment is None:
+            return
         progress = list(self._progress())
         if progress:  # without any, the splits to come are not known yet
             self._tell_group(progress)
@@ -557,6 +560,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             queue = [split for split in queue if split not in held]
         if len(queue) < 2 or not self._traits.end:
             return True  # a split without an end makes no room for another
+        if self.settings.strategy is not None and all(split.read for split in queue):
+            return True  # only one that was not read stands for those that come after it
         if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
             return False
         return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes

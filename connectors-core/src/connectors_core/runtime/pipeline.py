@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -18,6 +19,7 @@ from connectors_core.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
     QueryShape,
+    assert_same_life,
     assert_unchanged,
     first_identity,
     new_pipeline_id,
@@ -461,21 +463,48 @@ class Pipeline:
 
     def _identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
         pipeline_id = self._pipeline_id()
-        if self._identity is None:
-            self._identity = first_identity(
-                pipeline_id, self._name, streaming=streaming, shapes=shapes
-            )
-            record_identity(self._root, self._identity)
-            return self._identity
-        try:
-            assert_unchanged(self._identity, self._name, streaming=streaming, shapes=shapes)
-        except IdentityError:
-            kept = self._identity.streaming and streaming and self._identity.name == self._name
-            if self._on_changed_query == "refuse" or not kept:
-                raise
-            self._identity = self._new_generation(self._identity, shapes)
-            record_identity(self._root, self._identity)
-        return self._identity
+        recorded = self._identity
+        if recorded is None:
+            identity = first_identity(pipeline_id, self._name, streaming=streaming, shapes=shapes)
+        else:
+            try:
+                assert_unchanged(recorded, self._name, streaming=streaming, shapes=shapes)
+            except IdentityError:
+                kept = recorded.streaming and streaming and recorded.name == self._name
+                if self._on_changed_query == "refuse" or not kept:
+                    raise
+                identity = self._new_generation(recorded, shapes)
+            else:
+                return recorded
+        if streaming:
+            known = recorded.queries if recorded is not None else ()
+            identity = self._with_checkpoints(identity, known)
+        record_identity(self._root, identity)
+        self._identity = identity
+        return identity
+
+    def _with_checkpoints(
+        self, identity: PipelineIdentity, known: Sequence[QueryIdentity]
+    ) -> PipelineIdentity:
+        """Give new queries their Spark checkpoint before they are recorded.
+
+        So a recorded query without one is a query whose checkpoint was wiped.
+        """
+        queries = []
+        for query in identity.queries:
+            if query not in known:
+                log = SparkLog(self._spark, f"{self._checkpoint}/{query.spark_folder}")
+                log.write_query_id(query.spark_query_id)
+                found = log.query_id() or query.spark_query_id  # a start that was cut off wrote it
+                assert_same_life(
+                    query,
+                    found_query_id=query.spark_query_id,
+                    newest_plan=-1 if query.generation == 0 else query.first,
+                    logged_batch=log.last_logged_batch(),
+                )
+                query = dataclasses.replace(query, spark_query_id=found)
+            queries.append(query)
+        return dataclasses.replace(identity, queries=tuple(queries))
 
     def _new_generation(
         self, identity: PipelineIdentity, shapes: Sequence[QueryShape]

@@ -159,7 +159,6 @@ class StreamingRun:
             newest_plan=newest,
             logged_batch=logged,
         )
-        self._log.write_query_id(self.identity.spark_query_id)
         self.epochs.recover(keep_epochs=self._keep_batches)
         resume = self._log.resume(self.identity.lines, self.identity.first)
         for uid, carrier in self._carriers.items():

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example of the README in small: feed, kill, restart, verify."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_flight_of_twenty_days_comes_out_once(tmp_path: Path) -> None:
+    output = tmp_path / "demo"
+    command = ["-m", "examples.flights", "--days=20", "--feed-seconds=15", f"--output={output}"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    report = json.loads((output / "report.json").read_text())
+    assert report["rows_in"] == report["rows_out"] == 17_314
+    assert (report["matched"], report["unmatched"]) == (17_249, 65)
+    assert (report["missing"], report["duplicates"], report["unexpected"]) == (0, 0, 0)
+    assert report["statistics"]["found"] == report["statistics"]["expected"] == 1_134
+    assert report["crashes_survived"] == 1
+    assert report["sources"]["flights"] == report["sinks"]["archive"] == 17_314
+
+    page = (output / "report.html").read_text()
+    assert page.count("<svg") == 5
+    assert "src=" not in page
+    assert "<script" not in page
