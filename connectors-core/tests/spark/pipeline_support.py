@@ -260,7 +260,9 @@ class _PickyWriter(CommittingSinkWriter):
         good = [n % 10 != 3 for n in batch.column("n").to_pylist()]
         for n, fits in zip(batch.column("n").to_pylist(), good, strict=True):
             if not fits:
-                record = BadRecord(reason="unlucky", source_uid=self.context.sink_uid, raw=b"%d" % n)
+                record = BadRecord(
+                    reason="unlucky", source_uid=self.context.sink_uid, raw=b"%d" % n
+                )
                 self.context.record_errors.handle(record)
         self.inner.write(batch.filter(pa.array(good)))
 

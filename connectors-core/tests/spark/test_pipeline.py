@@ -127,6 +127,7 @@ def test_dead_letters_and_the_end_by_a_record_in_a_batch_run(
     assert counts(out) == once(n for n in range(60) if n % 10 != 3)
     assert counts(unread, "raw") == once([b"bad", b"worse"])
     assert counts(unwritten, "raw") == once(b"%d" % n for n in range(3, 60, 10))
+    assert not (tmp_path / "checkpoint" / "runs").exists()
     assert counts(ended, "value") == once(range(43))
 
 
@@ -294,13 +295,13 @@ def test_a_failure_stops_all_queries_and_a_restart_goes_on(
         pipeline.sink_to(df, out, uid="out")
         return pipeline
 
-    pipeline = build()
-    pipeline.start()
-    wait_until(lambda: sum(counts(out).values()) == 40, "the first rows", pipeline)
-    (log.folder / "broken").touch()
-    log.write("a", range(40, 60))
-    with pytest.raises(FatalError) as failure:
-        pipeline.await_termination(timeout=60)
+    with build() as pipeline:
+        pipeline.start()
+        wait_until(lambda: sum(counts(out).values()) == 40, "the first rows", pipeline)
+        (log.folder / "broken").touch()
+        log.write("a", range(40, 60))
+        with pytest.raises(FatalError) as failure:
+            pipeline.await_termination(timeout=60)
     assert "the log cannot be read" in str(failure.value)
     assert pipeline.status().state is PipelineState.FAILED
     assert [q.state for q in pipeline.status().queries] == [
@@ -340,9 +341,7 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
     assert sum(unread) > 0
     assert len(counts(sink, "value")) == sum(counts(sink, "value").values()) == 7
     reports = [
-        report
-        for _, own in plans_and_reports(tmp_path / "checkpoint")
-        for report in own["numbers"]
+        report for _, own in plans_and_reports(tmp_path / "checkpoint") for report in own["numbers"]
     ]
     assert all(report is not None for report in reports)
     assert sum(report.rows for report in reports if report is not None) == rows
@@ -416,7 +415,8 @@ def test_skipped_records_are_limited_over_all_readers_and_plans(
     assert committed < 54
     pipeline = run(6)  # all bad records, those from before the restart included
     assert counts(sink) == once(n for n in range(60) if n % 10)
-    assert sum(d.skipped for d in decisions_since(query_store(tmp_path / "checkpoint"), 0).values()) == 6
+    decisions = decisions_since(query_store(tmp_path / "checkpoint"), 0).values()
+    assert sum(decision.skipped for decision in decisions) == 6
     assert pipeline.status().state is PipelineState.FINISHED
 
 

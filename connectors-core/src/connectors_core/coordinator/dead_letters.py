@@ -33,13 +33,20 @@ class DeadLetters:
         policies: Record policies by the uid of the source or sink they belong to.
         store: The state location of the query, where the spools are.
         pipeline_id: The pipeline.
+        reader_stores: Where the spools of sources are, by uid, if not there.
     """
 
     def __init__(
-        self, policies: Mapping[str, RecordPolicy], *, store: StateStore, pipeline_id: str
+        self,
+        policies: Mapping[str, RecordPolicy],
+        *,
+        store: StateStore,
+        pipeline_id: str,
+        reader_stores: Mapping[str, StateStore] | None = None,
     ) -> None:
         self.policies = dict(policies)
         self._store = store
+        self._reader_stores = dict(reader_stores or {})
         self._pipeline_id = pipeline_id
         for uid, policy in policies.items():
             if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
@@ -87,7 +94,7 @@ class DeadLetters:
         rows = size = 0
         with closing(sink.create_writer(context)) as writer:
             for name in names:
-                for batch in read_spool(self._store, name):
+                for batch in read_spool(self._store_of(uid.removesuffix(UID_SUFFIX)), name):
                     writer.write(batch)
                     rows += batch.num_rows
                     size += batch.nbytes
@@ -107,5 +114,8 @@ class DeadLetters:
 
     def discard(self, spools: Sequence[tuple[str, str]]) -> None:
         """Remove spools whose letters are committed."""
-        for _, name in spools:
-            self._store.delete(name)
+        for uid, name in spools:
+            self._store_of(uid).delete(name)
+
+    def _store_of(self, uid: str) -> StateStore:
+        return self._reader_stores.get(uid, self._store)

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,6 +28,7 @@ from connectors_core.execution.reading import ReaderTask, read_entry
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.protocol import REPORTS, Entry, decode_entry, encode_entry, report_path
 from connectors_core.runtime.carriers import spark_schema
+from connectors_core.runtime.carriers.base import ALIAS_PREFIX
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
 from connectors_core.runtime.status import (
     PipelineState,
@@ -39,6 +41,7 @@ from connectors_core.runtime.writing import WritingJob
 from connectors_core.state import Lease, StateStore
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
+_RUNS = "runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,23 @@ def batch_dataframe(
     df = spark.range(0, len(entries), 1, len(entries)).mapInArrow(
         job, spark_schema(reader.output_schema())
     )
-    return df, BatchSource(settings=settings, reader=reader, entries=tuple(entries))
+    source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
+    return df.alias(ALIAS_PREFIX + settings.uid), source
+
+
+def batch_sources_of(df: DataFrame) -> set[str]:
+    """The uids of the sources that a batch DataFrame is built on."""
+    found = set()
+    plans = [cast(Any, df)._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        if str(plan.nodeName()) == "SubqueryAlias":
+            alias = str(plan.identifier().name())
+            if alias.startswith(ALIAS_PREFIX):
+                found.add(alias.removeprefix(ALIAS_PREFIX))
+        children = plan.children()
+        plans += [children.apply(index) for index in range(children.size())]
+    return found
 
 
 @dataclass(frozen=True)
@@ -107,7 +126,7 @@ class BatchRun:
         self.job = job
         self._sources = sources
         self._root = root
-        self._run_folder = f"runs/{run_id}"
+        self._run_folder = f"{_RUNS}/{run_id}"
         self._folder = folder
         self._progress = {
             source.settings.uid: _SourceProgress(source, root.child(self._run_folder))
@@ -119,7 +138,12 @@ class BatchRun:
         store = root.child(folder)
         policies = {source.settings.uid: source.settings.policy for source in sources}
         policies |= {sink.uid: sink.policy for sink in job.sinks}
-        dead_letters = DeadLetters(policies, store=store, pipeline_id=pipeline_id)
+        dead_letters = DeadLetters(
+            policies,
+            store=store,
+            pipeline_id=pipeline_id,
+            reader_stores=dict.fromkeys(self._progress, root.child(self._run_folder)),
+        )
         progress = EpochProgress()
         self.committer = EpochCommitter(
             {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
@@ -154,6 +178,7 @@ class BatchRun:
     def _run(self) -> bool:
         try:
             finished = self.epochs.recover(keep_epochs=1)
+            self._root.delete_tree(_RUNS)  # what runs left that a crash cut off
             if finished:
                 return False
             self.epochs.run_batch(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -36,7 +37,13 @@ from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.records import RecordPolicy, RecordPolicyMode
-from connectors_core.runtime.batch import BatchRun, BatchSource, batch_dataframe, new_run_id
+from connectors_core.runtime.batch import (
+    BatchRun,
+    BatchSource,
+    batch_dataframe,
+    batch_sources_of,
+    new_run_id,
+)
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of
 from connectors_core.runtime.probe import probe_executors
 from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
@@ -46,6 +53,7 @@ from connectors_core.runtime.telemetry import Telemetry, global_instruments
 from connectors_core.runtime.writing import RegisteredSink, WritingJob, arrow_schema
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness
@@ -54,6 +62,7 @@ from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrateg
 from connectors_core.state import Lease, StateStore
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_POLL_SECONDS = 0.1
 _DRIVEN_BY_HEARTBEAT = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
 
 
@@ -316,14 +325,25 @@ class Pipeline:
             ConnectorError: A query failed; the others are stopped.
         """
         try:
-            for run in self._runs:
-                if not run.await_termination(timeout):
-                    return False
+            if not self._await_all(timeout):
+                return False
         except BaseException:
             self.stop()
             raise
         self._release()
         return True
+
+    def _await_all(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            ended = [run.await_termination(0) for run in self._runs]  # raises where one failed
+            if all(ended):
+                return True
+            left = _POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return False
+            # For a moment only: while this one goes on another may fail.
+            self._runs[ended.index(False)].await_termination(min(left, _POLL_SECONDS))
 
     def stop(self) -> None:
         """Stop after the micro-batches that run now. A later start goes on from there."""
@@ -373,6 +393,7 @@ class Pipeline:
         try:
             identity = self._identify(streaming=True, shapes=shapes)
             probe_executors(self._spark, self._root)
+            groups = CoordinatorStore()
             self._runs = [
                 StreamingRun(
                     self._spark,
@@ -386,6 +407,7 @@ class Pipeline:
                     trigger_interval=self._trigger_interval.total_seconds(),
                     available_now=available_now,
                     commit_retries=self._commit_retries,
+                    groups=groups,
                 )
                 for query, job in zip(identity.queries, jobs, strict=True)
             ]
@@ -404,6 +426,8 @@ class Pipeline:
 
     def _run_batch(self) -> bool:
         self._check_complete()
+        for sink in self._sinks:
+            _check_sources(sink.uid, batch_sources_of(sink.df), self._batches)
         job = WritingJob(self._sinks)
         self._claim()
         try:
@@ -432,11 +456,7 @@ class Pipeline:
         components: list[tuple[set[str], list[RegisteredSink]]] = []
         for sink in self._sinks:
             sources = set(sources_of(sink.df))
-            if not sources:
-                raise ConfigurationError(
-                    f"sink {sink.uid!r} writes a DataFrame that no source of this pipeline feeds",
-                    hint="build it on what from_source returned",
-                )
+            _check_sources(sink.uid, sources, self._streams)
             sinks = [sink]
             apart = []
             for known_sources, known_sinks in components:
@@ -614,6 +634,17 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
             option="on_changed_query",
         )
     return plans.pop()
+
+
+def _check_sources(sink: str, sources: Collection[str], known: Collection[str]) -> None:
+    unknown = sorted(set(sources) - set(known))
+    if unknown or not sources:
+        raise ConfigurationError(
+            f"sink {sink!r} writes a DataFrame that no source of this pipeline feeds",
+            expected=f"one built on {', '.join(known) or 'a source'}",
+            found=f"one built on {', '.join(unknown)}" if unknown else None,
+            hint="build it on what from_source of this very Pipeline returned",
+        )
 
 
 def _check_topologies(sink: Sink, uid: str) -> None:

@@ -33,6 +33,7 @@ from connectors_core.runtime.status import (
     spark_watermark,
 )
 from connectors_core.runtime.writing import WritingJob
+from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.state import Lease, StateStore
 
 PURGE_EVERY_BATCHES = 20
@@ -65,6 +66,7 @@ class StreamingRun:
         trigger_interval: Least time between plans, in seconds.
         available_now: Read what is there at the start, then end.
         commit_retries: For commits that ask to be tried again.
+        groups: Alignment groups, shared by all queries of the pipeline.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class StreamingRun:
         trigger_interval: float,
         available_now: bool,
         commit_retries: CommitRetries,
+        groups: CoordinatorStore | None = None,
     ) -> None:
         self.identity = identity
         self.job = job
@@ -115,6 +118,7 @@ class StreamingRun:
             ),
             trigger_interval=trigger_interval,
             available_now=available_now,
+            groups=groups,
         )
         self.epochs = EpochRunner(
             spark,
@@ -131,6 +135,8 @@ class StreamingRun:
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
         self._stop_requested = threading.Event()
+        self._batch_runs = threading.Lock()
+        self._no_more_batches = False
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
@@ -287,6 +293,12 @@ class StreamingRun:
             self._error = error
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        with self._batch_runs:
+            if self._no_more_batches:
+                raise _StoppingError(batch_id)
+            self._run_epoch(batch, batch_id)
+
+    def _run_epoch(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self._lease.check()
             if self._last_plan >= 0:
@@ -335,6 +347,10 @@ class StreamingRun:
                     query.processAllAvailable()
                     self._completed = True
                     break
+            # To stop a query kills the job of its batch: wait for the one that runs, let no other
+            # begin. Spark runs a batch that did not end again, at the next start.
+            with self._batch_runs:
+                self._no_more_batches = True
             query.stop()
             if self._finished.is_set() and self._last_plan >= 0:
                 self.coordinator.notify_complete(self._last_plan)
@@ -348,6 +364,10 @@ class StreamingRun:
             if self._error is not None and not isinstance(self._error, ConnectorError):
                 self._error = _failure(self.identity, self._error)
             self._ended.set()
+
+
+class _StoppingError(Exception):
+    """Ends a batch that Spark begins while its query is being stopped."""
 
 
 def _failure(identity: QueryIdentity, cause: BaseException) -> FatalError:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time per micro-batch with trivial data."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from benchmarks.session import NoopSink
+from connectors_core import Pipeline
+from connectors_core.source import NumberSequenceSource, PlanLimits
+
+ROWS_PER_PLAN = 2
+WARM_UP_SHARE = 3
+
+
+def median_trigger(progress: list[Any]) -> float:
+    """Median milliseconds of the batches with rows, without the first third."""
+    times = []
+    for each in progress:
+        document = each if isinstance(each, dict) else json.loads(each.json)
+        if document["numInputRows"] > 0:
+            times.append(document["durationMs"]["triggerExecution"])
+    return statistics.median(times[len(times) // WARM_UP_SHARE :])
+
+
+def ours(spark: SparkSession, plans: int) -> float:
+    """A pipeline from a number sequence into nothing, two rows a plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(
+            spark,
+            "latency",
+            checkpoint_location=str(Path(folder) / "checkpoint"),
+            streaming=True,
+            parallelism=2,
+        )
+        numbers = pipeline.from_source(
+            NumberSequenceSource(0, plans * ROWS_PER_PLAN - 1, split_rows=1),
+            uid="numbers",
+            limits=PlanLimits(rows=ROWS_PER_PLAN),
+        )
+        pipeline.sink_to(numbers, NoopSink(), uid="noop")
+        with pipeline:
+            pipeline.start()
+            query = spark.streams.active[0]
+            pipeline.await_termination()
+            return median_trigger(list(query.recentProgress))
+
+
+def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Through Python and back."""
+    yield from batches
+
+
+def peer(spark: SparkSession, plans: int) -> float:
+    """Spark's own test source through an identity `mapInArrow` into nothing."""
+    rate = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", ROWS_PER_PLAN)
+        .option("numPartitions", 2)
+        .load()
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        query = (
+            rate.mapInArrow(identity, rate.schema)
+            .writeStream.format("noop")
+            .option("checkpointLocation", folder)
+            .start()
+        )
+        while query.isActive and len(query.recentProgress) < plans:
+            query.awaitTermination(1)
+        query.stop()
+        return median_trigger(list(query.recentProgress))

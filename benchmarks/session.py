@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Spark session of the measurements, and a sink that throws rows away."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from connectors_core.sink import Sink, SinkWriter, WriterInitContext
+
+
+def new_session() -> SparkSession:
+    """Two slots, nothing else changed that costs or saves time."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+class NoopSink(Sink):
+    """Takes rows and drops them."""
+
+    def create_writer(self, context: WriterInitContext) -> SinkWriter:
+        return _NoopWriter()
+
+
+class _NoopWriter(SinkWriter):
+    def write(self, batch: pa.RecordBatch) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
