@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """The session that the READMEs' `getOrCreate` finds, set up as in the other Spark tests."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -51,7 +51,7 @@ def blocks(name: str) -> list[str]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs the blocks of a document one after another; returns their variables."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -83,6 +83,7 @@ def test_own_source_and_sink(tmp_path: Path) -> None:
         [sys.executable, "copy_rows.py"],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"},
+        timeout=240,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

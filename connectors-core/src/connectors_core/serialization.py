@@ -555,12 +555,22 @@ def _enum_codec(kind: type[Enum]) -> _Codec:
     return _Codec(encode, decode)
 
 
+_MISSING: Final = type(dataclasses.MISSING)
+
+
+def _init_fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    # A class of the user's main program travels to executors by value, and so do the marks in it by
+    # which dataclasses.fields() knows a field: on Spark 3.5 it finds none there.
+    found: Any = cls.__dataclass_fields__.values()
+    return tuple(each for each in found if each._field_type.name == "_FIELD" and each.init)
+
+
 def _dataclass_codec(cls: type[Any]) -> _Codec:
-    fields = tuple(each for each in dataclasses.fields(cls) if each.init)
+    fields = _init_fields(cls)
     required = frozenset(
         each.name
         for each in fields
-        if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
+        if isinstance(each.default, _MISSING) and isinstance(each.default_factory, _MISSING)
     )
     resolved: dict[str, _Codec] | None = None
 

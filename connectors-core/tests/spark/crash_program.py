@@ -38,6 +38,16 @@ def right_rows(numbers: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([ids, times], schema=RIGHT_SCHEMA)
 
 
+def left_time(number: int) -> datetime:
+    """Time of a left row."""
+    return datetime.fromtimestamp(BASE // 1_000_000 + number, UTC)
+
+
+def right_time(number: int) -> datetime:
+    """Time of a right row."""
+    return left_time(2 * number)
+
+
 def expected_pairs() -> list[tuple[int, int | None]]:
     """What the outer join must give: (id, rid)."""
     return [(i, i if i % 2 == 0 and i < 2 * RIGHT_ROWS else None) for i in range(ROWS)]
@@ -91,7 +101,9 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
 
     limits = PlanLimits(rows=150)
     left = pipeline.from_source(
-        DataGeneratorSource(left_rows, ROWS, SCHEMA, split_rows=100, batch_rows=40),
+        DataGeneratorSource(
+            left_rows, ROWS, SCHEMA, split_rows=100, batch_rows=40, lower_bound=left_time
+        ),
         uid="left",
         watermark_strategy=strategy("ts"),
         limits=limits,
@@ -102,7 +114,14 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
             pipeline.sink_to(left.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
         return pipeline
     right = pipeline.from_source(
-        DataGeneratorSource(right_rows, RIGHT_ROWS, RIGHT_SCHEMA, split_rows=100, batch_rows=40),
+        DataGeneratorSource(
+            right_rows,
+            RIGHT_ROWS,
+            RIGHT_SCHEMA,
+            split_rows=100,
+            batch_rows=40,
+            lower_bound=right_time,
+        ),
         uid="right",
         watermark_strategy=strategy("rts"),
         limits=limits,

@@ -95,7 +95,9 @@ def wipe(*folders: str) -> Callable[[Path], None]:
         pytest.param(
             wipe("checkpoint"), Shape(), "Spark's checkpoint is gone", "restore", id="checkpoint"
         ),
-        pytest.param(wipe("state"), Shape(), "plans of the pipeline are gone", "restore", id="state"),
+        pytest.param(
+            wipe("state"), Shape(), "plans of the pipeline are gone", "restore", id="state"
+        ),
         pytest.param(
             wipe("state/query-0"), Shape(), "plans of the pipeline are gone", "restore", id="plans"
         ),
@@ -113,7 +115,11 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             id="sink more",
         ),
         pytest.param(
-            nothing, Shape(name="q"), "another pipeline", "a checkpoint location of its own", id="name"
+            nothing,
+            Shape(name="q"),
+            "another pipeline",
+            "a checkpoint location of its own",
+            id="name",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_dead_letters_and_the_end_by_a_record_in_a_batch_run(
     assert counts(out) == once(n for n in range(60) if n % 10 != 3)
     assert counts(unread, "raw") == once([b"bad", b"worse"])
     assert counts(unwritten, "raw") == once(b"%d" % n for n in range(3, 60, 10))
-    assert not (tmp_path / "checkpoint" / "runs").exists()
+    assert not any((tmp_path / "checkpoint" / "runs").iterdir())
     assert counts(ended, "value") == once(range(43))
 
 
@@ -271,7 +271,7 @@ def test_stop_lets_the_running_micro_batch_end(spark: SparkSession, tmp_path: Pa
     assert not stopper.is_alive()
     assert pipeline.await_termination()  # to stop is no failure
     assert pipeline.status().state is PipelineState.STOPPED
-    assert counts(sink) == once(range(15))  # one reader has half of the plan's rows
+    assert counts(sink) == once(range(30))
     with build() as pipeline:
         assert pipeline.run()
     assert counts(sink) == once(range(50))

@@ -398,6 +398,7 @@ def test_a_split_assigned_after_the_last_snapshot_is_not_read_twice_with_fewer_r
     assert {each.split.split_id for each in plan.assigned} - planned
     OneByOne.handle_split_request = OnRequest.handle_split_request
     driver.crash()
+    driver.sources["s"]["limits"] = PlanLimits(splits=1)  # finished before it is found again
     driver.start(1).run()
     driver.assert_exactly_once()
 

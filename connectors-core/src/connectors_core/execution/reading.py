@@ -68,6 +68,7 @@ class ReaderTask:
         schema: Schema of the source's batches.
         idle_seconds: How long to wait for rows of a split without an end before the entry ends.
         replay_seconds: How long to wait for rows of such a split that were read before.
+        attempt: Tells the attempt number of the task that runs, for its reports.
     """
 
     source: AnySource
@@ -79,6 +80,7 @@ class ReaderTask:
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     idle_seconds: float = 0.2
     replay_seconds: float = 120.0
+    attempt: Callable[[], int] = lambda: 0
 
     def output_schema(self) -> pa.Schema:
         """Schema of what :func:`read_entry` emits."""
@@ -93,7 +95,7 @@ class ReaderTask:
 
     def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
         """Read an entry as it comes out of the carrier."""
-        return read_entry(self, decode_entry(entry))
+        return read_entry(self, decode_entry(entry), self.attempt())
 
 
 def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.RecordBatch]:
@@ -130,7 +132,9 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
             reading = _EntryReading(task, entry, None)
             _spool(cast(BinaryIO, file), schema, reading.batches())
             report = reading.report(attempt)
-            fault_point("before_report", plan=entry.plan, subtask=entry.subtask)
+            fault_point(
+                "before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask
+            )
             if REPORTS.create(store, path, report):
                 fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
                 file.seek(0)
@@ -148,7 +152,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if pinned is not None:
         return
     report = reading.report(attempt)
-    fault_point("before_report", plan=entry.plan, subtask=entry.subtask)
+    fault_point("before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask)
     if not REPORTS.create(store, path, report):
         _assert_same_stops(report, _winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)

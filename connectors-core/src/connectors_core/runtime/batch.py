@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
@@ -24,9 +23,9 @@ from connectors_core.coordinator.source_coordinator import (
     SourceSettings,
     count_report,
 )
-from connectors_core.execution.reading import ReaderTask, read_entry
+from connectors_core.execution.reading import ReaderTask
 from connectors_core.metrics import Meter, MetricGroup
-from connectors_core.protocol import REPORTS, Entry, decode_entry, encode_entry, report_path
+from connectors_core.protocol import REPORTS, Entry, encode_entry, report_path
 from connectors_core.runtime.carriers import spark_schema
 from connectors_core.runtime.carriers.base import ALIAS_PREFIX
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
@@ -95,11 +94,9 @@ class _EntryJob:
     entries: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        attempt = context.attemptNumber() if context is not None else 0
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from read_entry(self.reader, decode_entry(self.entries[index]), attempt)
+                yield from self.reader(self.entries[index])
 
 
 class BatchRun:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -198,6 +199,7 @@ class Pipeline:
             strategy=watermark_strategy,
             evaluator=record_evaluator,
             policy=settings.policy.for_executors(),
+            attempt=_attempt_number,
         )
         if streaming:
             return self._stream(settings, reader)
@@ -634,6 +636,11 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
             option="on_changed_query",
         )
     return plans.pop()
+
+
+def _attempt_number() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 def _check_sources(sink: str, sources: Collection[str], known: Collection[str]) -> None:

@@ -320,8 +320,9 @@ class StreamingRun:
 
     def _purge(self, batch_id: int) -> None:
         """Remove what neither a restart nor Spark can ask for any more."""
-        oldest_batch = batch_id - self._keep_batches
-        if oldest_batch <= 0:
+        # Spark has removed the offsets of older batches, and a batch is read with the one before.
+        oldest_batch = batch_id - self._keep_batches + 2
+        if oldest_batch <= 2:
             return
         plan = min(own.start for own in self._plans_of(oldest_batch).values())
         while plan > 0 and any(
@@ -357,10 +358,15 @@ class StreamingRun:
         except Exception as error:  # a failed query raises its error here
             self._fail(error)
         finally:
-            self.coordinator.stop()
-            self.committer.close()
-            for carrier in self._carriers.values():
-                carrier.stop()
+            for close in (
+                self.coordinator.stop,
+                self.committer.close,
+                *(carrier.stop for carrier in self._carriers.values()),
+            ):
+                try:
+                    close()
+                except Exception as error:
+                    self._fail(error)
             if self._error is not None and not isinstance(self._error, ConnectorError):
                 self._error = _failure(self.identity, self._error)
             self._ended.set()

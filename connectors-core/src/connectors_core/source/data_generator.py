@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -14,6 +15,8 @@ from connectors_core.source.sequence import (
     DEFAULT_SPLIT_ROWS,
     NumberRangeSource,
 )
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DataGeneratorSource(NumberRangeSource):
@@ -29,6 +32,8 @@ class DataGeneratorSource(NumberRangeSource):
         count: Rows in all; None for no end.
         schema: Schema of the rows.
         rate_limiter: Limit over all readers; by default none.
+        lower_bound: Gives the lowest event time of the rows from a number on. Without it a split
+            that was not read yet holds back the watermark.
         split_rows: Rows in a split, which is what one reader is given at a time.
         batch_rows: Most rows in a batch.
 
@@ -43,6 +48,7 @@ class DataGeneratorSource(NumberRangeSource):
         schema: pa.Schema,
         rate_limiter: RateLimiterStrategy | None = None,
         *,
+        lower_bound: Callable[[int], datetime] | None = None,
         split_rows: int = DEFAULT_SPLIT_ROWS,
         batch_rows: int = DEFAULT_BATCH_ROWS,
     ) -> None:
@@ -56,6 +62,7 @@ class DataGeneratorSource(NumberRangeSource):
         super().__init__(0, end, split_rows=split_rows, batch_rows=batch_rows)
         self._generator = generator
         self._schema = schema
+        self._lower_bound = lower_bound
         self._rate_limiter = rate_limiter or RateLimiterStrategy.none()
 
     def schema(self) -> pa.Schema:
@@ -65,6 +72,12 @@ class DataGeneratorSource(NumberRangeSource):
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
         """The limit over all readers."""
         return self._rate_limiter
+
+    def event_time_lower_bound(self, number: int) -> int | None:
+        """What the given function says."""
+        if self._lower_bound is None:
+            return None
+        return (self._lower_bound(number) - _EPOCH) // timedelta(microseconds=1)
 
     def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
         """The generator's rows."""

@@ -38,15 +38,21 @@ class NumberRangeSplit(SourceSplit):
         split_id: The first number that the split had when it was cut.
         position: The next number to emit.
         end: The last number.
+        lower_bound: Lowest event time of its rows in microseconds, where that is known.
     """
 
     split_id: str
     position: int
     end: int
+    lower_bound: int | None = None
 
     def weight(self) -> int:
         """Numbers left."""
         return self.end - self.position + 1
+
+    def event_time_lower_bound(self) -> int | None:
+        """Lowest event time of the rows that were in it when it was cut."""
+        return self.lower_bound
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
         state: Where to begin.
         end: Last number; None if the range has no end.
         split_rows: Numbers in a split.
+        lower_bound: Gives the lowest event time, in microseconds, of the rows from a number on.
     """
 
     def __init__(
@@ -82,7 +89,9 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
         *,
         end: int | None,
         split_rows: int,
+        lower_bound: Callable[[int], int | None] = lambda _number: None,
     ) -> None:
+        self._lower_bound = lower_bound
         self._context = context
         self._position = state.position
         self._returned = deque(state.returned)
@@ -113,7 +122,7 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
         if self._end is not None:
             last = min(last, self._end)
         self._position = last + 1
-        return NumberRangeSplit(str(first), first, last)
+        return NumberRangeSplit(str(first), first, last, self._lower_bound(first))
 
 
 @final
@@ -224,6 +233,10 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
     def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
         """The rows of these numbers (int64 without nulls), one for each, in order. Executor."""
 
+    def event_time_lower_bound(self, number: int) -> int | None:
+        """Lowest event time, in microseconds, of the rows from ``number`` on; None if unknown."""
+        return None
+
     def boundedness(self) -> Boundedness:
         """Bounded if there is a last number."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._end is None else Boundedness.BOUNDED
@@ -238,7 +251,13 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
         self, context: SplitEnumeratorContext[NumberRangeSplit], state: NumberRangeState
     ) -> NumberRangeEnumerator:
         """An enumerator that goes on where the snapshot was taken."""
-        return NumberRangeEnumerator(context, state, end=self._end, split_rows=self._split_rows)
+        return NumberRangeEnumerator(
+            context,
+            state,
+            end=self._end,
+            split_rows=self._split_rows,
+            lower_bound=self.event_time_lower_bound,
+        )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[NumberRangeSplit]:
         """A reader that calls :meth:`make_batch`."""

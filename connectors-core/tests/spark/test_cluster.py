@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On a real cluster: speculative copies of tasks, and executors that die, change no row.
+
+Spark never runs a speculative copy on the host of the first attempt, so the two workers pose as two
+hosts, 127.0.0.2 and 127.0.0.3.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pipeline_support import LogSource, counts, once, plans_and_reports, query_store
+
+from connectors_core.coordinator.plan_log import newest_plan
+from connectors_core.protocol import decision_path, report_path
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
+
+PROGRAM = Path(__file__).with_name("cluster_program.py")
+SECONDS = 120
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.4",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@dataclass
+class Cluster:
+    """A running master and its workers."""
+
+    url: str
+    workers: tuple[subprocess.Popen[bytes], ...]
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors."""
+        parents = {worker.pid for worker in self.workers}
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                stat = (process / "stat").read_text()
+                command = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parent = int(stat.rpartition(")")[2].split()[1])
+            if parent in parents and b"ExecutorBackend" in command:
+                found.append(int(process.name))
+        return found
+
+
+def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        text = log.read_text(errors="replace") if log.exists() else ""
+        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}\n{text[-6000:]}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(
+    command: list[str], log: Path, env: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **env},
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone master and two workers of one core each."""
+    import pyspark
+
+    folder = tmp_path_factory.mktemp("cluster")
+    home = str(Path(pyspark.__file__).parent)
+    env = {
+        "SPARK_HOME": home,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    spark_class = [f"{home}/bin/spark-class"]
+    deploy = "org.apache.spark.deploy"
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    log = folder / "master.log"
+    with ExitStack() as stack:
+        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        master = [*spark_class, f"{deploy}.master.Master", *options]
+        stack.enter_context(running(master, log, env))
+        wait_for(lambda: "I have been elected leader" in log.read_text(), "the master", log)
+        workers = []
+        for number in (2, 3):
+            options = ["--host", f"127.0.0.{number}", "-c", "1", "-m", "1g", "--webui-port", "0"]
+            options += ["--work-dir", str(folder / f"work-{number}")]
+            worker = [*spark_class, f"{deploy}.worker.Worker", *options, url]
+            workers.append(
+                stack.enter_context(running(worker, folder / f"worker-{number}.log", env))
+            )
+        wait_for(lambda: log.read_text().count("Registering worker") == 2, "two workers", log)
+        yield Cluster(url, tuple(workers))
+
+
+@contextmanager
+def driver(
+    cluster: Cluster, root: Path, settings: Mapping[str, str], *faults: Fault
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program on the cluster; it must end well once it is told to stop."""
+    (root / "spark.json").write_text(json.dumps(settings))
+    env = {"PYSPARK_PYTHON": sys.executable, **faults_env(*faults)}
+    env["PYTHONPATH"] = str(PROGRAM.parent)
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(root), cluster.url]
+    with running(command, root / "driver.log", env) as process:
+        yield process
+        (root / "stop").touch()
+        assert process.wait(SECONDS) == 0, (root / "driver.log").read_text()[-6000:]
+
+
+def sources(root: Path) -> tuple[LogSource, LogSource]:
+    files, live = LogSource(root / "files"), LogSource(root / "live", live=True)
+    for number in range(2):
+        files.write(f"f{number}", range(number * 1000, number * 1000 + 100))
+        live.write(f"l{number}", range(5000 + number * 1000, 5000 + number * 1000 + 50))
+    return files, live
+
+
+def expected_rows() -> set[int]:
+    return {base + n for base in (0, 1000) for n in range(100)} | {
+        base + n for base in (5000, 6000) for n in range(50)
+    }
+
+
+def test_the_first_attempts_of_tasks_are_slow_and_their_copies_win(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    _, live = sources(tmp_path)
+    sink, query = DirectorySink(tmp_path / "out"), tmp_path / "checkpoint" / "query-0"
+    claimed = query / report_path(1, "live", 1)
+    slow = [
+        # Rows of the first attempt have gone to the writer when the copy begins.
+        Fault(
+            FaultPoint.READER_FETCHED,
+            action=FaultAction.HANG,
+            where={"plan": 1, "source": "files", "subtask": 0},
+            once=tmp_path / "slow-file",
+            until=query / report_path(1, "files", 0),
+        ),
+        # It has read less than the copy will, and claims its end after the copy has.
+        Fault(
+            FaultPoint.BEFORE_REPORT,
+            action=FaultAction.HANG,
+            where={"plan": 2, "source": "live", "subtask": 1},
+            once=tmp_path / "slow-claim",
+            until=query / report_path(2, "live", 1),
+        ),
+        # It goes on to write when the epoch is decided without it.
+        Fault(
+            FaultPoint.WRITER_WROTE,
+            action=FaultAction.HANG,
+            where={"epoch": 3, "subtask": 1},
+            once=tmp_path / "slow-writer",
+            until=query / decision_path(3),
+        ),
+    ]
+    expected = expected_rows()
+    with driver(cluster, tmp_path, SPECULATION, *slow) as process:
+        log = tmp_path / "driver.log"
+
+        def until(condition: Callable[[], bool], what: str) -> None:
+            wait_for(lambda: condition() or process.poll() is not None, what, log)
+            assert process.poll() is None, log.read_text()[-6000:]
+
+        for number, fault in enumerate(slow):
+            until(lambda fault=fault: fault.fired, f"{fault.point} is reached")
+            more = range(7000 + number * 100, 7000 + number * 100 + 15)
+            live.write("l1", more)
+            expected |= set(more)
+        until(lambda: len(counts(sink)) >= len(expected), "all rows")
+        until(lambda: newest_plan(query_store(tmp_path / "checkpoint")) > 5, "further plans")
+    assert counts(sink) == once(expected)
+    attempts = {
+        (plan.number, uid, report.subtask): report.attempt
+        for plan, own in plans_and_reports(tmp_path / "checkpoint")
+        for uid, reports in own.items()
+        for report in reports
+        if report is not None
+    }
+    assert claimed.exists()
+    assert attempts[1, "files", 0] > 0
+    assert attempts[2, "live", 1] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("while_it", ["reads", "writes"])
+def test_an_executor_dies(cluster: Cluster, tmp_path: Path, while_it: str) -> None:
+    _, live = sources(tmp_path)
+    sink = DirectorySink(tmp_path / "out")
+    point, labels = (
+        (FaultPoint.READER_FETCHED, {"plan": 1, "source": "files"})
+        if while_it == "reads"
+        else (FaultPoint.WRITER_WROTE, {"epoch": 1})
+    )
+    hangs = [
+        Fault(
+            point,
+            action=FaultAction.HANG,
+            where={**labels, "subtask": subtask},
+            once=tmp_path / f"hangs-{subtask}",
+            until=tmp_path / "go-on",
+        )
+        for subtask in range(2)
+    ]
+    with driver(cluster, tmp_path, {}, *hangs) as process:
+        log = tmp_path / "driver.log"
+        wait_for(
+            lambda: all(hang.fired for hang in hangs) or process.poll() is not None, "both", log
+        )
+        executors = cluster.executors()
+        assert len(executors) == 2, log.read_text()[-6000:]
+        os.kill(executors[0], signal.SIGKILL)
+        (tmp_path / "go-on").touch()
+        live.write("l0", range(7000, 7020))
+        expected = expected_rows() | set(range(7000, 7020))
+        wait_for(
+            lambda: len(counts(sink)) >= len(expected) or process.poll() is not None, "all", log
+        )
+        wait_for(
+            lambda: len(cluster.executors()) == 2 or process.poll() is not None, "a new one", log
+        )
+    assert counts(sink) == once(expected)
