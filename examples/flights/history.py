@@ -43,7 +43,7 @@ class History:
         found = [
             (path.stat().st_mtime, path)
             for kind in _KINDS
-            for path in self.checkpoint.glob(f"query-0/{kind}/**/*.json")
+            for path in self.checkpoint.glob(f"query-*/{kind}/**/*.json")
             if path not in self._seen
         ]
         for moment, path in sorted(found):

@@ -145,7 +145,7 @@ def driver(
     """The program on the cluster; it must end well once it is told to stop."""
     (root / "spark.json").write_text(json.dumps(settings))
     env = {"PYSPARK_PYTHON": sys.executable, **faults_env(*faults)}
-    env["PYTHONPATH"] = str(PROGRAM.parent)
+    env["PYTHONPATH"] = os.pathsep.join([str(PROGRAM.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", str(PROGRAM), str(root), cluster.url]
     with running(command, root / "driver.log", env) as process:
         yield process

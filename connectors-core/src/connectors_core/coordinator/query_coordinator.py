@@ -61,6 +61,7 @@ class QueryCoordinator:
         callbacks: What it tells the query.
         trigger_interval: Least time between two plans, in seconds.
         available_now: Read what is there at the start, then end.
+        drain: An end by ``available_now`` is the end of time for the watermark too.
         groups: Alignment groups, shared by all queries of the pipeline.
         mailbox: Makes the coordinator's thread.
         clock: Monotonic seconds.
@@ -77,6 +78,7 @@ class QueryCoordinator:
         callbacks: QueryCallbacks,
         trigger_interval: float = 0.0,
         available_now: bool = False,
+        drain: bool = True,
         groups: CoordinatorStore | None = None,
         mailbox: Callable[[str, Callable[[BaseException], None]], Mailbox] = Mailbox,
         clock: Callable[[], float] = time.monotonic,
@@ -97,6 +99,7 @@ class QueryCoordinator:
                 store=groups,
                 on_change=self._wake,
                 available_now=available_now,
+                drain=drain,
                 clock=clock,
             )
             for settings in sources

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -43,6 +43,7 @@ from connectors_core.source.enumerator import (
     AnySplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsUnassignedSplits,
 )
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
@@ -51,6 +52,7 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import PlanLimits, SourceSplit
 from connectors_core.source.watermarks import (
+    END_OF_TIME,
     MIN_WATERMARK,
     WatermarkStrategy,
     heartbeat_event_time,
@@ -139,18 +141,6 @@ class SourceObservation:
     reader_gauges: dict[int, dict[str, float]]
 
 
-@runtime_checkable
-class SupportsUnassignedSplits(Protocol):
-    """Ability of an enumerator that does not hand out its splits by their lower bounds.
-
-    Where it does, the last split that a reader was given stands for all that come after it. Where
-    it does not, what waits must hold back the watermark itself, or its rows would come late.
-    """
-
-    def unassigned_splits(self) -> Iterable[SourceSplit]:
-        """Splits that were found and not assigned yet, in any order."""
-
-
 @dataclass
 class _Split:
     """An assigned, unfinished split; ``served`` is the last turn in which it was read."""
@@ -177,6 +167,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         store: Alignment groups, shared by the sources of the pipeline.
         on_change: Called when something may have made a new plan possible.
         available_now: Read what is there at the start, then end.
+        drain: An end by ``available_now`` is the end of time for the watermark too.
     """
 
     def __init__(
@@ -187,6 +178,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         store: CoordinatorStore,
         on_change: Callable[[], None],
         available_now: bool = False,
+        drain: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
@@ -199,6 +191,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._store = store
         self._on_change = on_change
         self._available_now = available_now
+        self._drain = drain
+        self._bounded = settings.source.boundedness() is Boundedness.BOUNDED
         self._clock = clock
         self._rate_limiter = settings.rate_limiter.create()
         self._idleness = IdlenessClock(
@@ -257,6 +251,10 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             self._enumerator = self._source.restore_enumerator(self, state)
         else:
             self._enumerator = self._source.create_enumerator(self)
+        if self._was_drained():
+            return
+        if not self._bounded:
+            self._no_more.clear()  # the end of an earlier run to what was available then
         self._enumerator.start()
         self._give_back_of_missing_readers()
         for subtask in range(self.settings.parallelism):
@@ -265,7 +263,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         for _, reports in history:
             for report in reports or ():
                 self._deliver_events(report)
-        if self._available_now and self._source.boundedness() is not Boundedness.BOUNDED:
+        if self._available_now and not self._bounded:
             if not isinstance(self._enumerator, SupportsAvailableNow):
                 raise UnsupportedError(
                     f"source {self.settings.uid!r} cannot be read to what is available now",
@@ -274,6 +272,25 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                     hint="use Pipeline.start()",
                 )
             self._enumerator.freeze_end()
+
+    def _was_drained(self) -> bool:
+        """Whether an unbounded source was ended for good; what is left of that is finished.
+
+        Raises:
+            ConfigurationError: It was, and the pipeline is to go on.
+        """
+        if self._bounded or self._watermark != END_OF_TIME:
+            return False
+        if not (self._available_now and self._drain):
+            raise ConfigurationError(
+                f"source {self.settings.uid!r} was drained: its watermark is at the end of time, "
+                "and all later rows would be late",
+                hint="start anew with another checkpoint location; to go on after a run to what is "
+                "available, use run(available_now=True, drain=False)",
+            )
+        self._answered = True
+        self._no_more.update(range(self.settings.parallelism))
+        return True
 
     def _restore(self, snapshot: SourceSnapshot, later: Sequence[SourcePlan]) -> None:
         for record in snapshot.splits:
@@ -488,7 +505,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             self._watermark,
             progress,
             self._highest_finished,
-            finished=self.finished,
+            finished=self.finished and (self._bounded or self._drain),
             discovered=self._answered,
         )
         self._tell_group(progress)

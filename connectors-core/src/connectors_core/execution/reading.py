@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ class ReaderTask:
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     idle_seconds: float = 0.2
     replay_seconds: float = 120.0
-    attempt: Callable[[], int] = lambda: 0
+    attempt: Callable[[], int] = int
 
     def output_schema(self) -> pa.Schema:
         """Schema of what :func:`read_entry` emits."""
@@ -283,12 +283,16 @@ class _PollErrors(RecordErrorHandler):
     poll met waits here until it is known which of the two this is.
     """
 
-    def __init__(self, policy: RecordPolicy, open_spool: Callable[[], DeadLetterSpool]) -> None:
+    def __init__(
+        self, source: str, policy: RecordPolicy, open_spool: Callable[[], DeadLetterSpool]
+    ) -> None:
         super().__init__(policy, open_spool)
+        self._source = source
         self._waits = policy.mode is not RecordPolicyMode.FAIL
         self._met: list[tuple[BadRecord, BaseException | None]] = []
 
     def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
+        record = replace(record, source_uid=self._source)  # a reader does not know its uid
         if self._waits:
             self._met.append((record, cause))
         else:
@@ -343,6 +347,7 @@ class _EntryReading:
             index_of_subtask=entry.subtask,
             current_parallelism=entry.parallelism,
             record_errors=_PollErrors(
+                entry.source,
                 task.policy,
                 spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
             ),

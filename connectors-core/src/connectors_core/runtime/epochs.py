@@ -310,7 +310,10 @@ class EpochRunner:
     def _decide(self, decision: Decision) -> None:
         """Create the decision: the commit point of the query."""
         fault_point("before_decision", epoch=decision.epoch)
-        if not DECISIONS.create(self._store, decision_path(decision.epoch), decision):
+        path = decision_path(decision.epoch)
+        created = DECISIONS.create(self._store, path, decision)
+        # An object store may say so of our own, when its client repeated a request.
+        if not created and DECISIONS.read(self._store, path) != decision:
             raise LeaseError(
                 f"epoch {decision.epoch} was decided by another driver",
                 hint="let only one driver run this pipeline",

@@ -112,8 +112,7 @@ class Pipeline:
     ) -> None:
         if getattr(spark, "_jvm", None) is None:
             raise UnsupportedError(
-                "a Pipeline needs a classic Spark session; with Spark Connect use the connector's "
-                "format name, as in spark.readStream.format('connector_filesystem')",
+                "a Pipeline needs a classic session, as SparkSession.builder.master(...) makes it",
                 found=type(spark).__module__,
             )
         self._spark = spark
@@ -275,11 +274,15 @@ class Pipeline:
 
     # --- running --------------------------------------------------------------------------------
 
-    def run(self, *, available_now: bool = False, timeout: float | None = None) -> bool:
+    def run(
+        self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
+    ) -> bool:
         """Run to the end of the sources.
 
         Args:
             available_now: Read unbounded sources up to what is there at the start.
+            drain: Such an end is the end of time for watermarks too: windows and joins give all
+                they hold, and the pipeline is over. False keeps what they hold for the next run.
             timeout: Seconds to wait; the pipeline goes on when they are over.
 
         Returns:
@@ -302,7 +305,7 @@ class Pipeline:
             )
         if self._batches and not self._streams:
             return self._run_batch()
-        self._start(available_now=available_now)
+        self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
     def start(self) -> None:
@@ -384,7 +387,7 @@ class Pipeline:
     ) -> None:
         self.stop()
 
-    def _start(self, *, available_now: bool) -> None:
+    def _start(self, *, available_now: bool, drain: bool = True) -> None:
         self._check_complete()
         jobs = [WritingJob(sinks) for sinks in self._components()]
         shapes = [
@@ -408,6 +411,7 @@ class Pipeline:
                     lease=self._held(),
                     trigger_interval=self._trigger_interval.total_seconds(),
                     available_now=available_now,
+                    drain=drain,
                     commit_retries=self._commit_retries,
                     groups=groups,
                 )

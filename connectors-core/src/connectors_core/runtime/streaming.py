@@ -65,6 +65,7 @@ class StreamingRun:
         lease: Held by this driver.
         trigger_interval: Least time between plans, in seconds.
         available_now: Read what is there at the start, then end.
+        drain: An end by ``available_now`` is the end of time for the watermark too.
         commit_retries: For commits that ask to be tried again.
         groups: Alignment groups, shared by all queries of the pipeline.
     """
@@ -82,6 +83,7 @@ class StreamingRun:
         lease: Lease,
         trigger_interval: float,
         available_now: bool,
+        drain: bool,
         commit_retries: CommitRetries,
         groups: CoordinatorStore | None = None,
     ) -> None:
@@ -118,6 +120,7 @@ class StreamingRun:
             ),
             trigger_interval=trigger_interval,
             available_now=available_now,
+            drain=drain,
             groups=groups,
         )
         self.epochs = EpochRunner(

@@ -19,6 +19,7 @@ from connectors_core.source.enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsUnassignedSplits,
 )
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.events import (
@@ -85,6 +86,7 @@ __all__ = [
     "SplitTraits",
     "SplitsAddition",
     "SupportsAvailableNow",
+    "SupportsUnassignedSplits",
     "ThreadPerSplitFetcherManager",
     "TimestampAssigner",
     "WatermarkAlignment",

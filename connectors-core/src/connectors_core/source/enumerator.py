@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from connectors_core.metrics import MetricGroup
 from connectors_core.source.events import SourceEvent
-from connectors_core.source.split import PlanLimits, SplitT
+from connectors_core.source.split import PlanLimits, SourceSplit, SplitT
 
 T = TypeVar("T")
 EnumStateT = TypeVar("EnumStateT")
@@ -142,6 +142,18 @@ class SupportsAvailableNow(ABC):
     @abstractmethod
     def freeze_end(self) -> None:
         """Discover once more, then no more; signal no more splits when all are assigned."""
+
+
+@runtime_checkable
+class SupportsUnassignedSplits(Protocol):
+    """Ability of an enumerator that does not hand out its splits by their lower bounds.
+
+    Where it does, the last split that a reader was given stands for all that come after it. Where
+    it does not, what waits must hold back the watermark itself, or its rows would come late.
+    """
+
+    def unassigned_splits(self) -> Iterable[SourceSplit]:
+        """Splits that were found and not assigned yet, in any order."""
 
 
 AnySplitEnumerator = SplitEnumerator[Any, Any]

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in, files out, through a real pipeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
+import pytest
+
+from connector_filesystem import BucketAssigner, FileSink, FileSource
+from connectors_core import Pipeline
+from connectors_core.errors import ConfigurationError, ConnectorError
+from connectors_core.source import WatermarkStrategy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("place", pa.string())]
+)
+BASE = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def rows(first: int, last: int) -> pa.Table:
+    ids = range(first, last)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "at": pa.array([BASE + timedelta(minutes=i) for i in ids], SCHEMA.field("at").type),
+            "place": pa.array([("EWR", "JFK", "LGA")[i % 3] for i in ids]),
+        }
+    )
+
+
+def put(folder: Path, name: str, table: pa.Table) -> None:
+    """A file that appears at once, as files must."""
+    folder.mkdir(exist_ok=True)
+    hidden = folder / f".{name}"
+    if name.endswith(".csv"):
+        pa_csv.write_csv(table, hidden)
+    else:
+        pq.write_table(table, hidden)
+    hidden.rename(folder / name)
+
+
+def written(folder: Path) -> pa.Table:
+    table = pa_dataset.dataset(folder, format="parquet", partitioning="hive").to_table()
+    return table.sort_by("id")
+
+
+def monitored(spark: SparkSession, root: Path) -> Pipeline:
+    pipeline = Pipeline(spark, "monitored", checkpoint_location=str(root / "checkpoint"))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
+    source = FileSource(
+        str(root / "in"), format="csv", schema=SCHEMA, monitor_interval=timedelta(milliseconds=200)
+    )
+    df = pipeline.from_source(source, uid="files", watermark_strategy=strategy)
+    pipeline.sink_to(hourly(df), FileSink(str(root / "out"), format="parquet"), uid="hourly")
+    return pipeline
+
+
+def hourly(df: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    counts = df.groupBy(F.window("at", "1 hour")).count()
+    return counts.select(F.col("window.start").alias("start"), F.col("count").alias("id"))
+
+
+def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for number in range(4):
+        put(tmp_path / "in", f"{number}.csv", rows(number * 100, number * 100 + 100))
+    with Pipeline(spark, "batch", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
+        df = pipeline.from_source(
+            FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA), uid="files"
+        )
+        sink = FileSink(
+            str(tmp_path / "out"),
+            format="parquet",
+            bucket_assigner=BucketAssigner.columns("place"),
+        )
+        pipeline.sink_to(df, sink, uid="archive")
+        assert pipeline.run()
+    found = written(tmp_path / "out")
+    assert found["id"].to_pylist() == list(range(400))
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.name[0] not in "._"} == {
+        "place=EWR",
+        "place=JFK",
+        "place=LGA",
+    }
+
+
+def test_runs_to_what_is_available_go_on_until_the_drain(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", "1.csv", rows(0, 90))
+    assert monitored(spark, tmp_path).run(available_now=True, drain=False)
+    put(tmp_path / "in", "2.csv", rows(90, 150))
+    assert monitored(spark, tmp_path).run(available_now=True)
+    assert sorted(written(tmp_path / "out")["id"].to_pylist()) == [30, 60, 60]
+    put(tmp_path / "in", "3.csv", rows(150, 160))
+    with monitored(spark, tmp_path) as late:
+        late.start()
+        with pytest.raises(ConfigurationError, match="was drained"):
+            late.await_termination(60)
+
+
+def test_a_file_that_is_not_what_it_says_fails_with_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", "good.csv", rows(0, 10))
+    (tmp_path / "in" / "broken.csv").write_text("id,at,place\n1,2013-01-01 00:00:00Z,EWR\nx,y\n")
+    with Pipeline(
+        spark, "broken", checkpoint_location=str(tmp_path / "checkpoint"), streaming=True
+    ) as pipeline:
+        source = FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA)
+        df = pipeline.from_source(source, uid="files")
+        pipeline.sink_to(df, FileSink(str(tmp_path / "out"), format="parquet"), uid="out")
+        with pytest.raises(ConnectorError, match=r"broken\.csv"):
+            pipeline.run()
