@@ -92,9 +92,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "shape", "message", "way_out"),
     [
-        pytest.param(
-            wipe("checkpoint"), Shape(), "Spark's checkpoint is gone", "restore", id="checkpoint"
-        ),
+        pytest.param(wipe("checkpoint"), Shape(), "is gone", "restore", id="checkpoint"),
         pytest.param(
             wipe("state"), Shape(), "plans of the pipeline are gone", "restore", id="state"
         ),
