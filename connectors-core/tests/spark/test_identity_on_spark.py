@@ -97,13 +97,23 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             wipe("state"), Shape(), "plans of the pipeline are gone", "restore", id="state"
         ),
         pytest.param(
-            wipe("state/query-0"), Shape(), "plans of the pipeline are gone", "restore", id="plans"
+            wipe("state/query-0"),
+            Shape(),
+            "plans of the pipeline are gone",
+            "restore",
+            id="plans",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             nothing, Shape(sources=("b", "a")), "another order", "recorded order", id="order"
         ),
         pytest.param(
-            nothing, Shape(sinks=("out",)), "sources and sinks it had", "uids", id="sink less"
+            nothing,
+            Shape(sinks=("out",)),
+            "sources and sinks it had",
+            "uids",
+            id="sink less",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             nothing,
