@@ -17,9 +17,7 @@ import pyarrow.compute as pc
 ROWS = 2400
 RIGHT_ROWS = 1000
 BASE = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-SCHEMA = pa.schema(
-    [pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))]
-)
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))])
 RIGHT_SCHEMA = pa.schema(
     [pa.field("rid", pa.int64()), pa.field("rts", pa.timestamp("us", tz="UTC"))]
 )
