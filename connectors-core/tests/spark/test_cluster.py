@@ -31,7 +31,7 @@ from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
 PROGRAM = Path(__file__).with_name("cluster_program.py")
-SECONDS = 120
+SECONDS = 240
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.multiplier": "1.2",
@@ -40,7 +40,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "100ms",
 }
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass
