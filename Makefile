@@ -26,6 +26,10 @@ MARKERS ?= not slow
 PYTEST := -m pytest -c pyproject.toml --rootdir . -m '$(MARKERS)' $(PYTEST_ARGS)
 
 BIN = .venv/spark$(NEWEST)/bin
+# Python of a line, $(call SPARK_PYTHON,35); its JVMs map the classes that tools/quick_start.py kept.
+SPARK_PYTHON = PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(1)/bin/python \
+	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/.venv/spark$(1)/classes.jsa $$SPARK_SUBMIT_OPTS" \
+	.venv/spark$(1)/bin/python
 LINE = $(subst .,,$(SPARK))
 # The version of pyspark of one line, as in $(PYSPARK_35).
 $(foreach line,$(LINES),$(eval PYSPARK_$(line) := $(shell sed -n 's/^pyspark==\([^ ]*\).*/\1/p' requirements/pyspark$(line).txt)))
@@ -66,6 +70,8 @@ wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt
 .venv/spark%/.synced: requirements/spark%.txt $(WHEELHOUSE)/pyspark-$$(PYSPARK_$$*).txt | .tools/.ready
 	test -x $(@D)/bin/python || $(UV) venv -q --python .tools/bin/python $(@D)
 	$(UV) pip sync -q --compile-bytecode --python $(@D) --require-hashes --find-links $(WHEELHOUSE) --only-binary pyspark $^
+	@echo "preparing Spark's quick start in $(@D)"
+	@$(@D)/bin/python tools/quick_start.py $(@D)/classes.jsa 2> $(@D)/quick_start.log || { cat $(@D)/quick_start.log; exit 1; }
 	@touch $@
 
 # The packages of the tree, editable. Their own dependencies come from the requirements.
@@ -111,7 +117,7 @@ $(LINES:%=lane%): lane%: env%
 ifneq ($(SPARK_TESTS),)
 	@mkdir -p build/test
 	@code=0; log=build/test/spark$*.log; \
-	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$*/bin/python .venv/spark$*/bin/python $(PYTEST) \
+	$(call SPARK_PYTHON,$*) $(PYTEST) \
 	  --junit-xml build/test/spark$*.xml $(SPARK_TESTS) > $$log 2>&1 < /dev/null || code=$$?; \
 	cat $$log; \
 	if [ $$code = 5 ]; then echo "spark$*: no tests"; code=0; fi; \
@@ -129,10 +135,10 @@ test-full: ## test with the slow tests too
 
 .PHONY: demo bench
 demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
-	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(LINE)/bin/python .venv/spark$(LINE)/bin/python -m examples.flights
+	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
 bench: env$$(LINE) ## the benchmarks on one Spark
-	PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(LINE)/bin/python .venv/spark$(LINE)/bin/python -m benchmarks
+	$(call SPARK_PYTHON,$(LINE)) -m benchmarks
 
 ## Cleaning
 

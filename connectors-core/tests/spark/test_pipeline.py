@@ -332,10 +332,10 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
         lambda self, entries: unread.append(len(entries)) or read_missing(self, entries),
     )
     sink = DirectorySink(tmp_path / "out")
-    rows = 400_000
+    rows = 8_000_000  # more than the sockets between Python and the JVM hold
     with new_pipeline(spark, tmp_path) as pipeline:
-        source = NumberSequenceSource(0, rows - 1, split_rows=100_000, batch_rows=20_000)
-        df = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=200_000))
+        source = NumberSequenceSource(0, rows - 1, split_rows=rows // 4, batch_rows=100_000)
+        df = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=rows // 2))
         pipeline.sink_to(df.limit(7), sink, uid="out")
         assert pipeline.run()
     assert sum(unread) > 0
