@@ -129,6 +129,7 @@ class SourceObservation:
         idle_seconds: Time since a plan gave a row.
         metrics: Counters, and gauges of the source as a whole.
         reader_gauges: The connector's own gauges by reader.
+        replayable: Its splits can be read again (see :class:`SplitTraits`).
     """
 
     splits: tuple[SplitStatus, ...]
@@ -139,6 +140,7 @@ class SourceObservation:
     idle_seconds: float
     metrics: MetricGroup
     reader_gauges: dict[int, dict[str, float]]
+    replayable: bool = True
 
 
 @dataclass
@@ -848,6 +850,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             idle_seconds=self._clock() - self._last_rows_at,
             metrics=metrics,
             reader_gauges=readers,
+            replayable=self._traits.replayable,
         )
 
     def positions(self) -> list[SplitRecord]:

@@ -214,6 +214,7 @@ class _SourceProgress:
 
     def __init__(self, source: BatchSource, store: StateStore) -> None:
         self._uid = source.settings.uid
+        self._replayable = source.settings.source.split_traits().replayable
         self._splits = sum(len(entry.splits) for entry in source.entries)
         self._store = store
         self._open = {
@@ -263,6 +264,7 @@ class _SourceProgress:
             idle_seconds=time.monotonic() - self._last_rows_at,
             metrics=self._metrics.copy(),
             reader_gauges={},
+            replayable=self._replayable,
         )
         return dataclasses.replace(
             source_status(self._uid, seen),

@@ -45,13 +45,14 @@ from connectors_core.runtime.batch import (
     batch_sources_of,
     new_run_id,
 )
-from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of
+from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
+from connectors_core.runtime.ownership import OwnedReader
 from connectors_core.runtime.probe import probe_executors
 from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
 from connectors_core.runtime.status import PipelineStatus
 from connectors_core.runtime.streaming import StreamingRun, StreamingSource
 from connectors_core.runtime.telemetry import Telemetry, global_instruments
-from connectors_core.runtime.writing import RegisteredSink, WritingJob, arrow_schema
+from connectors_core.runtime.writing import OutputMode, RegisteredSink, WritingJob, arrow_schema
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
 from connectors_core.source.alignment import CoordinatorStore
@@ -160,7 +161,8 @@ class Pipeline:
         """A DataFrame of a source's rows.
 
         It is streaming when the source is unbounded or the pipeline streams, else a batch
-        DataFrame. It belongs to this pipeline: a query of one's own on it is not supported.
+        DataFrame. It belongs to this pipeline: a query of one's own on it fails, since one query
+        reads a source.
 
         Args:
             source: The source.
@@ -217,7 +219,7 @@ class Pipeline:
             pipeline_id=self._pipeline_id(),
             uid=settings.uid,
             schema=reader.output_schema(),
-            read_entry=reader,
+            read_entry=OwnedReader(reader, self._pipeline_id()),
             plans=StoredPlans(self._root, settings.uid),
             max_entries=settings.parallelism,
         )
@@ -249,6 +251,7 @@ class Pipeline:
         *,
         uid: str,
         parallelism: int | None = None,
+        output_mode: OutputMode = "append",
         record_policy: RecordPolicy | None = None,
     ) -> None:
         """Register what is to be written; nothing runs before ``run`` or ``start``.
@@ -258,6 +261,9 @@ class Pipeline:
             sink: The sink.
             uid: Its name within the pipeline, for all restarts.
             parallelism: Number of writers; default is the DataFrame's partitions (cheapest).
+            output_mode: Spark's: "append", or "update" for sinks that take the newer row of an
+                aggregate in the place of the older one. Only for a DataFrame that shares no source
+                with another one. A batch run gives final rows in either.
             record_policy: What to do with rows that cannot be written.
 
         Raises:
@@ -269,7 +275,14 @@ class Pipeline:
         policy = record_policy or RecordPolicy.fail()
         sink.validate(arrow_schema(df))
         self._sinks.append(
-            RegisteredSink(uid=uid, sink=sink, df=df, policy=policy, parallelism=parallelism)
+            RegisteredSink(
+                uid=uid,
+                sink=sink,
+                df=df,
+                policy=policy,
+                parallelism=parallelism,
+                output_mode=output_mode,
+            )
         )
 
     # --- running --------------------------------------------------------------------------------
@@ -394,6 +407,8 @@ class Pipeline:
             QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
             for job in jobs
         ]
+        for job in jobs:
+            self._check_watermarks(job)
         self._claim()
         try:
             identity = self._identify(streaming=True, shapes=shapes)
@@ -606,6 +621,20 @@ class Pipeline:
                     found=type(policy.sink).__name__,
                     option="record_policy",
                 )
+
+    def _check_watermarks(self, job: WritingJob) -> None:
+        driven = [
+            uid for uid in sources_of(job.df) if self._streams[uid].settings.strategy is not None
+        ]
+        others = [delay for delay in watermark_delays(job.df) if delay != _DRIVEN_BY_HEARTBEAT]
+        if driven and others:
+            raise ConfigurationError(
+                f"withWatermark on rows of {', '.join(sorted(set(driven)))}, whose watermark the "
+                "pipeline drives: Spark has one watermark per query, and would lose rows by it",
+                found=f"a watermark with a delay of {', '.join(others)}",
+                hint="give every source of the query a watermark_strategy, and leave withWatermark "
+                "out",
+            )
 
     def _policies(self) -> dict[str, RecordPolicy]:
         policies = {uid: stream.settings.policy for uid, stream in self._streams.items()}

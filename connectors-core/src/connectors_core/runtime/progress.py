@@ -22,6 +22,7 @@ from connectors_core.runtime.status import (
     SinkStatus,
     SourceStatus,
 )
+from connectors_core.sink.sink import DeliveryGuarantee
 
 __all__ = ["ProgressDisplay", "ShowProgress", "progress_lines", "progress_view"]
 
@@ -205,7 +206,7 @@ def _source_cells(source: SourceStatus) -> tuple[str, ...]:
         size(source.bytes),
         moment(source.watermark),
         _lag(source),
-        _notes(notes, ["finished"] if source.finished else []),
+        _notes(notes, [*_weaker(source), *(["finished"] if source.finished else [])]),
     )
 
 
@@ -233,8 +234,13 @@ def _sink_cells(sink: SinkStatus) -> tuple[str, ...]:
         size(sink.bytes),
         count(sink.commits),
         committables if sink.committables else NOTHING,
-        _notes(notes),
+        _notes(notes, _weaker(sink)),
     )
+
+
+def _weaker(status: SourceStatus | SinkStatus) -> list[str]:
+    """The guarantee, where it is not the usual one."""
+    return [] if status.guarantee is DeliveryGuarantee.EXACTLY_ONCE else [status.guarantee.value]
 
 
 def _notes(numbers: dict[str, int], words: Sequence[str] = ()) -> str:

@@ -27,6 +27,7 @@ from connectors_core.metrics import (
     SourceMetric,
 )
 from connectors_core.secrets import mask_text
+from connectors_core.sink.sink import DeliveryGuarantee
 from connectors_core.source.watermarks import END_OF_TIME
 
 __all__ = [
@@ -63,6 +64,7 @@ class SourceStatus:
 
     Attributes:
         uid: The source.
+        guarantee: At-least-once where its splits cannot be read again, else exactly-once.
         splits_assigned: Splits that readers have and have not finished.
         splits_finished: Splits read to their end.
         splits_unassigned: Splits that no reader has, None where the enumerator does not say.
@@ -86,6 +88,7 @@ class SourceStatus:
     """
 
     uid: str
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     splits_assigned: int = 0
     splits_finished: int = 0
     splits_unassigned: int | None = None
@@ -115,6 +118,7 @@ class SinkStatus:
 
     Attributes:
         uid: The sink.
+        guarantee: Exactly-once where rows are committed, else at-least-once.
         rows: Rows written, as decided.
         rows_per_second: Over the last half minute.
         bytes: Bytes written, as decided.
@@ -131,6 +135,7 @@ class SinkStatus:
     """
 
     uid: str
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     rows: int = 0
     rows_per_second: float = 0.0
     bytes: int = 0
@@ -273,6 +278,7 @@ def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
     gauges[SourceMetric.SOURCE_IDLE_TIME.value] = seen.idle_seconds * 1e3
     return SourceStatus(
         uid=uid,
+        guarantee=_guarantee(exactly_once=seen.replayable),
         splits_assigned=len(seen.splits),
         splits_finished=seen.splits_finished,
         splits_unassigned=_whole(gauges.get(EnumeratorMetric.UNASSIGNED_SPLITS)),
@@ -294,6 +300,10 @@ def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
         gauges=gauges,
         reader_gauges=seen.reader_gauges,
     )
+
+
+def _guarantee(*, exactly_once: bool) -> DeliveryGuarantee:
+    return DeliveryGuarantee.EXACTLY_ONCE if exactly_once else DeliveryGuarantee.AT_LEAST_ONCE
 
 
 def _whole(number: float | None) -> int | None:
@@ -335,6 +345,7 @@ def sink_status(uid: str, progress: SinkProgress, committer: MetricGroup | None)
         metrics.gauges[CommitterMetric.PENDING_COMMITTABLES.value] = pending
     return SinkStatus(
         uid=uid,
+        guarantee=_guarantee(exactly_once=committer is not None),
         rows=counters.get(SinkMetric.NUM_RECORDS_SEND, 0),
         rows_per_second=progress.rows.rate(),
         bytes=counters.get(SinkMetric.NUM_BYTES_SEND, 0),

@@ -19,11 +19,12 @@ from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
 from connectors_core.coordinator.plan_log import purge, read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceObservation, SourceSettings
-from connectors_core.errors import ConnectorError, FatalError
+from connectors_core.errors import ConnectorError, FatalError, RetryableError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.protocol import Plan, encode_entry
 from connectors_core.runtime.carriers import Carrier, SparkLog
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.ownership import pipeline_query
 from connectors_core.runtime.status import (
     PipelineState,
     QueryStatus,
@@ -89,6 +90,7 @@ class StreamingRun:
     ) -> None:
         self.identity = identity
         self.job = job
+        self._pipeline_id = pipeline_id
         self._spark = spark
         self._lease = lease
         self._store = root.child(identity.folder)
@@ -140,6 +142,7 @@ class StreamingRun:
         self._stop_requested = threading.Event()
         self._batch_runs = threading.Lock()
         self._no_more_batches = False
+        self._gave_up = False
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
@@ -172,12 +175,13 @@ class StreamingRun:
         resume = self._log.resume(self.identity.lines, self.identity.first)
         for uid, carrier in self._carriers.items():
             carrier.restore(resume[uid], newest)
-        self._query = (
+        writer = (
             self.job.df.writeStream.foreachBatch(self._run_batch)
             .option("checkpointLocation", self._checkpoint)
-            .outputMode("append")
-            .start()
+            .outputMode(self.job.output_mode)
         )
+        with pipeline_query(self._spark, self._pipeline_id):
+            self._query = writer.start()
         self.coordinator.start()
         self._monitor = threading.Thread(
             target=self._watch, name=f"monitor-{self.identity.folder}", daemon=True
@@ -185,8 +189,12 @@ class StreamingRun:
         self._monitor.start()
 
     def stop(self) -> None:
-        """Stop after the batch that runs now; what it has not committed is done after a restart."""
+        """Stop after the batch that runs now, which waits for no further try of a commit.
+
+        What it has not committed is committed by the next start.
+        """
         self._stop_requested.set()
+        self.committer.give_up_waiting()
         self._ended.wait()
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -314,7 +322,10 @@ class StreamingRun:
             if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
                 self._purge(batch_id)
         except BaseException as error:
-            self._fail(error)
+            if self._stop_requested.is_set() and isinstance(error, RetryableError):
+                self._gave_up = True
+            else:
+                self._fail(error)
             raise
         fault_point("before_spark_commit", batch=batch_id)
 
@@ -359,7 +370,8 @@ class StreamingRun:
             if self._finished.is_set() and self._last_plan >= 0:
                 self.coordinator.notify_complete(self._last_plan)
         except Exception as error:  # a failed query raises its error here
-            self._fail(error)
+            if not self._gave_up:
+                self._fail(error)
         finally:
             for close in (
                 self.coordinator.stop,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from connectors_core.errors import ConfigurationError
 from connectors_core.execution.writing import (
     BRANCH_COLUMN,
     SinkTask,
@@ -27,6 +28,10 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 
+OutputMode = Literal["append", "update"]
+"""Append gives a row of a windowed aggregate once, when its window is over; update gives it anew
+with every micro-batch that changes it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredSink:
@@ -37,6 +42,7 @@ class RegisteredSink:
     df: DataFrame
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     parallelism: int | None = None
+    output_mode: OutputMode = "append"
 
     @property
     def own_parallelism(self) -> int | None:
@@ -70,11 +76,31 @@ class WritingJob:
                 self._branches.append(sink.df)
             self._branch_of[sink.uid] = known[0]
         self.df = self._fused()
+        self.output_mode = self._output_mode()
 
     @property
     def is_union(self) -> bool:
         """Whether sources are read once per branch."""
         return len(self._branches) > 1
+
+    def _output_mode(self) -> OutputMode:
+        modes = {sink.output_mode for sink in self.sinks}
+        if self.is_union and "update" in modes:
+            raise ConfigurationError(
+                "output mode update needs a query of its own",
+                found=f"one query for the sinks {', '.join(sink.uid for sink in self.sinks)}, "
+                "whose DataFrames share a source",
+                option="output_mode",
+                hint="write the same DataFrame to all of them, or put the others into a pipeline "
+                "of their own",
+            )
+        if len(modes) > 1:
+            raise ConfigurationError(
+                "sinks on one DataFrame have one output mode",
+                found=", ".join(f"{sink.uid}: {sink.output_mode}" for sink in self.sinks),
+                option="output_mode",
+            )
+        return modes.pop()
 
     def _fused(self) -> DataFrame:
         if not self.is_union:

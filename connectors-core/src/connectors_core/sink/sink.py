@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from connectors_core.sink.committer import Committer, CommitterInitContext
 from connectors_core.sink.messages import CommT
 
 
-class DeliveryGuarantee(enum.Enum):
+class DeliveryGuarantee(StrEnum):
     """How often a row arrives when something fails."""
 
     EXACTLY_ONCE = "exactly-once"

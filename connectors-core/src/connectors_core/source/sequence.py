@@ -311,7 +311,7 @@ class NumberSequenceSource(NumberRangeSource):
         split_rows: int = DEFAULT_SPLIT_ROWS,
         batch_rows: int = DEFAULT_BATCH_ROWS,
     ) -> None:
-        if start not in _INT64 or end not in _INT64 or start > end:
+        if not (isinstance(end, int) and _INT64[0] <= start <= end <= _INT64[-1]):
             raise ConfigurationError(
                 "the bounds of the number sequence are out of range",
                 expected="start <= end, both of 64 bits",

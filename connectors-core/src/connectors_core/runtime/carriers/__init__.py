@@ -18,6 +18,7 @@ from connectors_core.runtime.carriers.base import (
     sources_of,
     spark_schema,
     stream_leaves,
+    watermark_delays,
 )
 from connectors_core.runtime.carriers.memory import MemoryCarrier, verify_contract
 from connectors_core.runtime.carriers.spark_log import SparkLog
@@ -41,6 +42,7 @@ __all__ = [
     "spark_schema",
     "stream_leaves",
     "verify_contract",
+    "watermark_delays",
 ]
 
 CARRIER_CONF: Final = "spark.connectors.carrier"

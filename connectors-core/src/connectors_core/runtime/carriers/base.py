@@ -310,3 +310,18 @@ def sources_of(df: DataFrame) -> list[str]:
             hint="read that system through a connector, or write it in a query of its own",
         )
     return [leaf for leaf in leaves if leaf is not None]
+
+
+def watermark_delays(df: DataFrame) -> list[str]:
+    """Return the delays of all `withWatermark` in a streaming DataFrame, such as "10 seconds"."""
+    delays: list[str] = []
+
+    def walk(plan: Any) -> None:
+        if plan.nodeName().endswith("EventTimeWatermark"):
+            delays.append(str(plan.delay().toString()))
+        children = plan.children()
+        for index in range(children.size()):
+            walk(children.apply(index))
+
+    walk(cast(Any, df)._jdf.queryExecution().analyzed())
+    return delays
