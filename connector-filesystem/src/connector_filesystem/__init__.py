@@ -9,6 +9,7 @@ from connector_filesystem.formats import (
     ParquetOptions,
 )
 from connector_filesystem.sink import (
+    FILE_SINK_OPTIONS,
     BucketAssigner,
     FileCommittable,
     FileSink,
@@ -17,6 +18,7 @@ from connector_filesystem.sink import (
     RollingPolicy,
 )
 from connector_filesystem.source import (
+    FILE_SOURCE_OPTIONS,
     FileOrder,
     FileSource,
     FileSplit,
@@ -27,6 +29,8 @@ from connector_filesystem.source import (
 )
 
 __all__ = [
+    "FILE_SINK_OPTIONS",
+    "FILE_SOURCE_OPTIONS",
     "BucketAssigner",
     "Compression",
     "CsvOptions",

@@ -21,9 +21,10 @@ from connectors_core.errors import (
     MissingDependencyError,
     RetryableError,
 )
+from connectors_core.options import JSON_MAP, Option
 from connectors_core.secrets import Secret, mask_url, masked
 
-__all__ = ["FileLocation", "FileStatus", "mapped_errors", "status_of"]
+__all__ = ["STORAGE_OPTIONS", "FileLocation", "FileStatus", "mapped_errors", "status_of"]
 
 _MAGIC: Final = frozenset("*?[")
 _TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -35,6 +36,15 @@ _PACKAGES: Final[Mapping[str, str]] = {
     "s3": "s3fs",
     "sftp": "paramiko",
 }
+STORAGE_OPTIONS: Final[Option[dict[str, Any]]] = Option(
+    "storage-options.*",
+    JSON_MAP,
+    secret=True,
+    since="2.0.0",
+    doc="Options of the filesystem, such as keys and endpoints, passed to fsspec.",
+)
+"""The option that source and sink share."""
+
 _TAG_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "checksum")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.filesystem import STORAGE_OPTIONS, FileLocation
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
@@ -32,10 +32,10 @@ from connector_filesystem.sink.json_lines import unsupported_json_type
 from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
+from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options import (
     DURATION,
-    JSON_MAP,
     MEMORY_SIZE,
     Option,
     OptionSet,
@@ -49,46 +49,69 @@ from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, W
 
 __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 
+_SINCE: Final = "2.0.0"
 _DEFAULT_MAX_OPEN: Final = 64
 _DEFAULT_BUFFER: Final = 16 * 1024 * 1024
 _DEFAULT_FILE_SIZE: Final = 128 * 1024 * 1024
 _PARQUET_CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 
-_PATH = Option("path", str, required=True, validator=not_empty, doc="Folder of the files, or URL.")
-_FORMAT = Option("format", Format, default=Format.PARQUET, doc="Format of the files.")
+_PATH = Option(
+    "path",
+    str,
+    required=True,
+    validator=not_empty,
+    doc="Folder of the files, or URL.",
+    since=_SINCE,
+)
+_FORMAT = Option("format", Format, default=Format.PARQUET, doc="Format of the files.", since=_SINCE)
 _COMPRESSION = Option(
     "compression",
     Compression,
     default=Compression.NONE,
     doc="Compression of whole files, for text formats. Parquet has `parquet.compression`.",
+    since=_SINCE,
 )
 _COLUMNS = Option(
     COLUMNS_OPTION,
     list_of(str),
     doc="Columns that name the folders, Hive style: `month=1/origin=EWR`.",
     aliases=("partitionBy", "partition_by", "partitioned-by"),
+    since=_SINCE,
 )
 _KEEP_COLUMNS = Option(
     "partition.keep-columns",
     bool,
     default=False,
     doc="Whether the files hold the columns of `partition.columns` too.",
+    since=_SINCE,
 )
 _DATE_COLUMN = Option(
-    DATE_COLUMN_OPTION, str, doc="Date or timestamp column that `partition.date-pattern` is for."
+    DATE_COLUMN_OPTION,
+    str,
+    doc="Date or timestamp column that `partition.date-pattern` is for.",
+    since=_SINCE,
 )
 _DATE_PATTERN = Option(
-    PATTERN_OPTION, str, doc="Folders by date, such as `year=%Y/month=%m`; instead of columns."
+    PATTERN_OPTION,
+    str,
+    doc="Folders by date, such as `year=%Y/month=%m`; instead of columns.",
+    since=_SINCE,
 )
 _TIME_ZONE = Option(
     TIME_ZONE_OPTION,
     str,
     default="UTC",
     doc="Time zone of `partition.date-pattern`, for timestamps that have one.",
+    since=_SINCE,
 )
-_PREFIX = Option("sink.file-prefix", str, default="part", doc="How the names of files begin.")
+_PREFIX = Option(
+    "sink.file-prefix", str, default="part", doc="How the names of files begin.", since=_SINCE
+)
 _SUFFIX = Option(
-    "sink.file-suffix", str, doc="How they end; by default that of format and compression."
+    "sink.file-suffix",
+    str,
+    doc="How they end; by default that of format and compression.",
+    since=_SINCE,
 )
 _FILE_SIZE = Option(
     "sink.rolling-policy.file-size",
@@ -96,15 +119,21 @@ _FILE_SIZE = Option(
     default=_DEFAULT_FILE_SIZE,
     validator=positive,
     doc="A file of this size is closed and the next one begun. Each epoch ends all its files.",
+    since=_SINCE,
 )
 _ROW_COUNT = Option(
-    "sink.rolling-policy.row-count", int, validator=positive, doc="Most rows of a file."
+    "sink.rolling-policy.row-count",
+    int,
+    validator=positive,
+    doc="Most rows of a file.",
+    since=_SINCE,
 )
 _INTERVAL = Option(
     "sink.rolling-policy.rollover-interval",
     DURATION,
     validator=positive,
     doc="A file of this age is closed when the next batch comes.",
+    since=_SINCE,
 )
 _MAX_OPEN = Option(
     "sink.max-open-buckets",
@@ -112,6 +141,7 @@ _MAX_OPEN = Option(
     default=_DEFAULT_MAX_OPEN,
     validator=positive,
     doc="Files a writer holds open; beyond, that of the folder unused the longest is closed.",
+    since=_SINCE,
 )
 _BUFFER_SIZE = Option(
     "sink.buffer-size",
@@ -119,31 +149,47 @@ _BUFFER_SIZE = Option(
     default=_DEFAULT_BUFFER,
     validator=positive,
     doc="Rows gathered in memory for one folder; all folders together gather four times as much.",
+    since=_SINCE,
 )
 _PARALLELISM = Option(
-    "sink.parallelism", int, validator=positive, doc="Writers; by default those of the input."
+    "sink.parallelism",
+    int,
+    validator=positive,
+    doc="Writers; by default those of the input.",
+    since=_SINCE,
 )
-_STORAGE: Option[dict[str, Any]] = Option(
-    "storage-options.*", JSON_MAP, secret=True, doc="Options of the filesystem, passed to fsspec."
+_DELIMITER = Option(
+    "csv.delimiter", str, default=",", doc="Character between fields.", since=_SINCE
 )
-_DELIMITER = Option("csv.delimiter", str, default=",", doc="Character between fields.")
-_QUOTE = Option("csv.quote-char", str, default='"', doc="Character around texts.")
+_QUOTE = Option("csv.quote-char", str, default='"', doc="Character around texts.", since=_SINCE)
 _DOUBLE_QUOTE = Option(
-    "csv.double-quote", bool, default=True, doc="Write a quote within a text twice."
+    "csv.double-quote", bool, default=True, doc="Write a quote within a text twice.", since=_SINCE
 )
-_ESCAPE = Option("csv.escape-char", str, doc="Character that takes the next one literally.")
-_HEADER = Option("csv.header", bool, default=True, doc="The first line names the columns.")
+_ESCAPE = Option(
+    "csv.escape-char", str, doc="Character that takes the next one literally.", since=_SINCE
+)
+_HEADER = Option(
+    "csv.header", bool, default=True, doc="The first line names the columns.", since=_SINCE
+)
 _NEWLINES = Option(
     "csv.newlines-in-values",
     bool,
     default=False,
     doc="Texts may hold line breaks; otherwise such a row is a bad record.",
+    since=_SINCE,
 )
 _NULL_VALUES = Option(
-    "csv.null-values", list_of(str), doc="Spellings of null; the first is written. Default: empty."
+    "csv.null-values",
+    list_of(str),
+    doc="Spellings of null; the first is written. Default: empty.",
+    since=_SINCE,
 )
 _WRITE_NULLS = Option(
-    "json.write-nulls", bool, default=False, doc="Write fields that are null, as `null`."
+    "json.write-nulls",
+    bool,
+    default=False,
+    doc="Write fields that are null, as `null`.",
+    since=_SINCE,
 )
 _CODEC = Option(
     "parquet.compression",
@@ -151,6 +197,7 @@ _CODEC = Option(
     default="zstd",
     choices=_PARQUET_CODECS,
     doc="Compression within Parquet files.",
+    since=_SINCE,
 )
 _ROW_GROUP = Option(
     "parquet.row-group-rows",
@@ -158,12 +205,14 @@ _ROW_GROUP = Option(
     default=1024 * 1024,
     validator=positive,
     doc="Most rows of a row group; `sink.buffer-size` bounds it too.",
+    since=_SINCE,
 )
 _DICTIONARY = Option(
     "parquet.use-dictionary",
     bool,
     default=True,
     doc="Dictionary-encode columns of few different values.",
+    since=_SINCE,
 )
 
 FILE_SINK_OPTIONS: Final = OptionSet(
@@ -194,12 +243,13 @@ FILE_SINK_OPTIONS: Final = OptionSet(
     _CODEC,
     _ROW_GROUP,
     _DICTIONARY,
-    _STORAGE,
+    STORAGE_OPTIONS,
     scope="file sink",
 )
 """The options of `FileSink.from_options`."""
 
 
+@public
 @dataclass(frozen=True, repr=False)
 class FileSink(TwoPhaseCommittingSink[FileCommittable]):
     """Writes files exactly once: readers see whole files of committed epochs and nothing else.
@@ -331,7 +381,7 @@ class FileSink(TwoPhaseCommittingSink[FileCommittable]):
             ConfigurationError: An option is unknown, missing or cannot be used.
         """
         parsed = FILE_SINK_OPTIONS.parse(options)
-        storage_options: dict[str, Any] = parsed[_STORAGE]
+        storage_options: dict[str, Any] = parsed[STORAGE_OPTIONS]
         return cls(
             parsed[_PATH],
             format=parsed[_FORMAT],

@@ -98,7 +98,7 @@ class FileSelection:
                     raise ConfigurationError(
                         f"there is no file or folder {location.url}",
                         option="path",
-                        hint="check the path; with monitor-interval it may come later",
+                        hint="check the path; with source.monitor-interval it may come later",
                     ) from exc
             for path, info in entries.items():
                 if info.get("type") == "file" and self._wanted(location, path):

@@ -16,6 +16,7 @@ from connector_filesystem.filesystem import FileStatus
 from connector_filesystem.source.discovery import FileSelection, version_of
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     SplitEnumerator,
@@ -195,7 +196,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         for file in new:
             self._assigner.add(self._selection.splits_of(file))
         self._context.metric_group.inc("discoveredFiles", len(new))
-        self._context.metric_group.set("pendingSplits", len(self._assigner))
+        self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._assigner))
 
     def _newer_by_time(self, files: list[FileStatus]) -> list[FileStatus]:
         times = {file.path: _time(file) for file in files}
@@ -267,7 +268,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
                 break
             self._waiting.discard(subtask)
             self._context.assign_split(split, subtask)
-        self._context.metric_group.set("pendingSplits", len(self._assigner))
+        self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._assigner))
         if self._complete and not len(self._assigner):
             for subtask in sorted(registered - self._told):
                 self._told.add(subtask)
@@ -284,6 +285,6 @@ def _time(file: FileStatus) -> int:
         raise ConfigurationError(
             f"the filesystem tells no modification time of {file.path}",
             option="order",
-            hint="set order to name",
+            hint="set source.order to name",
         )
     return file.modification_time

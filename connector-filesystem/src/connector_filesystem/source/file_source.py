@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.filesystem import STORAGE_OPTIONS, FileLocation
 from connector_filesystem.formats import Compression, CsvOptions, Format
 from connector_filesystem.source.columns import MetadataColumn, SchemaChange, check_readable
 from connector_filesystem.source.ddl import parse_schema
@@ -151,18 +151,18 @@ IGNORED: Final = Option(
     "are as well.",
 )
 PARTITION_COLUMNS: Final = Option(
-    "partition-columns",
+    "partition.columns",
     _SCHEMA,
     since=_SINCE,
-    aliases=("partition.columns", "partitioned-by", "partition-keys"),
+    aliases=("partition-columns", "partitioned-by", "partition-keys"),
     doc="Columns whose values stand in the path, as folders `key=value` or named groups of the "
     "path's pattern, e.g. `month INT`. They follow the files' columns.",
 )
 METADATA_COLUMNS: Final = Option(
-    "metadata-columns",
+    "metadata.columns",
     dict,
     since=_SINCE,
-    aliases=("metadata.columns",),
+    aliases=("metadata-columns",),
     doc="Columns about the file: a map from `file.path`, `file.name`, `file.size` or "
     "`file.modification_time` to a column's name. They come last.",
 )
@@ -222,14 +222,6 @@ MAX_RECORD_SIZE: Final = Option(
     validator=positive,
     since=_SINCE,
     doc="Most bytes of a line of text; guards memory against files that are no text.",
-)
-STORAGE_OPTIONS: Final = Option(
-    "storage-options",
-    dict,
-    secret=True,
-    since=_SINCE,
-    aliases=("fs", "storage.options"),
-    doc="Passed to the fsspec filesystem, such as keys and endpoints.",
 )
 _CSV_DEFAULTS: Final = CsvOptions()
 CSV: Final[Mapping[str, Option[Any]]] = {

@@ -68,8 +68,8 @@ class PathColumns:
                 f"the path {path} does not tell the partition column {field.name!r}",
                 expected=f"a folder {field.name}=..., or a group of path-regex of that name",
                 found=sorted(texts) or "no columns",
-                option="partition-columns",
-                hint="leave such files out with path-regex",
+                option="partition.columns",
+                hint="leave such files out with source.path.regex-pattern",
                 code="PARTITION",
             )
         text = texts[field.name]
@@ -82,7 +82,7 @@ class PathColumns:
                 f"the path {path} gives no value for the partition column {field.name!r}",
                 expected=str(field.type),
                 found=text,
-                option="partition-columns",
+                option="partition.columns",
                 code="PARTITION",
             ) from exc
 

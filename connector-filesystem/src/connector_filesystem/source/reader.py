@@ -112,7 +112,7 @@ def layout_of(
             expected="the option format, or a suffix such as .csv, .jsonl.gz or .parquet",
             found=posixpath.basename(path),
             option="format",
-            hint="set format, or leave such files out with path-regex",
+            hint="set format, or leave such files out with source.path.regex-pattern",
         )
     if found is Format.PARQUET:
         return found, Compression.NONE

@@ -158,7 +158,7 @@ def blocks_of(
                 f"a record that begins at byte {at} does not end within {max_record_size} bytes",
                 expected="records that end in a line break",
                 option="max-record-size",
-                hint="raise max-record-size, or check format and compression",
+                hint="raise source.max-record-size, or check format and compression",
             )
         if ended:
             return
