@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that crash tests kill: `crash_program.py ROOT SCENARIO`, run until it ends with 0.
+"""A driver that crash tests kill: `crash_program.py ROOT SCENARIO ROWS`, run until it ends with 0.
 
 Rows follow from their numbers, so what must come out is known without the pipeline.
 """
@@ -14,8 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ROWS = 2400
-RIGHT_ROWS = 1000
 BASE = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))])
 RIGHT_SCHEMA = pa.schema(
@@ -46,14 +44,20 @@ def right_time(number: int) -> datetime:
     return left_time(2 * number)
 
 
-def expected_pairs() -> list[tuple[int, int | None]]:
+def number_right(rows: int) -> int:
+    """Rows of the right source, so that the last of the left ones find no partner."""
+    return rows * 5 // 12
+
+
+def expected_pairs(rows: int) -> list[tuple[int, int | None]]:
     """What the outer join must give: (id, rid)."""
-    return [(i, i if i % 2 == 0 and i < 2 * RIGHT_ROWS else None) for i in range(ROWS)]
+    matched = 2 * number_right(rows)
+    return [(i, i if i % 2 == 0 and i < matched else None) for i in range(rows)]
 
 
-def expected_counts() -> list[tuple[int, int]]:
+def expected_counts(rows: int) -> list[tuple[int, int]]:
     """What the windows must give: (start in seconds after the base, rows)."""
-    return [(start, min(600, ROWS - start)) for start in range(0, ROWS, 600)]
+    return [(start, min(600, rows - start)) for start in range(0, rows, 600)]
 
 
 def session():  # type: ignore[no-untyped-def]
@@ -69,13 +73,16 @@ def session():  # type: ignore[no-untyped-def]
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # No driver lives long enough for compiled code to pay.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
-def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
+def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyped-def]
     """The pipeline of a scenario: `stateless-1`, `stateless-2`, `join-1` or `join-2`."""
     from pyspark.sql import functions as F
 
@@ -100,7 +107,7 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
     limits = PlanLimits(rows=150)
     left = pipeline.from_source(
         DataGeneratorSource(
-            left_rows, ROWS, SCHEMA, split_rows=100, batch_rows=40, lower_bound=left_time
+            left_rows, rows, SCHEMA, split_rows=100, batch_rows=40, lower_bound=left_time
         ),
         uid="left",
         watermark_strategy=strategy("ts"),
@@ -114,7 +121,7 @@ def build(spark, root: Path, scenario: str):  # type: ignore[no-untyped-def]
     right = pipeline.from_source(
         DataGeneratorSource(
             right_rows,
-            RIGHT_ROWS,
+            number_right(rows),
             RIGHT_SCHEMA,
             split_rows=100,
             batch_rows=40,
@@ -141,9 +148,9 @@ def main() -> None:
     from connectors_core.testing.faults import DRIVER_VARIABLE
 
     os.environ[DRIVER_VARIABLE] = str(os.getpid())
-    root, scenario = Path(sys.argv[1]), sys.argv[2]
+    root, scenario, rows = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     spark = session()
-    with build(spark, root, scenario) as pipeline:
+    with build(spark, root, scenario, rows) as pipeline:
         assert pipeline.run()
     (root / "ended").touch()
     os._exit(0)  # quick: the session's orderly end is not what is tested

@@ -19,6 +19,10 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pipeline_support import SLOW_WHERE_NATIVE
+
 from connectors_core.errors import (
     InvalidOptionError,
     StateCorruptedError,
@@ -245,7 +249,7 @@ def xs(rows: Sequence[tuple[Any, ...]]) -> list[int]:
     return [row[1] for row in rows]
 
 
-@pytest.fixture(params=["memory", "native"])
+@pytest.fixture(params=[pytest.param("memory", marks=SLOW_WHERE_NATIVE), "native"])
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     kind: type[Carrier] = MemoryCarrier
     if request.param == "native":

@@ -23,7 +23,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pipeline_support import LogSource, counts, once, plans_and_reports, query_store
+from pipeline_support import (
+    SLOW_WHERE_NATIVE,
+    LogSource,
+    counts,
+    once,
+    plans_and_reports,
+    query_store,
+)
 
 from connectors_core.coordinator.plan_log import newest_plan
 from connectors_core.protocol import decision_path, report_path
@@ -40,7 +47,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "100ms",
 }
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), *SLOW_WHERE_NATIVE]
 
 
 @dataclass

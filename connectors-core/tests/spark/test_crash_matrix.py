@@ -13,11 +13,17 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pipeline_support import NATIVE
+
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
 PROGRAM = Path(__file__).with_name("crash_program.py")
 RUN_SECONDS = 240
+ROWS = 2400  # 150 for each plan: enough for a chain, where every run makes a plan at most
+FEW_ROWS = 900
 
 DRIVER_POINTS = [
     FaultPoint.BEFORE_PLAN,
@@ -37,9 +43,10 @@ TASK_POINTS = [
     FaultPoint.AFTER_PREPARE,
 ]
 COMMITTED_ONE_FILE = "directory_sink.committed"
+ALL = slice(None)
 
 
-def chain(root: Path) -> list[Fault]:
+def chain(root: Path, part: slice) -> list[Fault]:
     """One fault per run of the driver, each once."""
     points: list[tuple[str, FaultAction]] = [
         *((point, FaultAction.KILL) for point in DRIVER_POINTS),
@@ -48,16 +55,16 @@ def chain(root: Path) -> list[Fault]:
     ]
     return [
         Fault(point, action=action, once=root / f"fault-{number:02d}-{point}")
-        for number, (point, action) in enumerate(points)
+        for number, (point, action) in list(enumerate(points))[part]
     ]
 
 
-def run_driver(root: Path, scenario: str, *faults: Fault) -> int:
+def run_driver(root: Path, scenario: str, *faults: Fault, rows: int = ROWS) -> int:
     """Run the program to its end, however it ends; returns its exit code."""
     log = (root / "driver.log").open("ab")
     with log:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAM), str(root), scenario],
+            [sys.executable, "-W", "ignore", str(PROGRAM), str(root), scenario, str(rows)],
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, **faults_env(*faults)},
             stdout=log,
             stderr=log,
@@ -95,7 +102,7 @@ def wait_for_survivors(root: Path, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def assert_exact(root: Path, scenario: str) -> None:
+def assert_exact(root: Path, scenario: str, rows: int = ROWS) -> None:
     """Every row once, in every sink, and nothing staged is left."""
     import importlib.util
 
@@ -107,23 +114,23 @@ def assert_exact(root: Path, scenario: str) -> None:
 
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
-    rows = first.read()
+    found = first.read()
     if shape == "stateless":
-        assert Counter(rows["id"].to_pylist()) == Counter(range(program.ROWS))
+        assert Counter(found["id"].to_pylist()) == Counter(range(rows))
         if sinks == "2":
-            every_third = Counter(range(0, program.ROWS, 3))
+            every_third = Counter(range(0, rows, 3))
             assert Counter(second.read()["id"].to_pylist()) == every_third
     else:
-        pairs = zip(rows["id"].to_pylist(), rows["rid"].to_pylist(), strict=True)
-        assert Counter(pairs) == Counter(program.expected_pairs())
+        pairs = zip(found["id"].to_pylist(), found["rid"].to_pylist(), strict=True)
+        assert Counter(pairs) == Counter(program.expected_pairs(rows))
         if sinks == "2":
             counts = second.read()
             starts = [
                 int(start.timestamp()) - program.BASE // 1_000_000
                 for start in counts["start"].to_pylist()
             ]
-            found = Counter(zip(starts, counts["count"].to_pylist(), strict=True))
-            assert found == Counter(program.expected_counts())
+            windows = Counter(zip(starts, counts["count"].to_pylist(), strict=True))
+            assert windows == Counter(program.expected_counts(rows))
     assert first.staged() == []
     assert second.staged() == []
 
@@ -133,27 +140,28 @@ def log_of(root: Path) -> str:
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        "join-2",
-        pytest.param("stateless-1", marks=pytest.mark.slow),
-        pytest.param("stateless-2", marks=pytest.mark.slow),
-        pytest.param("join-1", marks=pytest.mark.slow),
-    ],
-)
+def kill_at_each(root: Path, scenario: str, part: slice = ALL) -> None:
+    for fault in chain(root, part):
+        code = run_driver(root, scenario, fault)
+        assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
+        assert code == -signal.SIGKILL, f"{fault.point}: {code}\n{log_of(root)}"
+    assert run_driver(root, scenario) == 0, log_of(root)
+    assert_exact(root, scenario)
+    wait_for_survivors(root)
+    assert_exact(root, scenario)  # no late duplicates
+
+
 @pytest.mark.timeout(1500)
-def test_a_driver_killed_at_every_point_in_turn_loses_and_doubles_nothing(
-    tmp_path: Path, scenario: str
-) -> None:
-    for fault in chain(tmp_path):
-        code = run_driver(tmp_path, scenario, fault)
-        assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(tmp_path)}"
-        assert code == -signal.SIGKILL, f"{fault.point}: {code}\n{log_of(tmp_path)}"
-    assert run_driver(tmp_path, scenario) == 0, log_of(tmp_path)
-    assert_exact(tmp_path, scenario)
-    wait_for_survivors(tmp_path)
-    assert_exact(tmp_path, scenario)  # no late duplicates
+def test_a_driver_killed_at_point_after_point_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """On each Spark line every other point; `make test-full` takes all of them on both."""
+    kill_at_each(tmp_path, "join-2", slice(int(NATIVE), None, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("scenario", ["stateless-1", "stateless-2", "join-1", "join-2"])
+def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -> None:
+    kill_at_each(tmp_path, scenario)
     assert run_driver(tmp_path, scenario) == 0, log_of(tmp_path)  # a finished one stays finished
     assert_exact(tmp_path, scenario)
 
@@ -163,19 +171,19 @@ def test_workers_killed_while_they_read_and_write_are_retried_by_spark(tmp_path:
         Fault(point, once=tmp_path / f"fault-{point}")
         for point in (FaultPoint.READER_FETCHED, FaultPoint.AFTER_REPORT, FaultPoint.WRITER_WROTE)
     ]
-    assert run_driver(tmp_path, "stateless-2", *faults) == 0, log_of(tmp_path)
+    assert run_driver(tmp_path, "stateless-2", *faults, rows=FEW_ROWS) == 0, log_of(tmp_path)
     assert all(fault.fired for fault in faults)
-    assert_exact(tmp_path, "stateless-2")
+    assert_exact(tmp_path, "stateless-2", FEW_ROWS)
 
 
 def test_batches_that_spark_runs_again_are_not_written_again(tmp_path: Path) -> None:
     """The last entry of Spark's commit log is removed, as by a crash of its storage."""
     kill = Fault(FaultPoint.AFTER_PLAN, nth=4, once=tmp_path / "killed")
-    assert run_driver(tmp_path, "join-2", kill) == -signal.SIGKILL, log_of(tmp_path)
+    assert run_driver(tmp_path, "join-2", kill, rows=FEW_ROWS) == -signal.SIGKILL, log_of(tmp_path)
     wait_for_survivors(tmp_path)
     commits = tmp_path / "checkpoint" / "query-0" / "spark-0" / "commits"
     newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     (commits / str(newest)).unlink()
     (commits / f".{newest}.crc").unlink(missing_ok=True)
-    assert run_driver(tmp_path, "join-2") == 0, log_of(tmp_path)
-    assert_exact(tmp_path, "join-2")
+    assert run_driver(tmp_path, "join-2", rows=FEW_ROWS) == 0, log_of(tmp_path)
+    assert_exact(tmp_path, "join-2", FEW_ROWS)

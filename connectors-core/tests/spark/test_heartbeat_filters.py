@@ -44,7 +44,15 @@ def by_hour(df: DataFrame) -> DataFrame:
     return df.groupBy(F.window("at", "1 hour")).count().select("count")
 
 
-@pytest.mark.parametrize("shape", ["where", "dropna", "inner join", "outer join"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "where",
+        pytest.param("dropna", marks=pytest.mark.slow),
+        pytest.param("inner join", marks=pytest.mark.slow),
+        "outer join",
+    ],
+)
 def test_all_rows_come_out(spark: SparkSession, tmp_path: Path, shape: str) -> None:
     from connectors_core import Pipeline
 

@@ -572,7 +572,7 @@ def test_a_second_driver_is_refused(spark: SparkSession, tmp_path: Path) -> None
             build().start()
         program = Path(__file__).with_name("crash_program.py")
         second = subprocess.run(
-            [sys.executable, "-W", "ignore", str(program), str(tmp_path), "stateless-1"],
+            [sys.executable, "-W", "ignore", str(program), str(tmp_path), "stateless-1", "900"],
             env={**os.environ, "PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,

@@ -190,7 +190,7 @@ def test_a_finished_source_and_an_idle_split_hold_no_outer_join(
     assert dropped(progress_of(pipeline)) == 0
 
 
-@pytest.mark.parametrize("queries", [1, 2])
+@pytest.mark.parametrize("queries", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_alignment_bounds_the_drift_of_a_fast_source(
     spark: SparkSession, tmp_path: Path, queries: int
 ) -> None:
