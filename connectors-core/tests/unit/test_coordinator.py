@@ -639,6 +639,15 @@ def test_a_source_that_alignment_holds_is_given_no_splits_in_vain():
     driver.assert_exactly_once()
 
 
+def test_every_plan_of_aligned_sources_goes_as_far_as_the_last_reports_allow():
+    drift = 35
+    days = {f"s{day:02}": list(range(10 * day, 10 * day + 10)) for day in range(1, 41)}
+    sources = {uid: {"source": ToySource(days), "strategy": aligned(drift)} for uid in "ab"}
+    driver = Driver(fresh_store(), sources).start(1).run()
+    driver.assert_exactly_once()
+    assert len(driver.plans) <= 400 / drift + 2
+
+
 def test_queries_of_a_pipeline_share_their_groups_and_leave_them_when_they_stop():
     groups = CoordinatorStore()
     store = fresh_store()
