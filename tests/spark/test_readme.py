@@ -82,7 +82,13 @@ def test_own_source_and_sink(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "copy_rows.py"],
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={
+            **os.environ,
+            "TMPDIR": str(tmp_path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false "
+            "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
+        },
         timeout=240,
         stdin=subprocess.DEVNULL,
         capture_output=True,

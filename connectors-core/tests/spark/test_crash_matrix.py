@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -10,20 +11,27 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import cloudpickle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pipeline_support import NATIVE
+from pipeline_support import NATIVE, wait_until
 
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 PROGRAM = Path(__file__).with_name("crash_program.py")
 RUN_SECONDS = 240
-ROWS = 2400  # 150 for each plan: enough for a chain, where every run makes a plan at most
-FEW_ROWS = 900
+# 150 for each plan: enough for a chain, where every run makes a plan at most.
+CHAIN_ROWS = 2700
+HALF_CHAIN_ROWS = 1650
+REPLAY_ROWS = 600
 
 DRIVER_POINTS = [
     FaultPoint.BEFORE_PLAN,
@@ -42,6 +50,7 @@ TASK_POINTS = [
     FaultPoint.WRITER_WROTE,
     FaultPoint.AFTER_PREPARE,
 ]
+WORKER_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_REPORT, FaultPoint.WRITER_WROTE]
 COMMITTED_ONE_FILE = "directory_sink.committed"
 ALL = slice(None)
 
@@ -59,7 +68,7 @@ def chain(root: Path, part: slice) -> list[Fault]:
     ]
 
 
-def run_driver(root: Path, scenario: str, *faults: Fault, rows: int = ROWS) -> int:
+def run_driver(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
     """Run the program to its end, however it ends; returns its exit code."""
     log = (root / "driver.log").open("ab")
     with log:
@@ -102,16 +111,20 @@ def wait_for_survivors(root: Path, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def assert_exact(root: Path, scenario: str, rows: int = ROWS) -> None:
-    """Every row once, in every sink, and nothing staged is left."""
-    import importlib.util
-
+def load_program() -> Any:
+    """The program as a module."""
     spec = importlib.util.spec_from_file_location("crash_program", PROGRAM)
     assert spec is not None
     assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
+    sys.modules["crash_program"] = program
     spec.loader.exec_module(program)
+    return program
 
+
+def assert_exact(root: Path, scenario: str, rows: int) -> None:
+    """Every row once, in every sink, and nothing staged is left."""
+    program = load_program()
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
     found = first.read()
@@ -140,50 +153,55 @@ def log_of(root: Path) -> str:
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def kill_at_each(root: Path, scenario: str, part: slice = ALL) -> None:
+def kill_at_each(root: Path, scenario: str, rows: int, part: slice = ALL) -> None:
+    """Kill a driver at every point, then workers of the last one."""
     for fault in chain(root, part):
-        code = run_driver(root, scenario, fault)
+        code = run_driver(root, scenario, fault, rows=rows)
         assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
         assert code == -signal.SIGKILL, f"{fault.point}: {code}\n{log_of(root)}"
-    assert run_driver(root, scenario) == 0, log_of(root)
-    assert_exact(root, scenario)
+    of_workers = [Fault(point, once=root / f"worker-{point}") for point in WORKER_POINTS]
+    assert run_driver(root, scenario, *of_workers, rows=rows) == 0, log_of(root)
+    assert all(fault.fired for fault in of_workers)
+    assert_exact(root, scenario, rows)
     wait_for_survivors(root)
-    assert_exact(root, scenario)  # no late duplicates
+    assert_exact(root, scenario, rows)  # no late duplicates
 
 
 @pytest.mark.timeout(1500)
-def test_a_driver_killed_at_point_after_point_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing(
+    tmp_path: Path,
+) -> None:
     """On each Spark line every other point; `make test-full` takes all of them on both."""
-    kill_at_each(tmp_path, "join-2", slice(int(NATIVE), None, 2))
+    kill_at_each(tmp_path, "join-2", HALF_CHAIN_ROWS, slice(int(NATIVE), None, 2))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("scenario", ["stateless-1", "stateless-2", "join-1", "join-2"])
 def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -> None:
-    kill_at_each(tmp_path, scenario)
-    assert run_driver(tmp_path, scenario) == 0, log_of(tmp_path)  # a finished one stays finished
-    assert_exact(tmp_path, scenario)
+    kill_at_each(tmp_path, scenario, CHAIN_ROWS)
+    # A finished one stays finished.
+    assert run_driver(tmp_path, scenario, rows=CHAIN_ROWS) == 0, log_of(tmp_path)
+    assert_exact(tmp_path, scenario, CHAIN_ROWS)
 
 
-def test_workers_killed_while_they_read_and_write_are_retried_by_spark(tmp_path: Path) -> None:
-    faults = [
-        Fault(point, once=tmp_path / f"fault-{point}")
-        for point in (FaultPoint.READER_FETCHED, FaultPoint.AFTER_REPORT, FaultPoint.WRITER_WROTE)
-    ]
-    assert run_driver(tmp_path, "stateless-2", *faults, rows=FEW_ROWS) == 0, log_of(tmp_path)
-    assert all(fault.fired for fault in faults)
-    assert_exact(tmp_path, "stateless-2", FEW_ROWS)
-
-
-def test_batches_that_spark_runs_again_are_not_written_again(tmp_path: Path) -> None:
-    """The last entry of Spark's commit log is removed, as by a crash of its storage."""
-    kill = Fault(FaultPoint.AFTER_PLAN, nth=4, once=tmp_path / "killed")
-    assert run_driver(tmp_path, "join-2", kill, rows=FEW_ROWS) == -signal.SIGKILL, log_of(tmp_path)
-    wait_for_survivors(tmp_path)
-    commits = tmp_path / "checkpoint" / "query-0" / "spark-0" / "commits"
-    newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(newest)).unlink()
-    (commits / f".{newest}.crc").unlink(missing_ok=True)
-    assert run_driver(tmp_path, "join-2", rows=FEW_ROWS) == 0, log_of(tmp_path)
-    assert_exact(tmp_path, "join-2", FEW_ROWS)
+def test_batches_that_spark_runs_again_are_not_written_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last entries of Spark's commit log are removed, as by a crash of its storage."""
+    program = load_program()
+    cloudpickle.register_pickle_by_value(program)
+    with program.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
+        pipeline.start()
+        first = DirectorySink(tmp_path / "first")
+        wait_until(lambda: first.read().num_rows > 75, "pairs of two batches", pipeline)
+    folder = tmp_path / "checkpoint" / "query-0" / "spark-0"
+    numbers = sorted(int(path.name) for path in (folder / "commits").glob("[0-9]*"))
+    logged = max(int(path.name) for path in (folder / "offsets").glob("[0-9]*"))
+    for number in numbers[-2:]:
+        (folder / "commits" / str(number)).unlink()
+        (folder / "commits" / f".{number}.crc").unlink(missing_ok=True)
+    with program.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
+        assert pipeline.run()
+        assert (pipeline.status().queries[0].batch or 0) > logged
+    assert_exact(tmp_path, "join-2", REPLAY_ROWS)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from pipeline_support import (
     EVENTS,
+    SLOW_WHERE_NATIVE,
     counts,
     event_rows,
     new_pipeline,
@@ -121,6 +122,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             "sources and sinks it had",
             "another checkpoint location",
             id="sink more",
+            marks=SLOW_WHERE_NATIVE,
         ),
         pytest.param(
             nothing,
@@ -128,6 +130,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             "another pipeline",
             "a checkpoint location of its own",
             id="name",
+            marks=SLOW_WHERE_NATIVE,
         ),
     ],
 )

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +64,7 @@ from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
 from connectors_core.state import Lease, StateStore
 
+_LOGGER: Final = logging.getLogger(__name__)
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _POLL_SECONDS = 0.1
 _DRIVEN_BY_HEARTBEAT = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
@@ -409,6 +411,7 @@ class Pipeline:
         ]
         for job in jobs:
             self._check_watermarks(job)
+        self._warn_of_unread({uid for shape in shapes for uid in shape.lines})
         self._claim()
         try:
             identity = self._identify(streaming=True, shapes=shapes)
@@ -447,17 +450,24 @@ class Pipeline:
 
     def _run_batch(self) -> bool:
         self._check_complete()
+        read: set[str] = set()
         for sink in self._sinks:
-            _check_sources(sink.uid, batch_sources_of(sink.df), self._batches)
+            sources = batch_sources_of(sink.df)
+            _check_sources(sink.uid, sources, self._batches)
+            read |= sources
+        self._warn_of_unread(read)
+        batches = [batch for uid, batch in self._batches.items() if uid in read]
         job = WritingJob(self._sinks)
         self._claim()
         try:
-            shape = QueryShape(tuple(self._batches), tuple(sink.uid for sink in self._sinks))
+            lines = tuple(batch.settings.uid for batch in batches)
+            shape = QueryShape(lines, tuple(sink.uid for sink in self._sinks))
             identity = self._identify(streaming=False, shapes=[shape])
+            probe_executors(self._spark, self._root)
             self._batch_run = BatchRun(
                 self._spark,
                 run_id=self._run_id,
-                sources=list(self._batches.values()),
+                sources=batches,
                 job=job,
                 root=self._root,
                 folder=identity.queries[0].folder,
@@ -634,6 +644,15 @@ class Pipeline:
                 found=f"a watermark with a delay of {', '.join(others)}",
                 hint="give every source of the query a watermark_strategy, and leave withWatermark "
                 "out",
+            )
+
+    def _warn_of_unread(self, read: Collection[str]) -> None:
+        unread = sorted((self._streams.keys() | self._batches.keys()) - set(read))
+        if unread:
+            _LOGGER.warning(
+                "pipeline %r does not read %s: no sink_to takes a DataFrame built on it",
+                self._name,
+                ", ".join(unread),
             )
 
     def _policies(self) -> dict[str, RecordPolicy]:

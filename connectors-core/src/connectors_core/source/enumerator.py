@@ -141,7 +141,12 @@ class SupportsAvailableNow(ABC):
 
     @abstractmethod
     def freeze_end(self) -> None:
-        """Discover once more, then no more; signal no more splits when all are assigned."""
+        """Discover once more, then no more; signal no more splits when all are assigned.
+
+        From here on splits are assigned with their end. A split without one that was assigned
+        before, by an earlier run, ends when its reader finishes it: tell the reader where by a
+        source event.
+        """
 
 
 @runtime_checkable

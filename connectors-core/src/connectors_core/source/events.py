@@ -13,7 +13,8 @@ class SourceEvent:
     """A message of a connector's own between enumerator and reader (Flink's FLIP-27).
 
     Subclass it as a frozen dataclass of plain JSON values and name the class in
-    ``Source.event_types``; it travels as JSON.
+    ``Source.event_types``; it travels as JSON. A reader that Spark tries again gets the events of
+    its entry again, and a restored enumerator those that came after its state was taken.
     """
 
 

@@ -40,7 +40,8 @@ class SplitTraits:
     Attributes:
         end: Each split knows where it ends (a file, a range), so where a read stops follows from
             the plan alone. Otherwise the reader claims its stop before it emits a row.
-        ordered: A reader emits its splits one after another in the order given.
+        ordered: A reader emits its splits one after another in the order given, in batches that are
+            cut at the same rows every time, so where a limit ends a read follows from the plan.
         replayable: The same split state gives the same rows in the same order again. If not, the
             source is at-least-once.
     """
