@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.session import NoopSink
 from connector_filesystem import FileSink, FileSource
 from connectors_core import Pipeline
 from connectors_core.runtime.carriers import spark_schema
@@ -57,21 +57,24 @@ def prepare(root: Path, copies: int) -> Data:
     shutil.rmtree(root, ignore_errors=True)
     for kind in FORMATS:
         (root / kind).mkdir(parents=True)
+    lines = b"".join(orjson.dumps(row) + b"\n" for row in flights.to_pylist())
     for copy in range(copies):
         pq.write_table(flights, root / "parquet" / f"{copy}.parquet")
         pa_csv.write_csv(flights, root / "csv" / f"{copy}.csv")
-        flights.to_pandas().to_json(
-            root / "json" / f"{copy}.json", orient="records", lines=True, date_format="iso"
-        )
+        (root / "json" / f"{copy}.json").write_bytes(lines)
     return Data(root, flights.schema, flights.num_rows * copies)
 
 
 def read(spark: SparkSession, data: Data, kind: str) -> Pair:
-    """Files into nothing."""
+    """Files into a DataFrame, and that into nothing."""
     path = str(data.root / kind)
 
     def ours() -> float:
-        return _run(spark, data, kind, None)
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            df = _pipeline(spark, folder).from_source(_source(data, kind), uid="files")
+            df.write.format("noop").mode("overwrite").save()
+            return data.rows / (time.monotonic() - began)
 
     def peer() -> float:
         reader = spark.read.schema(spark_schema(data.schema))
@@ -84,34 +87,36 @@ def read(spark: SparkSession, data: Data, kind: str) -> Pair:
     return Pair(ours, peer)
 
 
-def write(spark: SparkSession, data: Data, kind: str) -> Pair:
-    """Parquet files, read by each side's own reader, into files of this format."""
+def write(spark: SparkSession, data: Data, kind: str, condition: str | None = None) -> Pair:
+    """Parquet files, read by each side's own reader, into files of this format.
+
+    Without a condition rows go from our source to our sink outside of the JVM.
+    """
 
     def ours() -> float:
-        return _run(spark, data, "parquet", kind)
+        with tempfile.TemporaryDirectory() as folder:
+            sink = FileSink(str(Path(folder) / "output"), format=FORMATS[kind])
+            began = time.monotonic()
+            with _pipeline(spark, folder) as pipeline:
+                df = pipeline.from_source(_source(data, "parquet"), uid="files")
+                pipeline.sink_to(df if condition is None else df.where(condition), sink, uid="sink")
+                pipeline.run()
+            return data.rows / (time.monotonic() - began)
 
     def peer() -> float:
-        table = spark.read.parquet(str(data.root / "parquet"))
+        df = spark.read.parquet(str(data.root / "parquet"))
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
-            table.write.format(kind).mode("overwrite").save(folder)
+            rows = df if condition is None else df.where(condition)
+            rows.write.format(kind).mode("overwrite").save(folder)
             return data.rows / (time.monotonic() - began)
 
     return Pair(ours, peer)
 
 
-def _run(spark: SparkSession, data: Data, kind: str, target: str | None) -> float:
-    source = FileSource(str(data.root / kind), format=FORMATS[kind], schema=data.schema)
-    with tempfile.TemporaryDirectory() as folder:
-        sink = (
-            NoopSink()
-            if target is None
-            else FileSink(str(Path(folder) / "output"), format=FORMATS[target])
-        )
-        began = time.monotonic()
-        with Pipeline(
-            spark, "files", checkpoint_location=str(Path(folder) / "checkpoint"), parallelism=2
-        ) as pipeline:
-            pipeline.sink_to(pipeline.from_source(source, uid="files"), sink, uid="sink")
-            pipeline.run()
-        return data.rows / (time.monotonic() - began)
+def _source(data: Data, kind: str) -> FileSource:
+    return FileSource(str(data.root / kind), format=FORMATS[kind], schema=data.schema)
+
+
+def _pipeline(spark: SparkSession, folder: str) -> Pipeline:
+    return Pipeline(spark, "files", checkpoint_location=f"{folder}/checkpoint", parallelism=2)

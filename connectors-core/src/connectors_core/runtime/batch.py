@@ -26,7 +26,7 @@ from connectors_core.coordinator.source_coordinator import (
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.protocol import REPORTS, Entry, encode_entry, report_path
-from connectors_core.runtime.carriers import spark_schema
+from connectors_core.runtime.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
 from connectors_core.runtime.carriers.base import ALIAS_PREFIX
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
 from connectors_core.runtime.status import (
@@ -63,12 +63,20 @@ def batch_dataframe(
     """Run the enumerator to its end and make a DataFrame that reads its splits."""
     splits = enumerate_splits(settings)
     entries = batch_entries(settings, splits, pipeline_id=pipeline_id, run_id=run_id)
-    job = _EntryJob(reader, tuple(encode_entry(entry) for entry in entries))
-    df = spark.range(0, len(entries), 1, len(entries)).mapInArrow(
-        job, spark_schema(reader.output_schema())
-    )
     source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
+    read = _EntryJob(tuple(encode_entry(entry) for entry in entries), reader)
+    df = spark.range(0, len(entries), 1, len(entries)).mapInArrow(
+        read, spark_schema(reader.output_schema())
+    )
     return df.alias(ALIAS_PREFIX + settings.uid), source
+
+
+def entries_dataframe(spark: SparkSession, source: BatchSource) -> DataFrame:
+    """A DataFrame of the entries themselves, a partition for each."""
+    entries = tuple(encode_entry(entry) for entry in source.entries)
+    return spark.range(0, len(entries), 1, len(entries)).mapInArrow(
+        _EntryJob(entries, hand_on), spark_schema(ENTRIES)
+    )
 
 
 def batch_sources_of(df: DataFrame) -> set[str]:
@@ -90,13 +98,13 @@ def batch_sources_of(df: DataFrame) -> set[str]:
 class _EntryJob:
     """Reads the entry that the row number of the input names."""
 
-    reader: ReaderTask
     entries: tuple[str, ...]
+    read: ReadEntry
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from self.reader(self.entries[index])
+                yield from self.read(self.entries[index])
 
 
 class BatchRun:

@@ -44,9 +44,11 @@ from connectors_core.runtime.batch import (
     BatchSource,
     batch_dataframe,
     batch_sources_of,
+    entries_dataframe,
     new_run_id,
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
+from connectors_core.runtime.direct import EntryRows
 from connectors_core.runtime.ownership import OwnedReader
 from connectors_core.runtime.probe import probe_executors
 from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
@@ -135,7 +137,7 @@ class Pipeline:
         self._run_id = new_run_id()
         self._streams: dict[str, StreamingSource] = {}
         self._batches: dict[str, BatchSource] = {}
-        self._batch_frames: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
         self._sinks: list[RegisteredSink] = []
         self._lease: Lease | None = None
         self._runs: list[StreamingRun] = []
@@ -205,14 +207,14 @@ class Pipeline:
             attempt=_attempt_number,
         )
         if streaming:
-            return self._stream(settings, reader)
-        df, batch = batch_dataframe(
-            self._spark, settings, reader, self._pipeline_id(), self._run_id
-        )
-        self._batches[uid] = batch
-        if watermark_strategy is not None:
-            df = df.drop(HEARTBEAT_COLUMN)
-        self._batch_frames[uid] = df
+            df = self._stream(settings, reader)
+        else:
+            df, self._batches[uid] = batch_dataframe(
+                self._spark, settings, reader, self._pipeline_id(), self._run_id
+            )
+            if watermark_strategy is not None:
+                df = df.drop(HEARTBEAT_COLUMN)
+        self._frames[uid] = df
         return df
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
@@ -404,7 +406,7 @@ class Pipeline:
 
     def _start(self, *, available_now: bool, drain: bool = True) -> None:
         self._check_complete()
-        jobs = [WritingJob(sinks) for sinks in self._components()]
+        jobs = [self._writing_job(sinks) for sinks in self._components()]
         shapes = [
             QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
             for job in jobs
@@ -457,7 +459,7 @@ class Pipeline:
             read |= sources
         self._warn_of_unread(read)
         batches = [batch for uid, batch in self._batches.items() if uid in read]
-        job = WritingJob(self._sinks)
+        job = self._writing_job(self._sinks)
         self._claim()
         try:
             lines = tuple(batch.settings.uid for batch in batches)
@@ -481,6 +483,20 @@ class Pipeline:
             raise
         finally:
             self._release()
+
+    def _writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
+        """The job of a query; direct where its sinks take a source's rows as they are."""
+        direct = [uid for uid, df in self._frames.items() if all(sink.df is df for sink in sinks)]
+        if not direct or any(sink.needs_own_job for sink in sinks):
+            return WritingJob(sinks)
+        (uid,) = direct
+        if uid in self._batches:
+            batch = self._batches[uid]
+            return WritingJob(
+                sinks, (entries_dataframe(self._spark, batch), EntryRows(batch.reader))
+            )
+        stream = self._streams[uid]
+        return WritingJob(sinks, (stream.carrier.entries(), EntryRows(stream.reader)))
 
     def _components(self) -> list[list[RegisteredSink]]:
         """Sinks that share a source, directly or through another sink, in order of their uids."""

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.execution.writing import (
@@ -28,9 +28,15 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 
+_MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # text would be parsed
+
 OutputMode = Literal["append", "update"]
 """Append gives a row of a windowed aggregate once, when its window is over; update gives it anew
 with every micro-batch that changes it."""
+
+
+Rows = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Gives the rows of a batch that holds something else; runs in the task that writes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +69,15 @@ class WritingJob:
 
     Args:
         sinks: The sinks of one query, in order.
+        entries: A DataFrame to be read in their place, for sinks that share one DataFrame, with
+            what gives the rows of its batches.
     """
 
-    def __init__(self, sinks: Sequence[RegisteredSink]) -> None:
+    def __init__(
+        self, sinks: Sequence[RegisteredSink], entries: tuple[DataFrame, Rows] | None = None
+    ) -> None:
         self.sinks = tuple(sinks)
+        self._rows: Rows | None = None
         self._branches: list[DataFrame] = []
         self._branch_of: dict[str, int] = {}
         for sink in sinks:
@@ -75,7 +86,10 @@ class WritingJob:
                 known = [len(self._branches)]
                 self._branches.append(sink.df)
             self._branch_of[sink.uid] = known[0]
-        self.df = self._fused()
+        if entries is None:
+            self.df = self._fused()
+        else:
+            self.df, self._rows = entries
         self.output_mode = self._output_mode()
 
     @property
@@ -147,12 +161,12 @@ class WritingJob:
         try:
             messages: list[WriterMessage] = []
             if shared:
-                messages += _collect(batch, dataclasses.replace(task, sinks=shared))
+                messages += self._collect(batch, dataclasses.replace(task, sinks=shared))
             for sink, registered in zip(task.sinks, self.sinks, strict=True):
                 if sink.uid in own:
                     rows = self._rearranged(batch, registered)
                     alone = dataclasses.replace(sink, branch=None)
-                    messages += _collect(rows, dataclasses.replace(task, sinks=(alone,)))
+                    messages += self._collect(rows, dataclasses.replace(task, sinks=(alone,)))
             return messages
         finally:
             if jobs > 1:
@@ -169,10 +183,9 @@ class WritingJob:
             rows = rows.repartition(sink.own_parallelism)
         return rows
 
-
-def _collect(df: DataFrame, task: WriteTask) -> list[WriterMessage]:
-    rows = df.mapInArrow(_Writers(task), "payload binary").collect()
-    return [decode_message(bytes(row.payload)) for row in rows]
+    def _collect(self, df: DataFrame, task: WriteTask) -> list[WriterMessage]:
+        rows = df.mapInArrow(_Writers(task, self._rows), _MESSAGES).collect()
+        return [decode_message(bytes(row.payload)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -180,10 +193,13 @@ class _Writers:
     """Runs :func:`write_task` in a Spark task."""
 
     task: WriteTask
+    rows: Rows | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
+        if self.rows is not None:
+            batches = self.rows(batches)
         yield from write_task(self.task, context.partitionId(), context.attemptNumber(), batches)
 
 

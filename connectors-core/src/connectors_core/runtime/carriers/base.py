@@ -33,6 +33,15 @@ ReadEntry = Callable[[str], Iterator[pa.RecordBatch]]
 """Runs one entry on an executor. Called exactly once per entry and attempt of a task."""
 
 
+ENTRIES: Final = pa.schema([("entry", pa.string())])
+"""Schema of a DataFrame of entries."""
+
+
+def hand_on(entry: str) -> Iterator[pa.RecordBatch]:
+    """Give an entry as a row, for a later stage to read."""
+    yield pa.RecordBatch.from_arrays([pa.array([entry])], schema=ENTRIES)
+
+
 class PlanFeed(Protocol):
     """The plans of one source as they lie in the state location.
 
@@ -98,21 +107,20 @@ class Carrier(ABC):
             raise ValueError(f"max_entries must be at least 1, not {max_entries}")
         self.uid: Final = uid
         self._spark = spark
+        self._pipeline_id = pipeline_id
         self._plans = plans
         source = self._open(
-            pipeline_id, schema, spark_schema(schema), checked(read_entry, uid, schema), max_entries
+            schema, spark_schema(schema), checked(read_entry, uid, schema), max_entries
         )
         self._dataframe = source.alias(ALIAS_PREFIX + uid)
 
     @abstractmethod
     def _open(
-        self,
-        pipeline_id: str,
-        schema: pa.Schema,
-        row_type: StructType,
-        read_entry: ReadEntry,
-        max_entries: int,
+        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
     ) -> DataFrame: ...
+
+    @abstractmethod
+    def _open_entries(self) -> DataFrame: ...
 
     @abstractmethod
     def _prime(self, start: int, newest: int) -> None:
@@ -121,6 +129,10 @@ class Carrier(ABC):
     def dataframe(self) -> DataFrame:
         """Return the streaming DataFrame; `sources_of` finds the source in all built on it."""
         return self._dataframe
+
+    def entries(self) -> DataFrame:
+        """Return a streaming DataFrame of the entries that `dataframe` reads, one string column."""
+        return self._open_entries().alias(ALIAS_PREFIX + self.uid)
 
     def restore(self, resume: Resume, newest: int) -> None:
         """Make ready for a start of the query.

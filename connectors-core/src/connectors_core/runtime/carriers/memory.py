@@ -37,12 +37,7 @@ class MemoryCarrier(Carrier):
     """A `MemoryStream` of entries, which a Python stage reads."""
 
     def _open(
-        self,
-        pipeline_id: str,
-        schema: pa.Schema,
-        row_type: StructType,
-        read_entry: ReadEntry,
-        max_entries: int,
+        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
     ) -> DataFrame:
         verify_contract(self._spark)
         self._stream = _EntryStream(self._spark, max_entries)
@@ -53,6 +48,9 @@ class MemoryCarrier(Carrier):
                     yield from read_entry(entry)
 
         return self._stream.dataframe().mapInArrow(cast(Any, read), row_type)
+
+    def _open_entries(self) -> DataFrame:
+        return self._stream.dataframe()
 
     def _prime(self, start: int, newest: int) -> None:
         plans = [list(self._plans.entries(plan)) for plan in range(start + 1, newest + 1)]

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (  # type: ignore[import-not-found, unused-ig
 )
 
 from connectors_core.errors import StateCorruptedError
-from connectors_core.runtime.carriers.base import Carrier
+from connectors_core.runtime.carriers.base import ENTRIES, Carrier, hand_on, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +35,15 @@ class NativeCarrier(Carrier):
     """A Python data source whose stream offset is the plan number."""
 
     def _open(
-        self,
-        pipeline_id: str,
-        schema: pa.Schema,
-        row_type: StructType,
-        read_entry: ReadEntry,
-        max_entries: int,
+        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
     ) -> DataFrame:
-        name = _format_name(pipeline_id, self.uid)
+        return self._load(self.uid, row_type, read_entry)
+
+    def _open_entries(self) -> DataFrame:
+        return self._load(f"{self.uid} entries", spark_schema(ENTRIES), hand_on)
+
+    def _load(self, what: str, row_type: StructType, read_entry: ReadEntry) -> DataFrame:
+        name = _format_name(self._pipeline_id, what)
         # A class of its own per source: user objects travel in it by cloudpickle. Options would
         # show them in plans and logs, and take strings only.
         body = {
@@ -65,10 +66,10 @@ class NativeCarrier(Carrier):
         """Do nothing: the stream reader looks for the plan itself."""
 
 
-def _format_name(pipeline_id: str, uid: str) -> str:
+def _format_name(pipeline_id: str, what: str) -> str:
     # Spark compares names without case, and uids may hold anything: the digest tells them apart.
-    digest = hashlib.sha256(f"{pipeline_id}\n{uid}".encode()).hexdigest()[:_ID_LENGTH]
-    return "_".join(("connectors", digest, re.sub(r"\W", "_", uid)))
+    digest = hashlib.sha256(f"{pipeline_id}\n{what}".encode()).hexdigest()[:_ID_LENGTH]
+    return "_".join(("connectors", digest, re.sub(r"\W", "_", what)))
 
 
 class _EntryPartition(InputPartition):  # type: ignore[misc, unused-ignore]
