@@ -25,7 +25,7 @@ def new_session() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("OFF")
     return spark
 
 

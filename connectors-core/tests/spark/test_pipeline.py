@@ -53,6 +53,7 @@ from connectors_core.source import (
     PlanLimits,
     RateLimiterStrategy,
     RecordEvaluator,
+    WatermarkStrategy,
 )
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
@@ -103,6 +104,25 @@ def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
     assert run()  # what was not decided is rolled back and read again
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 4))
     assert sink.staged() == []
+
+
+@pytest.mark.parametrize("streaming", [True, None])
+def test_rows_that_are_written_as_they_are_do_not_enter_spark(
+    spark: SparkSession, tmp_path: Path, streaming: bool | None
+) -> None:
+    sinks = {uid: DirectorySink(tmp_path / uid) for uid in ("one", "two")}
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
+    with new_pipeline(spark, tmp_path, streaming=streaming) as pipeline:
+        source = DataGeneratorSource(event_rows, 90, EVENTS, split_rows=30, batch_rows=7)
+        df = pipeline.from_source(source, uid="made", watermark_strategy=strategy)
+        for uid, sink in sinks.items():
+            pipeline.sink_to(df, sink, uid=uid)
+        assert pipeline.run()
+        (job,) = [run.job for run in (*pipeline._runs, pipeline._batch_run) if run is not None]
+        assert len(job.df.columns) == 1  # entries
+    expected = pa.Table.from_batches([event_rows(pa.array(range(90)))])
+    for sink in sinks.values():
+        assert sink.read().sort_by("n").equals(expected)
 
 
 @pytest.mark.parametrize("streaming", [True, None])
