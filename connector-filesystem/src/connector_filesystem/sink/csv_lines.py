@@ -21,6 +21,7 @@ from connector_filesystem.formats import CsvOptions
 from connector_filesystem.sink.texts import (
     concat_texts,
     data_of,
+    is_plain,
     is_string,
     max_rows_of,
     plain_texts,
@@ -37,21 +38,9 @@ _PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
 
 def unsupported_csv_type(kind: pa.DataType) -> pa.DataType | None:
     """Return the type if a field of a CSV file cannot hold it, else None."""
-    types = pa.types
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return unsupported_csv_type(kind.value_type)
-    plain = (
-        types.is_null(kind)
-        or types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_date(kind)
-        or types.is_time(kind)
-        or types.is_timestamp(kind)
-        or is_string(kind)
-    )
-    return None if plain else kind
+    return None if is_plain(kind) else kind
 
 
 def bad_csv_rows(

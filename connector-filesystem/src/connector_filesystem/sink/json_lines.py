@@ -22,6 +22,7 @@ from connector_filesystem.sink.texts import (
     concat_texts,
     data_of,
     is_binary,
+    is_plain,
     is_string,
     max_rows_of,
     plain_texts,
@@ -56,19 +57,7 @@ def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
     if types.is_struct(kind):
         found = (unsupported_json_type(kind.field(at).type) for at in range(kind.num_fields))
         return next((each for each in found if each is not None), None)
-    plain = (
-        types.is_null(kind)
-        or types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_date(kind)
-        or types.is_time(kind)
-        or types.is_timestamp(kind)
-        or is_string(kind)
-        or is_binary(kind)
-    )
-    return None if plain else kind
+    return None if is_plain(kind) or is_binary(kind) else kind
 
 
 def encode_json_lines(batch: pa.RecordBatch, *, write_nulls: bool = False) -> Iterator[pa.Buffer]:

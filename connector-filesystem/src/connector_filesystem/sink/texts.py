@@ -16,6 +16,7 @@ __all__ = [
     "concat_texts",
     "data_of",
     "is_binary",
+    "is_plain",
     "is_string",
     "max_rows_of",
     "plain_texts",
@@ -34,6 +35,22 @@ def max_rows_of(batch: pa.RecordBatch) -> int:
     """Return how many rows of a batch may be made texts at once."""
     size: int = max(1, batch.nbytes)
     return max(1, min(_SLICE_ROWS, int(batch.num_rows) * _SLICE_BYTES // size))
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Return whether values of the type are written as one text in every format of text."""
+    types = pa.types
+    return bool(
+        types.is_null(kind)
+        or types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_date(kind)
+        or types.is_time(kind)
+        or types.is_timestamp(kind)
+        or is_string(kind)
+    )
 
 
 def is_string(kind: pa.DataType) -> bool:
