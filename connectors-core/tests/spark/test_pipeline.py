@@ -44,8 +44,8 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.records import RecordPolicy
-from connectors_core.runtime.epochs import EpochRunner
 from connectors_core.runtime.status import PipelineState
+from connectors_core.runtime.writing import SparkEngine
 from connectors_core.sink import Sink, SupportsPostCommitTopology
 from connectors_core.source import (
     DataGeneratorSource,
@@ -362,10 +362,10 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unread: list[int] = []
-    read_missing = EpochRunner._read_missing
+    read_missing = SparkEngine.read
     monkeypatch.setattr(
-        EpochRunner,
-        "_read_missing",
+        SparkEngine,
+        "read",
         lambda self, entries: unread.append(len(entries)) or read_missing(self, entries),
     )
     sink = DirectorySink(tmp_path / "out")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
@@ -156,6 +156,15 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if not REPORTS.create(store, path, report):
         _assert_same_stops(report, _winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
+
+
+def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of an entry as the source gave them, for whoever is not Spark's watermark."""
+    for rows in batches:
+        if HEARTBEAT_COLUMN not in rows.schema.names:
+            yield rows
+        elif not rows.column(HEARTBEAT_COLUMN)[0].as_py():
+            yield rows.drop_columns([HEARTBEAT_COLUMN])
 
 
 def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:

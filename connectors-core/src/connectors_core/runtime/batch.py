@@ -36,7 +36,7 @@ from connectors_core.runtime.status import (
     error_text,
     source_status,
 )
-from connectors_core.runtime.writing import WritingJob
+from connectors_core.runtime.writing import SparkEngine, WritingJob
 from connectors_core.state import Lease, StateStore
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
@@ -157,14 +157,14 @@ class BatchRun:
             retries=commit_retries,
             progress=progress.committed,
         )
+        readers = {source.settings.uid: source.reader for source in sources}
         self.epochs = EpochRunner(
-            spark,
-            job=job,
+            SparkEngine(spark, job, readers),
+            sinks=job.tasks(),
             committer=self.committer,
             store=store,
             pipeline_id=pipeline_id,
             incarnation=lease.incarnation,
-            readers={source.settings.uid: source.reader for source in sources},
             dead_letters=dead_letters,
             reported=lambda _plan: None,
             progress=progress,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.execution.reading import ReaderTask, without_heartbeat
 from connectors_core.runtime.carriers import checked
 
 
@@ -28,8 +28,4 @@ class EntryRows:
         read = checked(self.reader, self.reader.uid, self.reader.output_schema())
         for batch in batches:
             for entry in batch.column(0).to_pylist():
-                for rows in read(entry):
-                    if HEARTBEAT_COLUMN not in rows.schema.names:
-                        yield rows
-                    elif not rows.column(HEARTBEAT_COLUMN)[0].as_py():
-                        yield rows.drop_columns([HEARTBEAT_COLUMN])
+                yield from without_heartbeat(read(entry))

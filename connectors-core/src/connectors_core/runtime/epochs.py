@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from typing import Any, Generic, Protocol, TypeVar
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import EpochCommitter
@@ -21,8 +18,7 @@ from connectors_core.coordinator.plan_log import (
     read_reports,
 )
 from connectors_core.errors import LeaseError
-from connectors_core.execution.reading import ReaderTask
-from connectors_core.execution.writing import WriterMessage, WriteTask
+from connectors_core.execution.writing import SinkTask, WriterMessage, WriteTask
 from connectors_core.metrics import SinkMetric
 from connectors_core.protocol import (
     DECISIONS,
@@ -34,14 +30,15 @@ from connectors_core.protocol import (
     SinkDecision,
     Versioned,
     decision_path,
-    encode_entry,
     report_path,
 )
 from connectors_core.runtime.status import SinkProgress, SinkStatus, sink_status
-from connectors_core.runtime.writing import WritingJob
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
 from connectors_core.state import StateStore
+
+BatchT = TypeVar("BatchT")
+EngineBatchT = TypeVar("EngineBatchT", contravariant=True)
 
 
 @dataclass
@@ -60,17 +57,32 @@ class EpochProgress:
         return self.sinks.setdefault(uid, SinkProgress())
 
 
-class EpochRunner:
+class EpochEngine(Protocol[EngineBatchT]):
+    """What runs the rows of an epoch: Spark, or a test's own process."""
+
+    def write(self, batch: EngineBatchT, task: WriteTask) -> list[WriterMessage]:
+        """Write a batch with the writers of all sinks; the messages of the attempts that won."""
+        ...
+
+    def drain(self, batch: EngineBatchT) -> None:
+        """Run a batch and throw its rows away."""
+        ...
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Read entries for their reports, and throw their rows away."""
+        ...
+
+
+class EpochRunner(Generic[BatchT]):
     """Runs the epochs of one query. Its number is our own: a wiped checkpoint does not reset it.
 
     Args:
-        spark: The session.
-        job: Writes an epoch's rows.
+        engine: Runs the rows of an epoch.
+        sinks: The sinks of the query as writers need them.
         committer: Commits decided epochs.
         store: The state location of the query.
         pipeline_id: The pipeline.
         incarnation: The lease under which this driver decides.
-        readers: The reader tasks by source, to read what a batch left unread.
         dead_letters: Where bad records go.
         reported: Told the number of a plan once all its reports are there.
         progress: Where epochs are counted; the committer's callback counts there too.
@@ -78,32 +90,29 @@ class EpochRunner:
 
     def __init__(
         self,
-        spark: SparkSession,
+        engine: EpochEngine[BatchT],
         *,
-        job: WritingJob,
+        sinks: Sequence[SinkTask],
         committer: EpochCommitter,
         store: StateStore,
         pipeline_id: str,
         incarnation: int,
-        readers: Mapping[str, ReaderTask],
         dead_letters: DeadLetters,
         reported: Callable[[int], None],
         progress: EpochProgress | None = None,
     ) -> None:
         self.progress = progress or EpochProgress()
-        self._spark = spark
-        self._job = job
+        self._engine = engine
+        self._sinks = tuple(sinks)
         self._committer = committer
         self._store = store
         self._pipeline_id = pipeline_id
         self._incarnation = incarnation
-        self._readers = readers
         self._dead_letters = dead_letters
         self._reported = reported
-        for sink in job.sinks:
+        for sink in sinks:
             self.progress.sink(sink.uid)
         self._bad_records: dict[str, int] = {}
-        self._tasks = job.tasks()
         self._decided: dict[tuple[str, int], int] = {}
         self._last_epoch = -1
 
@@ -137,9 +146,7 @@ class EpochRunner:
         unfinished = self._committer.roll_forward(decisions, self._last_epoch)
         return [decisions[epoch] for epoch in unfinished]
 
-    def run(
-        self, batch: DataFrame, batch_id: int, spark_query_id: str, plans: Sequence[int]
-    ) -> None:
+    def run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
         """Bring one micro-batch to its commit; exactly one action runs over it.
 
         Args:
@@ -151,7 +158,7 @@ class EpochRunner:
         if (spark_query_id, batch_id) in self._decided:
             # Written and committed in an earlier life. Spark's state operators must run all the
             # same, or Spark 4 refuses the next batch.
-            batch.write.format("noop").mode("overwrite").save()
+            self._engine.drain(batch)
             self._complete_reports(plans)
             return
         self._run_epoch(
@@ -159,12 +166,12 @@ class EpochRunner:
         )
 
     def run_batch(
-        self, df: DataFrame, run_id: str, *, reports: StateStore, entries: Sequence[Entry]
+        self, batch: BatchT, run_id: str, *, reports: StateStore, entries: Sequence[Entry]
     ) -> None:
         """Bring the rows of a batch run to their commit.
 
         Args:
-            df: All rows.
+            batch: All rows.
             run_id: The run.
             reports: Where the reports of the run are.
             entries: What the run reads.
@@ -177,11 +184,11 @@ class EpochRunner:
                 if (report := REPORTS.read(reports, _path_of(entry))) is not None
             ]
 
-        self._run_epoch(df, 0, run_id, (), complete)
+        self._run_epoch(batch, 0, run_id, (), complete)
 
     def _run_epoch(
         self,
-        batch: DataFrame,
+        batch: BatchT,
         batch_id: int,
         spark_query_id: str,
         plans: Sequence[int],
@@ -189,11 +196,11 @@ class EpochRunner:
     ) -> None:
         epoch = self._last_epoch + 1
         task = WriteTask(
-            pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._tasks
+            pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._sinks
         )
         began = time.monotonic()
         try:
-            messages = self._job.run(batch, task)
+            messages = self._engine.write(batch, task)
             seconds = time.monotonic() - began
             reports = complete_reports()
             decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
@@ -220,20 +227,11 @@ class EpochRunner:
                 if report is None
             ]
             if missing:
-                self._read_missing(missing)
+                self._engine.read(missing)  # a limit above the reader ended it early
                 found = read_reports(self._store, plan)
             reports += [report for own in found.values() for report in own if report is not None]
             self._reported(number)
         return reports
-
-    def _read_missing(self, entries: Sequence[Entry]) -> None:
-        """Read entries and throw their rows away: a limit above the reader ended it early."""
-        job = _ReportJob(
-            {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
-            tuple((entry.source, encode_entry(entry)) for entry in entries),
-        )
-        count = len(entries)
-        self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
 
     def _decision(
         self,
@@ -245,9 +243,7 @@ class EpochRunner:
         reports: Sequence[Report],
     ) -> Decision | None:
         """What the epoch commits; None for an epoch in which nothing happened."""
-        sinks = {
-            sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._job.sinks
-        }
+        sinks = {sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._sinks}
         bad_records = self._count_bad_records(messages, reports)
         sinks |= self._dead_letters.write(epoch, _spools(messages, reports))
         skipped = sum(r.skipped for r in reports)
@@ -295,7 +291,7 @@ class EpochRunner:
             for message in own
             for committable in message.committables
         )
-        sink = next(each.sink for each in self._job.sinks if each.uid == uid)
+        sink = next(each.sink for each in self._sinks if each.uid == uid)
         if isinstance(sink, SupportsPreCommitTopology):
             committables = _pre_commit(sink, committables, epoch, subtasks)
         return SinkDecision(
@@ -387,19 +383,3 @@ def _pre_commit(
         )
         for committable in sink.add_pre_commit_topology(messages)
     )
-
-
-@dataclass(frozen=True)
-class _ReportJob:
-    """Reads entries for their reports only; the row number of the input names the entry."""
-
-    readers: Mapping[str, ReaderTask]
-    entries: tuple[tuple[str, str], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = 0
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                source, entry = self.entries[index]
-                rows += sum(read.num_rows for read in self.readers[source](entry))
-        yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])

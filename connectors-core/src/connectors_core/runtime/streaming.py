@@ -33,7 +33,7 @@ from connectors_core.runtime.status import (
     source_status,
     spark_watermark,
 )
-from connectors_core.runtime.writing import WritingJob
+from connectors_core.runtime.writing import SparkEngine, WritingJob
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.state import Lease, StateStore
 
@@ -125,14 +125,14 @@ class StreamingRun:
             drain=drain,
             groups=groups,
         )
+        readers = {source.settings.uid: source.reader for source in sources}
         self.epochs = EpochRunner(
-            spark,
-            job=job,
+            SparkEngine(spark, job, readers),
+            sinks=job.tasks(),
             committer=self.committer,
             store=self._store,
             pipeline_id=pipeline_id,
             incarnation=lease.incarnation,
-            readers={source.settings.uid: source.reader for source in sources},
             dead_letters=dead_letters,
             reported=self.coordinator.reports_durable,
             progress=progress,

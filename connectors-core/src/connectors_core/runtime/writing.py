@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from connectors_core.errors import ConfigurationError
+from connectors_core.execution.reading import ReaderTask
 from connectors_core.execution.writing import (
     BRANCH_COLUMN,
     SinkTask,
@@ -24,6 +25,7 @@ from connectors_core.execution.writing import (
     decode_message,
     write_task,
 )
+from connectors_core.protocol import Entry, encode_entry
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
@@ -201,6 +203,52 @@ class _Writers:
         if self.rows is not None:
             batches = self.rows(batches)
         yield from write_task(self.task, context.partitionId(), context.attemptNumber(), batches)
+
+
+class SparkEngine:
+    """Runs the epochs of a query in Spark jobs.
+
+    Args:
+        spark: The session.
+        job: Writes the rows of a batch.
+        readers: The reader tasks by source.
+    """
+
+    def __init__(
+        self, spark: SparkSession, job: WritingJob, readers: Mapping[str, ReaderTask]
+    ) -> None:
+        self._spark = spark
+        self._readers = readers
+        self.write = job.run
+
+    def drain(self, batch: DataFrame) -> None:
+        """Run a batch: Spark's state operators must run, or Spark 4 refuses the next one."""
+        batch.write.format("noop").mode("overwrite").save()
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Read entries for their reports."""
+        job = _ReportJob(
+            {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
+            tuple((entry.source, encode_entry(entry)) for entry in entries),
+        )
+        count = len(entries)
+        self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
+
+
+@dataclass(frozen=True)
+class _ReportJob:
+    """Reads entries for their reports only; the row number of the input names the entry."""
+
+    readers: Mapping[str, ReaderTask]
+    entries: tuple[tuple[str, str], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                source, entry = self.entries[index]
+                rows += sum(read.num_rows for read in self.readers[source](entry))
+        yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:

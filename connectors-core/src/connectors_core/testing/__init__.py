@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from connectors_core.testing.faults import (
     Fault,
     FaultAction,
@@ -12,11 +15,55 @@ from connectors_core.testing.faults import (
     injected,
 )
 
+if TYPE_CHECKING:
+    from connectors_core.testing.capabilities import Capabilities, Capability
+    from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case
+    from connectors_core.testing.context import (
+        ROWS,
+        SinkExternalContext,
+        SourceExternalContext,
+        SplitDataWriter,
+    )
+    from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
+    from connectors_core.testing.sink_suite import SinkTestSuite
+    from connectors_core.testing.source_suite import SourceTestSuite
+
 __all__ = [
+    "ROWS",
+    "SUITE_VERSION",
+    "Capabilities",
+    "Capability",
+    "ConnectorSuite",
     "Fault",
     "FaultAction",
     "FaultInjected",
     "FaultPoint",
+    "InProcess",
+    "LocalSpark",
+    "SinkExternalContext",
+    "SinkTestSuite",
+    "SourceExternalContext",
+    "SourceTestSuite",
+    "SplitDataWriter",
+    "TestEnvironment",
+    "case",
     "faults_env",
     "injected",
 ]
+
+_MODULES = {
+    "capabilities": ("Capabilities", "Capability"),
+    "cases": ("SUITE_VERSION", "ConnectorSuite", "case"),
+    "context": ("ROWS", "SinkExternalContext", "SourceExternalContext", "SplitDataWriter"),
+    "environment": ("InProcess", "LocalSpark", "TestEnvironment"),
+    "sink_suite": ("SinkTestSuite",),
+    "source_suite": ("SourceTestSuite",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Late: faults are injected where pytest is not installed.
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

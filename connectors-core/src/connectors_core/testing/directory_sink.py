@@ -53,9 +53,10 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
         """JSON."""
         return JsonDataclassSerializer(StagedFile)
 
-    def read(self) -> pa.Table:
-        """All committed rows."""
-        files = sorted(self.path.glob("*.arrow"))
+    def read(self, epoch: int | None = None) -> pa.Table:
+        """All committed rows in the order of their epochs, or those of one."""
+        prefix = "" if epoch is None else f"{epoch:010d}-"
+        files = sorted(self.path.glob(f"{prefix}*.arrow"))
         tables = []
         for file in files:
             with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:

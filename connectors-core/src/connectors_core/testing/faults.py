@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from connectors_core._faults import (
     DRIVER_VARIABLE,
@@ -77,6 +78,31 @@ class FaultPoint(StrEnum):
     """The epoch is over for us, Spark has not committed the batch."""
 
 
+READING_POINTS: Final = (
+    FaultPoint.BEFORE_PLAN,
+    FaultPoint.AFTER_PLAN,
+    FaultPoint.AFTER_FEED,
+    FaultPoint.READER_FETCHED,
+    FaultPoint.BEFORE_REPORT,
+    FaultPoint.AFTER_REPORT,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.BEFORE_SPARK_COMMIT,
+)
+"""Where a crash could harm a source."""
+WRITING_POINTS: Final = (
+    FaultPoint.WRITER_WROTE,
+    FaultPoint.BEFORE_PREPARE,
+    FaultPoint.AFTER_PREPARE,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.AFTER_COMMIT,
+    FaultPoint.AFTER_DONE,
+    FaultPoint.BEFORE_SPARK_COMMIT,
+)
+"""Where a crash could harm a sink."""
+
+
 class FaultAction(StrEnum):
     """What happens at the point."""
 
@@ -130,6 +156,14 @@ class Fault:
         if self.until is not None:
             shown["until"] = os.fspath(self.until)
         return shown
+
+
+def crash_chain(folder: Path, points: Sequence[str]) -> list[Fault]:
+    """A kill of the driver at each point, each once, one for every run of a driver."""
+    return [
+        Fault(point, action=FaultAction.KILL_DRIVER, once=folder / f"fault-{number:02d}-{point}")
+        for number, point in enumerate(points)
+    ]
 
 
 def faults_env(*faults: Fault) -> dict[str, str]:

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A classic session with two slots and four attempts per task."""
+def new_session(**settings: str) -> SparkSession:
+    """A classic session with two slots and four attempts per task, or the one there is.
+
+    Args:
+        **settings: Further settings, with ``__`` in the place of dots.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    session = (
+    builder = (
         SparkSession.builder.master("local[2,4]")
         .appName("connector tests")
         .config("spark.ui.enabled", "false")
@@ -33,9 +35,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.warehouse.dir", warehouse.as_uri())
-        .getOrCreate()
     )
+    for name, value in settings.items():
+        builder = builder.config(name.replace("__", "."), value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of all tests of a run."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = new_session(spark__sql__warehouse__dir=warehouse.as_uri())
     yield session
     session.stop()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connector can do, as far as the suites ask: capabilities select cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Capability(StrEnum):
+    """One thing that a source or a sink can do, or its tests can make happen."""
+
+    # --- Sources ---
+    BOUNDED = "bounded"
+    """The source can be read to an end."""
+    UNBOUNDED = "unbounded"
+    """The source can be read without an end."""
+    DISCOVERY = "discovery"
+    """An unbounded source finds splits that appear while it runs."""
+    GROWING_SPLITS = "growing splits"
+    """Rows can be added to a split that is being read."""
+    REPLAYABLE = "replayable"
+    """A split gives the same rows again: reading is exactly-once."""
+    POISON_READS = "poison reads"
+    """A record that cannot be read can be put into the external system."""
+    # --- Sinks ---
+    EXACTLY_ONCE = "exactly-once"
+    """Rows become visible once, by a commit."""
+    POISON_WRITES = "poison writes"
+    """There are rows of the schema that the sink cannot write."""
+    FAILING_COMMITS = "failing commits"
+    """The tests can make a commit fail for a while."""
+    # --- Both ---
+    SCHEMA_CHANGE = "schema change"
+    """Data of another schema than the declared one can be put in the way."""
+    SECRETS = "secrets"
+    """The connector takes a secret, for example a password."""
+    OPTIONS = "options"
+    """The connector is built from options by their keys."""
+    STATE_HISTORY = "state history"
+    """A release went before this one, whose stored state must still be understood."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a connector can do, and why it cannot do the rest.
+
+    Attributes:
+        can: What it can do.
+        cannot: What it cannot do, each with the reason that the report shows.
+    """
+
+    can: frozenset[Capability] = frozenset()
+    cannot: Mapping[Capability, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        both = self.can & self.cannot.keys()
+        if both:
+            raise ValueError(f"both possible and impossible: {', '.join(sorted(both))}")
+        nameless = sorted(each for each, reason in self.cannot.items() if not reason.strip())
+        if nameless:
+            raise ValueError(f"impossible without a reason: {', '.join(nameless)}")
+
+    def undeclared(self, asked: frozenset[Capability]) -> list[Capability]:
+        """Those of ``asked`` that are neither possible nor impossible."""
+        return sorted(asked - self.can - self.cannot.keys())
+
+    def reason_against(self, needed: frozenset[Capability]) -> str | None:
+        """Why a case that needs these does not apply; None if it does."""
+        missing = sorted(each for each in needed if each in self.cannot)
+        return "; ".join(f"{each}: {self.cannot[each]}" for each in missing) or None

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases and suites: what makes a test method of a suite a case that can be selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeVar
+
+from packaging.version import Version
+
+from connectors_core.testing.capabilities import Capabilities, Capability
+
+SUITE_VERSION: Final = "1.0"
+"""Version of the suites here. A connector says for which one it was written."""
+
+_CASE: Final = "__connector_case__"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known of a case before it runs.
+
+    Attributes:
+        since: The suite version that brought it.
+        needs: Capabilities without which it does not apply.
+    """
+
+    since: str
+    needs: frozenset[Capability]
+
+
+def case(*needs: Capability, since: str = "1.0") -> Callable[[_F], _F]:
+    """Mark a test method of a suite as a case.
+
+    Args:
+        *needs: Capabilities without which it does not apply.
+        since: The suite version that brought it.
+    """
+
+    def mark(function: _F) -> _F:
+        setattr(function, _CASE, Case(since, frozenset(needs)))
+        return function
+
+    return mark
+
+
+def case_of(function: object) -> Case | None:
+    """The case that a function is, None for any other function."""
+    found: Case | None = getattr(function, _CASE, None)
+    return found
+
+
+class ConnectorSuite:
+    """Base of all suites. A connector derives from a suite and says what it can do.
+
+    Attributes:
+        capabilities: What the connector can do, and why it cannot do the rest.
+        written_for: The suite version that the connector was written for. Younger cases run and
+            are reported as new; a failure of one is no failure of the run.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    written_for: ClassVar[str] = SUITE_VERSION
+
+    @classmethod
+    def cases(cls) -> Iterator[tuple[str, Case]]:
+        """Names and cases of this suite."""
+        for name in dir(cls):
+            found = case_of(getattr(cls, name))
+            if found is not None:
+                yield name, found
+
+    @classmethod
+    def undeclared(cls) -> list[Capability]:
+        """Capabilities that cases ask for and the connector says nothing about."""
+        asked = frozenset(need for _, found in cls.cases() for need in found.needs)
+        return cls.capabilities.undeclared(asked)
+
+    @classmethod
+    def is_new(cls, found: Case) -> bool:
+        """Whether a case is younger than the version that the connector was written for."""
+        return Version(found.since) > Version(cls.written_for)

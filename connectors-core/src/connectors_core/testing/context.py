@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connector supplies so that the suites can test it: its external system, case by case."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from connectors_core.sink import Sink
+from connectors_core.source import Boundedness
+from connectors_core.source.source import AnySource
+
+ROWS: Final = pa.schema(
+    [
+        pa.field("split", pa.int64()),
+        pa.field("seq", pa.int64()),
+        pa.field("at", pa.timestamp("us", tz="UTC")),
+        pa.field("text", pa.string()),
+    ]
+)
+"""Schema of the rows that the suites write and expect: which split, which row of it, its event
+time (a second after the one before), and a text of random length."""
+
+
+class SplitDataWriter(ABC):
+    """Writes the rows of one split; Flink's ``ExternalSystemSplitDataWriter``."""
+
+    @abstractmethod
+    def write(self, rows: pa.Table) -> None:
+        """Add rows of :data:`ROWS` to the split; they are there when this returns.
+
+        A split that cannot grow is a new split of the external system each time.
+        """
+
+    def write_poison(self) -> None:
+        """Add one record that cannot be read as :data:`ROWS`.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `POISON_READS`.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what the writer holds."""
+
+
+class SourceExternalContext(ABC):
+    """The external system as one case of a source sees it: empty at first, and its own."""
+
+    @abstractmethod
+    def create_source(self, boundedness: Boundedness) -> AnySource:
+        """A source of all that was written through this context."""
+
+    @abstractmethod
+    def create_split(self) -> SplitDataWriter:
+        """A new split, empty."""
+
+    def to_rows(self, read: pa.Table) -> pa.Table:
+        """What the source gave, as :data:`ROWS`; for sources whose own schema is another."""
+        return read.select(ROWS.names).cast(ROWS)
+
+    def close(self) -> None:
+        """Remove what the case left in the external system."""
+
+
+class SinkExternalContext(ABC):
+    """The external system as one case of a sink sees it: empty at first, and its own."""
+
+    @abstractmethod
+    def create_sink(self) -> Sink:
+        """A sink for rows of :data:`ROWS`."""
+
+    @abstractmethod
+    def read_back(self) -> pa.Table:
+        """All rows that a reader of the external system sees now, as :data:`ROWS`."""
+
+    def leftovers(self) -> Sequence[str]:
+        """Names of what writers staged and nobody committed or removed."""
+        return ()
+
+    def close(self) -> None:
+        """Remove what the case left in the external system."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of known content, and what became of them."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from connectors_core.testing.context import ROWS
+
+BASE_TIME = datetime(2024, 1, 1, tzinfo=UTC)
+_LONGEST_TEXT = 40
+
+
+def make_rows(split: int, first: int, count: int, seed: int) -> pa.Table:
+    """Rows ``first`` to ``first + count - 1`` of a split; the same arguments give the same rows."""
+    start = int(BASE_TIME.timestamp())
+    texts = []
+    for seq in range(first, first + count):
+        chosen = random.Random(f"{seed}/{split}/{seq}")
+        length = chosen.randrange(_LONGEST_TEXT)
+        texts.append("".join(chosen.choices(string.ascii_letters + 'äß漢 ,"\\', k=length)))
+    seqs = range(first, first + count)
+    columns = {
+        "split": pa.array([split] * count, pa.int64()),
+        "seq": pa.array(seqs, pa.int64()),
+        "at": pa.array([(start + seq) * 1_000_000 for seq in seqs], ROWS.field("at").type),
+        "text": pa.array(texts, pa.string()),
+    }
+    return pa.table(columns, schema=ROWS)
+
+
+def assert_exactly(found: pa.Table, expected: Iterable[pa.Table]) -> None:
+    """Every expected row once, with all it held, and no other.
+
+    Raises:
+        AssertionError: Names rows that are missing, doubled, strange or changed.
+    """
+    assert_at_least(found, expected, doubled_allowed=False)
+
+
+def assert_at_least(
+    found: pa.Table, expected: Iterable[pa.Table], *, doubled_allowed: bool = True
+) -> None:
+    """Every expected row, perhaps more than once, and no other."""
+    wanted = {key: row for table in expected for key, row in _keyed(table)}
+    counts: Counter[tuple[int, int]] = Counter()
+    changed = []
+    for key, row in _keyed(found):
+        counts[key] += 1
+        if key in wanted and wanted[key] != row:
+            changed.append((row, wanted[key]))
+    missing = sorted(wanted.keys() - counts.keys())
+    strange = sorted(counts.keys() - wanted.keys())
+    doubled = sorted(key for key, number in counts.items() if number > 1)
+    assert not missing, f"{len(missing)} rows are missing, (split, seq): {_some(missing)}"
+    assert not strange, f"{len(strange)} rows were never written, (split, seq): {_some(strange)}"
+    assert doubled_allowed or not doubled, (
+        f"{len(doubled)} rows came more than once, (split, seq): {_some(doubled)}"
+    )
+    assert not changed, f"{len(changed)} rows were changed, found and expected: {_some(changed)}"
+
+
+def assert_in_order(found: pa.Table) -> None:
+    """The rows of each split stand in the order in which they were written."""
+    last: dict[int, int] = {}
+    for (split, seq), _ in _keyed(found):
+        assert seq > last.get(split, -1), (
+            f"row {seq} of split {split} comes after row {last[split]} of it"
+        )
+        last[split] = seq
+
+
+def _keyed(table: pa.Table) -> Iterable[tuple[tuple[int, int], tuple[object, ...]]]:
+    columns = [table.column(name).to_pylist() for name in ROWS.names] if table.num_columns else []
+    for row in zip(*columns, strict=True):
+        yield (row[0], row[1]), row
+
+
+def _some(items: Sequence[object]) -> str:
+    shown = ", ".join(map(str, items[:5]))
+    return shown if len(items) <= 5 else f"{shown}, ..."

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver in a process of its own, so that it can be killed.
+
+What it runs comes pickled through its standard input, from the test that starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from connectors_core.sink import Sink
+from connectors_core.source.source import AnySource
+from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
+from connectors_core.testing.faults import DRIVER_VARIABLE, Fault, faults_env
+
+RUN_SECONDS: Final = 240.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverJob:
+    """A pipeline from one source to some sinks, and where it runs.
+
+    Attributes:
+        location: Its checkpoint location.
+        source: The source.
+        sinks: The sinks by uid.
+        settings: Further arguments of `Pipeline.from_source`.
+        parallelism: Number of readers.
+        spark: Whether it runs on Spark.
+    """
+
+    location: str
+    source: AnySource
+    sinks: Mapping[str, Sink]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    parallelism: int = 2
+    spark: bool = False
+
+    def build(self, environment: TestEnvironment) -> Any:
+        """The pipeline."""
+        pipeline = environment.pipeline("suite", Path(self.location), parallelism=self.parallelism)
+        rows = pipeline.from_source(self.source, uid="source", **self.settings)
+        for uid, sink in self.sinks.items():
+            pipeline.sink_to(rows, sink, uid=uid)
+        return pipeline
+
+
+def run_driver(job: DriverJob, log: Path, *faults: Fault) -> int:
+    """Run a pipeline to its end in a process of its own, however that ends.
+
+    Args:
+        job: The pipeline.
+        log: File that takes the output of the process.
+        *faults: What is to happen to it.
+
+    Returns:
+        Its exit code; minus the number of the signal that killed it.
+    """
+    from pyspark import cloudpickle
+
+    pickling: Any = cloudpickle
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "connectors_core.testing.driver"],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **faults_env(*faults)},
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            process.communicate(pickling.dumps(job), timeout=RUN_SECONDS)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    return process.returncode
+
+
+def survivors(log: Path) -> list[int]:
+    """Processes that still have the log of a killed driver open."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                if any(os.readlink(fd) == str(log) for fd in (process / "fd").iterdir()):
+                    found.append(int(process.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_for_survivors(log: Path, seconds: float = 60) -> None:
+    """Wait until no task of a killed driver can write any more."""
+    deadline = time.monotonic() + seconds
+    while left := survivors(log):
+        assert time.monotonic() < deadline, f"processes {left} outlive their driver"
+        time.sleep(0.05)
+
+
+def main() -> None:
+    """Run the pipeline of the standard input to its end."""
+    from pyspark import cloudpickle
+
+    os.environ[DRIVER_VARIABLE] = str(os.getpid())
+    pickling: Any = cloudpickle
+    job: DriverJob = pickling.load(sys.stdin.buffer)
+    environment: TestEnvironment = InProcess()
+    if job.spark:
+        from connectors_core.testing.spark_session import new_session
+
+        environment = LocalSpark(new_session())
+    with job.build(environment) as pipeline:
+        assert pipeline.run()
+    sys.stdout.flush()
+    os._exit(0)  # quick: the orderly end of a session is not what is tested
+
+
+if __name__ == "__main__":
+    main()

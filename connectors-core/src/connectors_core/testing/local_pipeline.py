@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline in this very process, without Spark: for tests of connectors in milliseconds.
+
+Coordinator, plans, reports, readers, writers, decisions and commits are the real ones. What Spark
+does is done here in its way: a log of the batches it began and one of those it ended, tasks of
+their own with several attempts, and objects that reach a task by cloudpickle only.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from connectors_core._faults import fault_point
+from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.identity import (
+    QueryShape,
+    assert_unchanged,
+    first_identity,
+    new_pipeline_id,
+    read_identity,
+    record_identity,
+)
+from connectors_core.coordinator.plan_log import read_plan
+from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import ConfigurationError
+from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
+from connectors_core.execution.writing import (
+    SinkTask,
+    WriterMessage,
+    WriteTask,
+    decode_message,
+    write_task,
+)
+from connectors_core.protocol import Entry, Plan
+from connectors_core.records import RecordPolicy
+from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.status import (
+    PipelineState,
+    PipelineStatus,
+    QueryStatus,
+    error_text,
+    source_status,
+)
+from connectors_core.sink import Sink
+from connectors_core.source import (
+    Boundedness,
+    PlanLimits,
+    RateLimiterStrategy,
+    RecordEvaluator,
+    WatermarkStrategy,
+)
+from connectors_core.source.source import AnySource
+from connectors_core.state import Lease, StateStore
+
+ATTEMPTS = 4
+_BEGUN = "batches"
+_ENDED = "ended"
+_KEEP_EPOCHS = 100
+_POLL_SECONDS = 0.02
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """The rows of a source: what :meth:`LocalPipeline.sink_to` takes."""
+
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Registered:
+    source: str
+    task: SinkTask
+
+
+class LocalPipeline:
+    """Reads sources and writes their rows, as they are, to sinks. The calls are `Pipeline`'s.
+
+    Args:
+        name: The pipeline's name; stays the same for its checkpoint location.
+        checkpoint_location: A local folder, or any fsspec URL.
+        parallelism: Number of readers per source.
+        trigger_interval: Least time between two plans.
+        commit_retries: How often commits that ask for it are tried again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        checkpoint_location: str,
+        parallelism: int = 2,
+        trigger_interval: timedelta = timedelta(0),
+        commit_retries: CommitRetries | None = None,
+    ) -> None:
+        self._name = name
+        self._root = StateStore(checkpoint_location)
+        self._parallelism = parallelism
+        self._trigger_interval = trigger_interval.total_seconds()
+        self._commit_retries = commit_retries or CommitRetries()
+        self._sources: dict[str, SourceSettings] = {}
+        self._sinks: list[_Registered] = []
+        self._run: _Run | None = None
+        self._error: BaseException | None = None
+
+    def from_source(
+        self,
+        source: AnySource,
+        *,
+        uid: str,
+        watermark_strategy: WatermarkStrategy | None = None,
+        parallelism: int | None = None,
+        limits: PlanLimits | None = None,
+        rate_limiter: RateLimiterStrategy | None = None,
+        record_evaluator: RecordEvaluator | None = None,
+        record_policy: RecordPolicy | None = None,
+    ) -> LocalRows:
+        """The rows of a source; see `Pipeline.from_source`."""
+        self._sources[uid] = SourceSettings(
+            uid=uid,
+            source=source,
+            parallelism=parallelism or self._parallelism,
+            strategy=watermark_strategy,
+            limits=limits if limits is not None else source.default_limits(),
+            rate_limiter=rate_limiter or source.rate_limiter_strategy(),
+            evaluator=record_evaluator,
+            policy=record_policy or RecordPolicy.fail(),
+        )
+        return LocalRows(uid)
+
+    def sink_to(
+        self, rows: LocalRows, sink: Sink, *, uid: str, record_policy: RecordPolicy | None = None
+    ) -> None:
+        """Register where the rows of a source are written; see `Pipeline.sink_to`."""
+        settings = self._sources[rows.uid]
+        schema = settings.source.schema()
+        if settings.strategy is not None:
+            schema = settings.strategy.output_schema(schema)
+        sink.validate(schema)
+        policy = record_policy or RecordPolicy.fail()
+        task = SinkTask(uid=uid, sink=sink, schema=schema, policy=policy)
+        self._sinks.append(_Registered(source=rows.uid, task=task))
+
+    def run(
+        self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
+    ) -> bool:
+        """Run to the end of the sources; see `Pipeline.run`."""
+        endless = [
+            uid
+            for uid, each in self._sources.items()
+            if each.source.boundedness() is not Boundedness.BOUNDED
+        ]
+        if endless and not available_now:
+            raise ConfigurationError(
+                f"run() would never end: {', '.join(endless)} has no end",
+                hint="use run(available_now=True), or start() and stop()",
+            )
+        self._start(available_now=available_now, drain=drain)
+        return self.await_termination(timeout)
+
+    def start(self) -> None:
+        """Start and return."""
+        self._start(available_now=False, drain=True)
+
+    def _start(self, *, available_now: bool, drain: bool) -> None:
+        if self._run is not None:
+            raise ConfigurationError("the pipeline was started before")
+        try:
+            self._run = _Run(
+                self._name,
+                self._root,
+                list(self._sources.values()),
+                self._sinks,
+                trigger_interval=self._trigger_interval,
+                commit_retries=self._commit_retries,
+                available_now=available_now,
+                drain=drain,
+            )
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True when it has ended. Raises what it failed with."""
+        if self._run is None:
+            return False
+        if not self._run.ended.wait(timeout):
+            return False
+        if self._run.error is not None:
+            raise self._run.error
+        return True
+
+    def stop(self) -> None:
+        """Stop after the batch that runs now."""
+        if self._run is not None:
+            self._run.stop()
+
+    def status(self) -> PipelineStatus:
+        """How it stands; see `Pipeline.status`."""
+        run = self._run
+        return PipelineStatus.of(
+            self._name,
+            None if run is None else run.pipeline_id,
+            [] if run is None else [run.status()],
+            started=run is not None,
+            error=self._error,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Run:
+    """One life of a driver."""
+
+    def __init__(
+        self,
+        name: str,
+        root: StateStore,
+        sources: Sequence[SourceSettings],
+        sinks: Sequence[_Registered],
+        *,
+        trigger_interval: float,
+        commit_retries: CommitRetries,
+        available_now: bool,
+        drain: bool,
+    ) -> None:
+        root.verify()
+        self._lease = Lease.acquire(root)
+        try:
+            self.pipeline_id = _identify(root, name, sources, sinks)
+            self._store = store = root.child("query-0")
+            readers = {each.uid: _reader(each, root) for each in sources}
+            policies = {each.uid: each.policy for each in sources}
+            policies |= {each.task.uid: each.task.policy for each in sinks}
+            dead_letters = DeadLetters(policies, store=store, pipeline_id=self.pipeline_id)
+            progress = EpochProgress()
+            self._committer = EpochCommitter(
+                {each.task.uid: each.task.sink for each in sinks} | dead_letters.sinks,
+                store=store,
+                pipeline_id=self.pipeline_id,
+                retries=commit_retries,
+                progress=progress.committed,
+            )
+            self._coordinator = QueryCoordinator(
+                sources,
+                store=store,
+                pipeline_id=self.pipeline_id,
+                query="query-0",
+                incarnation=self._lease.incarnation,
+                callbacks=QueryCallbacks(
+                    feed=self._feed, finished=self._all_read, failed=self._failed
+                ),
+                trigger_interval=trigger_interval,
+                available_now=available_now,
+                drain=drain,
+            )
+            self._engine = _Engine(readers, sinks)
+            self._epochs = EpochRunner(
+                self._engine,
+                sinks=[_for_executors(each.task) for each in sinks],
+                committer=self._committer,
+                store=store,
+                pipeline_id=self.pipeline_id,
+                incarnation=self._lease.incarnation,
+                dead_letters=dead_letters,
+                reported=self._coordinator.reports_durable,
+                progress=progress,
+            )
+            self.ended = threading.Event()
+            self.error: BaseException | None = None
+            self._plans: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+            self._stopping = threading.Event()
+            self._completed = False
+            self._batch = -1
+            newest = self._coordinator.recover()
+            self._epochs.recover(keep_epochs=_KEEP_EPOCHS)
+            for plan in range(self._next_batch(), newest + 1):
+                self._plans.put(plan)
+            self._coordinator.start()
+        except BaseException:
+            self._lease.release()
+            raise
+        self._thread = threading.Thread(target=self._batches, name=f"local-{name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the batch that runs end, then end."""
+        self._stopping.set()
+        self._committer.give_up_waiting()
+        self._plans.put(None)
+        self._thread.join()
+
+    def _next_batch(self) -> int:
+        """The batch to run first: one that was begun and not ended, or the one after the last."""
+        begun = [int(name.rsplit("/", 1)[-1]) for name in self._store.list(_BEGUN)]
+        newest = max(begun, default=-1)
+        ended = newest < 0 or self._store.exists(f"{_ENDED}/{newest:010d}")
+        return newest + 1 if ended else newest
+
+    def _feed(self, plan: Plan) -> None:
+        self._plans.put(plan.number)
+
+    def _all_read(self) -> None:
+        self._completed = True
+        self._plans.put(None)
+
+    def _failed(self, error: BaseException) -> None:
+        self.error = self.error or error
+        self._plans.put(None)
+
+    def _batches(self) -> None:
+        last = -1
+        try:
+            while not self._stopping.is_set():
+                number = self._plans.get()
+                if number is None:
+                    break
+                if last >= 0:
+                    self._coordinator.notify_complete(last)
+                self._run_batch(number)
+                last = self._batch = number
+            if self._completed and last >= 0:
+                self._coordinator.notify_complete(last)
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            try:
+                self._coordinator.stop()
+                self._committer.close()
+            except Exception as error:
+                self.error = self.error or error
+            self._lease.release()
+            self.ended.set()
+
+    def _run_batch(self, number: int) -> None:
+        self._lease.check()
+        self._store.create(f"{_BEGUN}/{number:010d}", b"")
+        plan = read_plan(self._store, number)
+        entries = [entry for source in plan.sources.values() for entry in source.entries]
+        self._epochs.run(entries, number, self.pipeline_id, [number])
+        fault_point("before_spark_commit", batch=number)
+        self._store.create(f"{_ENDED}/{number:010d}", b"")
+
+    def status(self) -> QueryStatus:
+        """How the run stands."""
+        if not self.ended.is_set():
+            state = PipelineState.RUNNING
+        elif self.error is not None:
+            state = PipelineState.FAILED
+        else:
+            state = PipelineState.FINISHED if self._completed else PipelineState.STOPPED
+        plan, epoch = self._coordinator.newest, self._epochs.last_epoch
+        return QueryStatus(
+            name="query-0",
+            state=state,
+            plan=plan if plan >= 0 else None,
+            epoch=epoch if epoch >= 0 else None,
+            batch=self._batch if self._batch >= 0 else None,
+            sources=tuple(
+                source_status(uid, source.observe())
+                for uid, source in self._coordinator.sources.items()
+            ),
+            sinks=self._epochs.sink_statuses(),
+            error=None if self.error is None else error_text(self.error),
+        )
+
+
+class _Engine:
+    """Runs a batch, a list of entries: a task for each, at most one for each reader at a time."""
+
+    def __init__(self, readers: Mapping[str, ReaderTask], sinks: Sequence[_Registered]) -> None:
+        self._readers = readers
+        self._source_of = {each.task.uid: each.source for each in sinks}
+
+    def write(self, batch: Sequence[Entry], task: WriteTask) -> list[WriterMessage]:
+        """Read every entry and write its rows."""
+
+        def run(subtask: int, attempt: int) -> list[WriterMessage]:
+            entry = batch[subtask]
+            mine = replace(
+                task, sinks=tuple(s for s in task.sinks if self._source_of[s.uid] == entry.source)
+            )
+            reader, mine = _travelled((self._readers[entry.source], mine))
+            rows = without_heartbeat(read_entry(reader, entry, attempt))
+            return [
+                decode_message(payload)
+                for messages in write_task(mine, subtask, attempt, rows)
+                for payload in messages.column(0).to_pylist()
+            ]
+
+        return [message for messages in _in_tasks(run, len(batch)) for message in messages]
+
+    def drain(self, batch: Sequence[Entry]) -> None:
+        """A batch that was written before: there is nothing to do."""
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Read entries for their reports."""
+
+        def run(subtask: int, attempt: int) -> None:
+            entry = entries[subtask]
+            for _ in read_entry(_travelled(self._readers[entry.source]), entry, attempt):
+                pass
+
+        _in_tasks(run, len(entries))
+
+
+def _in_tasks(run: Any, count: int) -> list[Any]:
+    """Run tasks side by side, each again until it succeeds or its attempts are used up."""
+
+    def attempts(subtask: int) -> Any:
+        for attempt in range(ATTEMPTS - 1):
+            try:
+                return run(subtask, attempt)
+            except Exception:  # noqa: S112  # as Spark does; the last attempt's error is raised
+                continue
+        return run(subtask, ATTEMPTS - 1)
+
+    with ThreadPoolExecutor(max(1, count), thread_name_prefix="task") as pool:
+        return list(pool.map(attempts, range(count)))
+
+
+def _travelled(value: _T) -> _T:
+    """The value as a task gets it."""
+    from pyspark import cloudpickle
+
+    pickling: Any = cloudpickle
+    copy: _T = pickling.loads(pickling.dumps(value))
+    return copy
+
+
+def _for_executors(task: SinkTask) -> SinkTask:
+    return replace(task, policy=task.policy.for_executors())
+
+
+def _reader(settings: SourceSettings, root: StateStore) -> ReaderTask:
+    return ReaderTask(
+        source=settings.source,
+        uid=settings.uid,
+        store=root,
+        schema=settings.source.schema(),
+        strategy=settings.strategy,
+        evaluator=settings.evaluator,
+        policy=settings.policy.for_executors(),
+    )
+
+
+def _identify(
+    root: StateStore,
+    name: str,
+    sources: Sequence[SourceSettings],
+    sinks: Sequence[_Registered],
+) -> str:
+    shape = QueryShape(tuple(each.uid for each in sources), tuple(each.task.uid for each in sinks))
+    recorded = read_identity(root)
+    if recorded is not None:
+        assert_unchanged(recorded, name, streaming=True, shapes=[shape])
+        return recorded.pipeline_id
+    identity = first_identity(new_pipeline_id(), name, streaming=True, shapes=[shape])
+    record_identity(root, identity)
+    return identity.pipeline_id

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of the suites: what passed, failed, does not apply, or is new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Outcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_APPLICABLE = "not applicable"
+    NEW_PASSED = "new, passed"
+    NEW_FAILED = "new, failed"
+
+
+@dataclass(frozen=True, order=True)
+class CaseResult:
+    """A case of a connector's suite.
+
+    Attributes:
+        suite: The connector's class.
+        case: The case, with its parameters.
+        outcome: How it ended.
+        reason: Why it does not apply, or the first line of its error.
+        seconds: How long it took.
+    """
+
+    suite: str
+    case: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ConnectorReport:
+    """All cases of a run."""
+
+    suite_version: str
+    results: tuple[CaseResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no case failed that is not new."""
+        return all(result.outcome is not Outcome.FAILED for result in self.results)
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        counts = {outcome.value: self._count(outcome) for outcome in Outcome}
+        document = {
+            "suite_version": self.suite_version,
+            "passed": self.passed,
+            "counts": counts,
+            "results": [asdict(result) for result in sorted(self.results)],
+        }
+        return json.dumps(document, indent=2) + "\n"
+
+    def to_markdown(self) -> str:
+        """The report as a table."""
+        lines = [
+            f"# Connector report, suites {self.suite_version}",
+            "",
+            ", ".join(f"{self._count(o)} {o.value}" for o in Outcome if self._count(o))
+            or "no case",
+        ]
+        for suite in sorted({result.suite for result in self.results}):
+            lines += ["", f"## {suite}", "", "| Case | Outcome | |", "| --- | --- | --- |"]
+            lines += [
+                f"| {result.case} | {result.outcome} | {_cell(result.reason)} |"
+                for result in sorted(self.results)
+                if result.suite == suite
+            ]
+        return "\n".join(lines) + "\n"
+
+    def write(self, path: Path) -> Sequence[Path]:
+        """Write ``<path>.json`` and ``<path>.md``; a suffix of one of the two is taken off."""
+        stem = path.with_suffix("") if path.suffix in (".json", ".md") else path
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        files = (stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".md"))
+        files[0].write_text(self.to_json(), encoding="utf-8")
+        files[1].write_text(self.to_markdown(), encoding="utf-8")
+        return files
+
+    def _count(self, outcome: Outcome) -> int:
+        return sum(result.outcome is outcome for result in self.results)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

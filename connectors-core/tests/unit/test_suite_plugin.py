@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases are selected by capability, and every one of them stands in the report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connectors_core.testing.capabilities import Capabilities, Capability
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+from connectors_core.testing.capabilities import Capabilities, Capability
+from connectors_core.testing.cases import ConnectorSuite, case
+
+class Suite(ConnectorSuite):
+    @case()
+    def test_plain(self):
+        pass
+
+    @case(Capability.BOUNDED)
+    def test_bounded(self):
+        assert self.bounded_works, "it does not end | at all"
+
+    @case(Capability.UNBOUNDED)
+    def test_unbounded(self):
+        raise AssertionError("must not run")
+
+    @case(since="1.5")
+    def test_young(self):
+        assert self.young_works, "too young"
+"""
+
+CONNECTOR = """
+from suite import *
+
+class TestMine(Suite):
+    bounded_works = {bounded}
+    young_works = {young}
+    written_for = "1.0"
+    capabilities = Capabilities(
+        can=frozenset({{Capability.BOUNDED}}),
+        cannot={{Capability.UNBOUNDED: "the system has no tail"}},
+    )
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.syspath_prepend(str(pytester.path))
+    pytester.makepyfile(suite=SUITE)
+
+    def run(*arguments, bounded=True, young=True, connector=CONNECTOR):
+        code = connector.format(bounded=bounded, young=young)
+        pytester.makepyfile(test_mine=code)
+        return pytester.runpytest("--connector-report", "out/report", *arguments)
+
+    return run
+
+
+def outcomes(pytester):
+    document = json.loads((pytester.path / "out" / "report.json").read_text())
+    return document["passed"], {each["case"]: each["outcome"] for each in document["results"]}
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_what_does_not_apply_is_named_with_its_reason(run, pytester, arguments):
+    result = run(*arguments, "-p", "xdist")
+    result.assert_outcomes(passed=2, xpassed=1)
+    result.stdout.fnmatch_lines(
+        ["*TestMine: 2 passed, 1 not applicable, 1 new, passed", "*unbounded: the system has no*"]
+    )
+    passed, found = outcomes(pytester)
+    assert passed
+    assert found == {
+        "test_plain": "passed",
+        "test_bounded": "passed",
+        "test_unbounded": "not applicable",
+        "test_young": "new, passed",
+    }
+
+
+def test_a_failure_of_a_young_case_is_no_failure_of_the_run(run, pytester):
+    result = run(young=False)
+    assert result.ret == 0
+    passed, found = outcomes(pytester)
+    assert passed
+    assert found["test_young"] == "new, failed"
+
+
+def test_a_failure_of_an_old_case_is_one(run, pytester):
+    result = run(bounded=False)
+    assert result.ret == 1
+    passed, found = outcomes(pytester)
+    assert not passed
+    assert found["test_bounded"] == "failed"
+    table = (pytester.path / "out" / "report.md").read_text()
+    assert "it does not end \\| at all" in table
+
+
+def test_a_capability_that_nothing_is_said_of_is_refused(run):
+    silent = CONNECTOR.replace('Capability.UNBOUNDED: "the system has no tail"', "")
+    result = run(connector=silent)
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*TestMine says nothing about unbounded*"])
+
+
+def test_capabilities_are_possible_or_impossible_with_a_reason():
+    with pytest.raises(ValueError, match="both"):
+        Capabilities(
+            can=frozenset({Capability.BOUNDED}), cannot={Capability.BOUNDED: "it has no end"}
+        )
+    with pytest.raises(ValueError, match="without a reason"):
+        Capabilities(cannot={Capability.BOUNDED: " "})
