@@ -48,6 +48,8 @@ from connectors_core.testing.faults import (
 
 DEADLINE: Final = 60.0
 ROWS_PER_SPLIT: Final = 60
+# So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
+MANY_SPLITS: Final = 12
 _POLL: Final = 0.02
 
 
@@ -149,7 +151,7 @@ class SourceTestSuite(ConnectorSuite):
     def test_a_restart_in_the_middle_of_splits(
         self, trial: SourceTrial, before: int, after: int
     ) -> None:
-        trial.write_split(4)
+        trial.write_split(MANY_SPLITS)
         few = PlanLimits(rows=ROWS_PER_SPLIT // 3)
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
