@@ -46,7 +46,7 @@ class TestCorrectSource(LogSuite):
     __test__ = True
 
 
-# --- Broken readers and enumerators -----------------------------------------------------------------
+# --- Broken readers and enumerators ------------------------------------------------------------
 
 
 class LosesTheLastLine(LogReader):

@@ -70,7 +70,12 @@ def run_driver(job: DriverJob, log: Path, *faults: Fault) -> int:
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "connectors_core.testing.driver"],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **faults_env(*faults)},
+            env={
+                **os.environ,
+                "PYSPARK_PYTHON": sys.executable,
+                "PYTHONPATH": os.pathsep.join(sys.path),  # for modules of the tests themselves
+                **faults_env(*faults),
+            },
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,

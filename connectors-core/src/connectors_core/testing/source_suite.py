@@ -152,7 +152,7 @@ class SourceTestSuite(ConnectorSuite):
         self, trial: SourceTrial, before: int, after: int
     ) -> None:
         trial.write_split(MANY_SPLITS)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 3)
+        few = PlanLimits(rows=ROWS_PER_SPLIT // 3, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
