@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NEWEST = importlib.util.find_spec("pyspark.sql.datasource") is not None
 # Two drivers, a minute: on the newest Spark line for every change, on the other in a full run.
-pytestmark = () if NEWEST else (pytest.mark.slow,)
+pytestmark = [] if NEWEST else [pytest.mark.slow]
 
 
 def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
