@@ -62,21 +62,14 @@ def expected_counts(rows: int) -> list[tuple[int, int]]:
 
 def session():  # type: ignore[no-untyped-def]
     """A session with task retries, as small as possible."""
-    from pyspark.sql import SparkSession
+    from connectors_core.testing.spark_session import new_session
 
-    spark = (
-        SparkSession.builder.master("local[2,4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        # No driver lives long enough for compiled code to pay.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .getOrCreate()
+    # No driver lives long enough for compiled code to pay.
+    spark = new_session(
+        {
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        }
     )
     spark.sparkContext.setLogLevel("OFF")
     return spark

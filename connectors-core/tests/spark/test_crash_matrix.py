@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -22,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pipeline_support import NATIVE, wait_until
 
 from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import wait_for_survivors
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
 if TYPE_CHECKING:
@@ -91,29 +91,6 @@ def run_driver(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
                 process.wait()
 
 
-def survivors(root: Path) -> list[int]:
-    """Processes of killed drivers that still run: their command names the test's folder or they
-    have its log open."""
-    log = str(root / "driver.log")
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid():
-            try:
-                if any(os.readlink(fd) == log for fd in (process / "fd").iterdir()):
-                    found.append(int(process.name))
-            except OSError:
-                continue
-    return found
-
-
-def wait_for_survivors(root: Path, seconds: float = 60) -> None:
-    """Wait until no task of a killed driver can write any more."""
-    deadline = time.monotonic() + seconds
-    while survivors(root):
-        assert time.monotonic() < deadline, f"processes {survivors(root)} outlive their driver"
-        time.sleep(0.05)
-
-
 def load_program() -> Any:
     """The program as a module."""
     spec = importlib.util.spec_from_file_location("crash_program", PROGRAM)
@@ -166,7 +143,7 @@ def kill_at_each(root: Path, scenario: str, rows: int, part: Collection[int] = A
     assert run_driver(root, scenario, *of_workers, rows=rows) == 0, log_of(root)
     assert all(fault.fired for fault in of_workers)
     assert_exact(root, scenario, rows)
-    wait_for_survivors(root)
+    wait_for_survivors(root / "driver.log")
     assert_exact(root, scenario, rows)  # no late duplicates
 
 

@@ -162,8 +162,8 @@ sys.path[:0] = [{folder!r}]
 import pytest
 from test_suites_see_faults import BY_NAME, LogSuite
 from toy_connector import LogReader, LogSource
-import connectors_core.testing.source_suite as suite
-suite.DEADLINE = 8.0
+import connectors_core.testing.trial as trial
+trial.DEADLINE = 8.0
 broken, _ = BY_NAME[{name!r}]
 
 class Broken(LogSource):

@@ -64,19 +64,21 @@ def batch_dataframe(
     splits = enumerate_splits(settings)
     entries = batch_entries(settings, splits, pipeline_id=pipeline_id, run_id=run_id)
     source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
-    read = _EntryJob(tuple(encode_entry(entry) for entry in entries), reader)
-    df = spark.range(0, len(entries), 1, len(entries)).mapInArrow(
-        read, spark_schema(reader.output_schema())
-    )
+    df = _entries_read(spark, source, reader, reader.output_schema())
     return df.alias(ALIAS_PREFIX + settings.uid), source
 
 
 def entries_dataframe(spark: SparkSession, source: BatchSource) -> DataFrame:
     """A DataFrame of the entries themselves, a partition for each."""
+    return _entries_read(spark, source, hand_on, ENTRIES)
+
+
+def _entries_read(
+    spark: SparkSession, source: BatchSource, read: ReadEntry, schema: pa.Schema
+) -> DataFrame:
     entries = tuple(encode_entry(entry) for entry in source.entries)
-    return spark.range(0, len(entries), 1, len(entries)).mapInArrow(
-        _EntryJob(entries, hand_on), spark_schema(ENTRIES)
-    )
+    job = _EntryJob(entries, read)
+    return spark.range(0, len(entries), 1, len(entries)).mapInArrow(job, spark_schema(schema))
 
 
 def batch_sources_of(df: DataFrame) -> set[str]:

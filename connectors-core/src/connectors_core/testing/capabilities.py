@@ -20,26 +20,11 @@ class Capability(StrEnum):
     """An unbounded source finds splits that appear while it runs."""
     GROWING_SPLITS = "growing splits"
     """Rows can be added to a split that is being read."""
-    REPLAYABLE = "replayable"
-    """A split gives the same rows again: reading is exactly-once."""
     POISON_READS = "poison reads"
     """A record that cannot be read can be put into the external system."""
     # --- Sinks ---
     EXACTLY_ONCE = "exactly-once"
     """Rows become visible once, by a commit."""
-    POISON_WRITES = "poison writes"
-    """There are rows of the schema that the sink cannot write."""
-    FAILING_COMMITS = "failing commits"
-    """The tests can make a commit fail for a while."""
-    # --- Both ---
-    SCHEMA_CHANGE = "schema change"
-    """Data of another schema than the declared one can be put in the way."""
-    SECRETS = "secrets"
-    """The connector takes a secret, for example a password."""
-    OPTIONS = "options"
-    """The connector is built from options by their keys."""
-    STATE_HISTORY = "state history"
-    """A release went before this one, whose stored state must still be understood."""
 
 
 @dataclass(frozen=True, kw_only=True)

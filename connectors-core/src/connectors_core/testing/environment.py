@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,6 @@ class LocalSpark(TestEnvironment):
             checkpoint_location=str(location),
             streaming=True,
             parallelism=parallelism,
-            trigger_interval=timedelta(0),
         )
 
     def forget_last_batch(self, location: Path) -> None:

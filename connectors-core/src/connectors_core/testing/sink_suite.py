@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
-import signal
 import threading
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -19,43 +18,31 @@ import pytest
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.testing.capabilities import Capability
-from connectors_core.testing.cases import ConnectorSuite, case
+from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS, SinkExternalContext
 from connectors_core.testing.data import assert_at_least, assert_exactly, make_rows
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
+from connectors_core.testing.driver import DriverJob
+from connectors_core.testing.environment import LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
     WRITING_POINTS,
     Fault,
     FaultAction,
     FaultPoint,
-    crash_chain,
     injected,
 )
+from connectors_core.testing.trial import PipelineSuite, Trial
 
-DEADLINE: Final = 60.0
 TOTAL: Final = 300
 PER_PLAN: Final = 30
 
 
-class SinkTestSuite(ConnectorSuite):
-    """Cases for a sink. Derive, name what the connector can do, and supply a context.
-
-    Attributes:
-        seed: Of the test data; printed with a failure.
-    """
-
-    seed: int = 20_240_101
+class SinkTestSuite(PipelineSuite):
+    """Cases for a sink. Derive, name what the connector can do, and supply a context."""
 
     @abstractmethod
     def external_context(self, folder: Path) -> SinkExternalContext:
         """A new external system for one case; ``folder`` is its own."""
-
-    @pytest.fixture
-    def environment(self) -> TestEnvironment:
-        """Where the pipelines run; override it to run them on Spark."""
-        return InProcess()
 
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SinkTrial]:
@@ -139,9 +126,9 @@ class SinkTestSuite(ConnectorSuite):
         """Flink's ``testStartFromSavepoint``, ``testScaleUp`` and ``testScaleDown``."""
         with trial.pipeline(parallelism=before) as pipeline:
             pipeline.start()
-            while (pipeline.status().queries[0].epoch or 0) < 1:
-                if pipeline.await_termination(0.02):
-                    break
+            trial.wait(
+                lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
+            )
         with trial.pipeline(parallelism=after) as pipeline:
             trial.run_to_end(pipeline)
         trial.assert_complete()
@@ -187,14 +174,7 @@ class SinkTestSuite(ConnectorSuite):
     ) -> None:
         """Real processes, SIGKILL: the crash matrix as a chain."""
         job = trial.job()
-        for number, fault in enumerate(crash_chain(trial.root, WRITING_POINTS)):
-            code = run_driver(job, trial.log, fault)
-            assert fault.fired, f"{number}: {fault.point} was not reached, {trial.log_text()}"
-            assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {trial.log_text()}"
-        assert run_driver(job, trial.log) == 0, trial.log_text()
-        trial.assert_complete()
-        wait_for_survivors(trial.log)
-        trial.assert_complete()  # no late duplicates
+        trial.kill_at_each(job, WRITING_POINTS, trial.assert_complete)
 
     @case()
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SinkTrial) -> None:
@@ -213,7 +193,7 @@ class SinkTestSuite(ConnectorSuite):
         trial.assert_complete()
 
 
-class SinkTrial:
+class SinkTrial(Trial):
     """One case at work: its external system, its pipelines, and what was written."""
 
     def __init__(
@@ -224,13 +204,9 @@ class SinkTrial:
         seed: int,
         exactly_once: bool,
     ) -> None:
-        self.environment = environment
+        super().__init__(environment, root, seed)
         self.context = context
-        self.root = root
-        self.location = root / "checkpoint"
-        self._seed = seed
         self._exactly_once = exactly_once
-        print(f"seed of the test data: {seed}, environment: {environment.name}")
 
     def expected(self) -> list[pa.Table]:
         """All rows that a pipeline writes."""
@@ -265,25 +241,6 @@ class SinkTrial:
             parallelism=parallelism,
             spark=isinstance(self.environment, LocalSpark),
         )
-
-    @property
-    def log(self) -> Path:
-        """Output of the processes that the case starts."""
-        return self.root / "driver.log"
-
-    def log_text(self) -> str:
-        """The end of it."""
-        return self.log.read_text(errors="replace")[-4000:]
-
-    def run_to_failure(self, pipeline: Any) -> None:
-        """Run a pipeline that must fail."""
-        with pytest.raises(Exception, match=r"(?s).+") as failure:
-            self.run_to_end(pipeline)
-        assert not isinstance(failure.value, AssertionError), failure.value
-
-    def run_to_end(self, pipeline: Any) -> None:
-        """Run the pipeline to the end of its rows."""
-        assert pipeline.run(timeout=DEADLINE), f"it does not end within {DEADLINE:.0f} s"
 
     def assert_complete(self) -> None:
         """All rows are visible, once if that is promised, and nothing is left over."""

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,51 +25,36 @@ from connectors_core.source import (
 from connectors_core.source.watermarks import END_OF_TIME
 from connectors_core.state import StateStore
 from connectors_core.testing.capabilities import Capability
-from connectors_core.testing.cases import ConnectorSuite, case
+from connectors_core.testing.cases import case
 from connectors_core.testing.context import SourceExternalContext
 from connectors_core.testing.data import (
-    assert_at_least,
     assert_exactly,
     assert_in_order,
     make_rows,
 )
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
+from connectors_core.testing.driver import DriverJob
+from connectors_core.testing.environment import LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
     READING_POINTS,
     Fault,
     FaultAction,
     FaultPoint,
-    crash_chain,
     injected,
 )
+from connectors_core.testing.trial import PipelineSuite, Trial
 
-DEADLINE: Final = 60.0
 ROWS_PER_SPLIT: Final = 60
 # So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
 MANY_SPLITS: Final = 12
-_POLL: Final = 0.02
 
 
-class SourceTestSuite(ConnectorSuite):
-    """Cases for a source. Derive, name what the connector can do, and supply a context.
-
-    Attributes:
-        environment_type: Where the pipelines run; `LocalSpark` wants the fixture ``spark``.
-        seed: Of the test data; printed with a failure.
-    """
-
-    seed: int = 20_240_101
+class SourceTestSuite(PipelineSuite):
+    """Cases for a source. Derive, name what the connector can do, and supply a context."""
 
     @abstractmethod
     def external_context(self, folder: Path) -> SourceExternalContext:
         """A new external system for one case; ``folder`` is its own."""
-
-    @pytest.fixture
-    def environment(self) -> TestEnvironment:
-        """Where the pipelines run; override it to run them on Spark."""
-        return InProcess()
 
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SourceTrial]:
@@ -200,7 +184,7 @@ class SourceTestSuite(ConnectorSuite):
     def test_a_run_to_what_is_available_now_ends(self, trial: SourceTrial) -> None:
         trial.write_split(2)
         with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
-            assert pipeline.run(available_now=True, timeout=DEADLINE), "it does not end"
+            trial.run_to_end(pipeline, available_now=True)
         trial.assert_complete()
 
     # --- Failures -------------------------------------------------------------------------------
@@ -251,14 +235,7 @@ class SourceTestSuite(ConnectorSuite):
         """Real processes, SIGKILL: the crash matrix as a chain."""
         trial.write_split(6)
         job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
-        for number, fault in enumerate(crash_chain(trial.root, READING_POINTS)):
-            code = run_driver(job, trial.log, fault)
-            assert fault.fired, f"{number}: {fault.point} was not reached, {trial.log_text()}"
-            assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {trial.log_text()}"
-        assert run_driver(job, trial.log) == 0, trial.log_text()
-        trial.assert_complete()
-        wait_for_survivors(trial.log)
-        trial.assert_complete()  # no late duplicates
+        trial.kill_at_each(job, READING_POINTS, trial.assert_complete)
 
     @case(Capability.BOUNDED)
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SourceTrial) -> None:
@@ -340,22 +317,18 @@ class SourceTestSuite(ConnectorSuite):
         trial.assert_complete()
 
 
-class SourceTrial:
+class SourceTrial(Trial):
     """One case at work: its external system, its pipelines, and what was written and read."""
 
     def __init__(
         self, environment: TestEnvironment, context: SourceExternalContext, root: Path, seed: int
     ) -> None:
-        self.environment = environment
+        super().__init__(environment, root, seed)
         self.context = context
-        self.root = root
-        self.location = root / "checkpoint"
         self.sink = DirectorySink(root / "out")
-        self._seed = seed
         self._writers: list[Any] = []
         self._next: list[int] = []
         self.written: list[pa.Table] = []
-        print(f"seed of the test data: {seed}, environment: {environment.name}")
 
     def write_split(self, count: int = 1, *, poison: bool = False) -> None:
         """Write new splits."""
@@ -379,30 +352,18 @@ class SourceTrial:
 
     def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
         """A pipeline from the source to a folder; each one goes on from the one before."""
-        pipeline = self.environment.pipeline("suite", self.location, parallelism=parallelism)
-        source = self.context.create_source(boundedness)
-        rows = pipeline.from_source(source, uid="source", **settings)
-        pipeline.sink_to(rows, self.sink, uid="out")
-        return pipeline
+        return self.job(boundedness, parallelism=parallelism, **settings).build(self.environment)
 
-    def job(self, boundedness: Boundedness, **settings: Any) -> DriverJob:
+    def job(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> DriverJob:
         """The same pipeline for a process of its own."""
         return DriverJob(
             location=str(self.location),
             source=self.context.create_source(boundedness),
             sinks={"out": self.sink},
             settings=settings,
+            parallelism=parallelism,
             spark=isinstance(self.environment, LocalSpark),
         )
-
-    @property
-    def log(self) -> Path:
-        """Output of the processes that the case starts."""
-        return self.root / "driver.log"
-
-    def log_text(self) -> str:
-        """The end of it."""
-        return self.log.read_text(errors="replace")[-4000:]
 
     def watermarks_and_times(self) -> Iterator[tuple[int | None, list[int]]]:
         """For every plan with rows: the watermark it was made with, and the rows' event times."""
@@ -413,36 +374,15 @@ class SourceTrial:
             if rows.num_rows:
                 yield source.watermark, rows["at"].cast(pa.int64()).to_pylist()
 
-    def run_to_failure(self, pipeline: Any) -> BaseException:
-        """Run a pipeline that must fail, and return why it did."""
-        with pytest.raises(Exception, match=r"(?s).+") as failure:
-            self.run_to_end(pipeline)
-        assert not isinstance(failure.value, AssertionError), failure.value
-        return failure.value
-
-    def run_to_end(self, pipeline: Any) -> None:
-        """Run a bounded pipeline."""
-        assert pipeline.run(timeout=DEADLINE), f"it does not end within {DEADLINE:.0f} s"
-
-    def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
-        """Wait for something while a pipeline runs; a failure of it is raised."""
-        deadline = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
-            pipeline.await_termination(_POLL)
-
     def wait_for_all(self, pipeline: Any) -> None:
         """Wait until as many rows came out as were written."""
         expected = sum(table.num_rows for table in self.written)
         self.wait(lambda: self.sink.read().num_rows >= expected, f"{expected} rows", pipeline)
 
-    def assert_complete(self, *, exactly_once: bool = True) -> None:
+    def assert_complete(self) -> None:
         """All that was written came out, each row once, the rows of a split in their order."""
         read = self.sink.read()
         found = self.context.to_rows(read) if read.num_columns else read
-        if exactly_once:
-            assert_exactly(found, self.written)
-            assert_in_order(found)
-        else:
-            assert_at_least(found, self.written)
+        assert_exactly(found, self.written)
+        assert_in_order(found)
         assert self.sink.staged() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def new_session(**settings: str) -> SparkSession:
+def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """A classic session with two slots and four attempts per task, or the one there is.
 
     Args:
-        **settings: Further settings, with ``__`` in the place of dots.
+        settings: Further settings of Spark.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -36,8 +36,8 @@ def new_session(**settings: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
     )
-    for name, value in settings.items():
-        builder = builder.config(name.replace("__", "."), value)
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
@@ -47,6 +47,6 @@ def new_session(**settings: str) -> SparkSession:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all tests of a run."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = new_session(spark__sql__warehouse__dir=warehouse.as_uri())
+    session = new_session({"spark.sql.warehouse.dir": warehouse.as_uri()})
     yield session
     session.stop()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a case of a source and a case of a sink have in common."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connectors_core.testing.cases import ConnectorSuite
+from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.environment import InProcess, TestEnvironment
+from connectors_core.testing.faults import crash_chain
+
+DEADLINE: Final = 60.0
+_POLL: Final = 0.02
+
+
+class PipelineSuite(ConnectorSuite):
+    """A suite whose cases run pipelines.
+
+    Attributes:
+        seed: Of the test data; printed with a failure.
+    """
+
+    seed: int = 20_240_101
+
+    @pytest.fixture
+    def environment(self) -> TestEnvironment:
+        """Where the pipelines run; override it to run them on Spark."""
+        return InProcess()
+
+
+class Trial:
+    """One case at work: where its pipelines run, and how they end."""
+
+    def __init__(self, environment: TestEnvironment, root: Path, seed: int) -> None:
+        self.environment = environment
+        self.root = root
+        self.location = root / "checkpoint"
+        self._log = root / "driver.log"
+        self._seed = seed
+        print(f"seed of the test data: {seed}, environment: {environment.name}")
+
+    def run_to_end(self, pipeline: Any, *, available_now: bool = False) -> None:
+        """Run a pipeline to the end of its rows."""
+        ended = pipeline.run(available_now=available_now, timeout=DEADLINE)
+        assert ended, f"it does not end within {DEADLINE:.0f} s"
+
+    def run_to_failure(self, pipeline: Any) -> BaseException:
+        """Run a pipeline that must fail, and return why it did."""
+        with pytest.raises(Exception, match=r"(?s).+") as failure:
+            self.run_to_end(pipeline)
+        assert not isinstance(failure.value, AssertionError), failure.value
+        return failure.value
+
+    def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
+        """Wait for something while a pipeline runs; a failure of it is raised."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+            pipeline.await_termination(_POLL)
+
+    def kill_at_each(
+        self, job: DriverJob, points: Sequence[str], assert_complete: Callable[[], None]
+    ) -> None:
+        """Kill a driver at point after point, let the last one end, look for late duplicates."""
+        for number, fault in enumerate(crash_chain(self.root, points)):
+            code = run_driver(job, self._log, fault)
+            assert fault.fired, f"{number}: {fault.point} was not reached, {self._log_text()}"
+            assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {self._log_text()}"
+        assert run_driver(job, self._log) == 0, self._log_text()
+        assert_complete()
+        wait_for_survivors(self._log)
+        assert_complete()
+
+    def _log_text(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:]
