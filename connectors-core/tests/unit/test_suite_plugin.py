@@ -8,6 +8,7 @@ import json
 import pytest
 
 from connectors_core.testing.capabilities import Capabilities, Capability
+from connectors_core.testing.cases import ConnectorSuite, case
 
 pytest_plugins = ["pytester"]
 
@@ -105,6 +106,103 @@ def test_a_capability_that_nothing_is_said_of_is_refused(run):
     result = run(connector=silent)
     assert result.ret != 0
     result.stderr.fnmatch_lines(["*TestMine says nothing about unbounded*"])
+
+
+CHAIN = """
+import pytest
+from connectors_core.testing.cases import ConnectorSuite, case
+
+class TestChain(ConnectorSuite):
+    @case()
+    def test_base(self):
+        assert False, "the cause"
+
+    @case(after="test_base")
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_next(self, number):
+        assert False, "a consequence"
+
+    @case(after="test_next")
+    def test_last(self):
+        pass
+
+    @case()
+    def test_other(self):
+        pass
+
+    @case()
+    def test_elsewhere(self):
+        pytest.skip("no such thing here")
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_what_follows_from_a_failure_is_not_judged(run, pytester, arguments):
+    result = run(*arguments, "-p", "xdist", connector=CHAIN.replace("{", "{{"))
+    assert result.ret == 1
+    _, found = outcomes(pytester)
+    consequences = {"test_next[1]": "not judged", "test_next[2]": "not judged"}
+    assert found | consequences | {"test_last": "not judged"} == {
+        "test_base": "failed",
+        **consequences,
+        "test_last": "not judged",
+        "test_other": "passed",
+        "test_elsewhere": "not applicable",
+    }
+    assert found["test_next[1]"] == found["test_next[2]"] == "not judged"
+    result.stdout.fnmatch_lines(["*not judged: test_next*  not judged: test_base failed"])
+
+
+def test_a_case_presupposes_cases_of_its_suite_only():
+    with pytest.raises(TypeError, match=r"Wrong\.test_it comes after test_that, which is no case"):
+
+        class Wrong(ConnectorSuite):
+            @case(after="test_that")
+            def test_it(self):
+                pass
+
+
+SYSTEM = """
+from contextlib import contextmanager
+from connectors_core.testing import ConnectorSuite, TestSystem, case
+from connectors_core.testing.trial import PipelineSuite
+
+class Memory(TestSystem):
+    name, variable, image = "memory", "MEMORY_ADDRESS", "no/such-image:0"
+
+    @contextmanager
+    def embedded(self):
+        print("started")
+        yield "here:1"
+        print("ended")
+
+class TestMine(PipelineSuite):
+    system = Memory()
+
+    @case()
+    def test_one(self):
+        assert self.address == "{address}"
+
+    @case()
+    def test_two(self):
+        assert self.address == "{address}"
+"""
+
+
+def test_the_system_is_the_one_of_the_environment_or_the_connectors_own(run, pytester, monkeypatch):
+    for given, address, choice in [
+        ("there:2", "there:2", "the one of MEMORY_ADDRESS"),
+        ("", "here:1", "embedded (MEMORY_ADDRESS is not set; no container: *)"),
+    ]:
+        monkeypatch.setenv("MEMORY_ADDRESS", given)
+        connector = SYSTEM.replace("{address}", address).replace("{", "{{").replace("}", "}}")
+        result = run("-s", connector=connector)
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines([f"memory: {choice}"])
+        assert result.stdout.str().count("started") == (0 if given else 1)
+        assert result.stdout.str().count("ended") == (0 if given else 1)
+        report = json.loads((pytester.path / "out" / "report.json").read_text())
+        assert list(report["systems"]) == ["memory"]
 
 
 def test_capabilities_are_possible_or_impossible_with_a_reason():

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
     from connectors_core.testing.sink_suite import SinkTestSuite
     from connectors_core.testing.source_suite import SourceTestSuite
+    from connectors_core.testing.system import TestSystem
 
 __all__ = [
     "ROWS",
@@ -46,6 +47,7 @@ __all__ = [
     "SourceTestSuite",
     "SplitDataWriter",
     "TestEnvironment",
+    "TestSystem",
     "case",
     "faults_env",
     "injected",
@@ -58,6 +60,7 @@ _MODULES = {
     "environment": ("InProcess", "LocalSpark", "TestEnvironment"),
     "sink_suite": ("SinkTestSuite",),
     "source_suite": ("SourceTestSuite",),
+    "system": ("TestSystem",),
 }
 
 

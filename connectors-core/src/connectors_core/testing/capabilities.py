@@ -34,16 +34,20 @@ class Capabilities:
     Attributes:
         can: What it can do.
         cannot: What it cannot do, each with the reason that the report shows.
+        cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that it has
+            no place for, each with the reason.
     """
 
     can: frozenset[Capability] = frozenset()
     cannot: Mapping[Capability, str] = field(default_factory=dict)
+    cannot_carry: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         both = self.can & self.cannot.keys()
         if both:
             raise ValueError(f"both possible and impossible: {', '.join(sorted(both))}")
-        nameless = sorted(each for each, reason in self.cannot.items() if not reason.strip())
+        refused = (*self.cannot.items(), *self.cannot_carry.items())
+        nameless = sorted(each for each, reason in refused if not reason.strip())
         if nameless:
             raise ValueError(f"impossible without a reason: {', '.join(nameless)}")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -25,22 +25,29 @@ class Case:
     Attributes:
         since: The suite version that brought it.
         needs: Capabilities without which it does not apply.
+        after: Cases that it presupposes; where one of them failed, it is not judged.
     """
 
     since: str
     needs: frozenset[Capability]
+    after: tuple[str, ...] = ()
 
 
-def case(*needs: Capability, since: str = "1.0") -> Callable[[_F], _F]:
+def case(
+    *needs: Capability, since: str = "1.0", after: str | tuple[str, ...] = ()
+) -> Callable[[_F], _F]:
     """Mark a test method of a suite as a case.
 
     Args:
         *needs: Capabilities without which it does not apply.
         since: The suite version that brought it.
+        after: Cases that stand before it in the suite and that it presupposes. Where one of them
+            failed it is reported as not judged, so that what fails names the cause.
     """
 
     def mark(function: _F) -> _F:
-        setattr(function, _CASE, Case(since, frozenset(needs)))
+        names = (after,) if isinstance(after, str) else after
+        setattr(function, _CASE, Case(since, frozenset(needs), names))
         return function
 
     return mark
@@ -64,6 +71,13 @@ class ConnectorSuite:
     capabilities: ClassVar[Capabilities] = Capabilities()
     written_for: ClassVar[str] = SUITE_VERSION
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        known = dict(cls.cases())
+        for name, found in known.items():
+            if unknown := [each for each in found.after if each not in known]:
+                raise TypeError(f"{cls.__name__}.{name} comes after {unknown[0]}, which is no case")
+
     @classmethod
     def cases(cls) -> Iterator[tuple[str, Case]]:
         """Names and cases of this suite."""
@@ -77,6 +91,14 @@ class ConnectorSuite:
         """Capabilities that cases ask for and the connector says nothing about."""
         asked = frozenset(need for _, found in cls.cases() for need in found.needs)
         return cls.capabilities.undeclared(asked)
+
+    @classmethod
+    def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
+        """Why a case with these parameters does not apply; None if it does."""
+        data_type = parameters.get("data_type")
+        if isinstance(data_type, str) and data_type in cls.capabilities.cannot_carry:
+            return f"{data_type}: {cls.capabilities.cannot_carry[data_type]}"
+        return cls.capabilities.reason_against(found.needs)
 
     @classmethod
     def is_new(cls, found: Case) -> bool:

@@ -6,7 +6,9 @@ Loaded by pytest through the entry point of the package, so it imports little.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +16,12 @@ import pytest
 
 from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case_of
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
+from connectors_core.testing.system import RunningSystems
 
-_OUTPUT: Final = "connectors_not_applicable"
+_NOT_APPLICABLE: Final = "connectors_not_applicable"
+_SYSTEMS: Final = "connectors_systems"
 _CASE_KEY: Final = "connector_case"
+_RESULTS: Final = "connectors-results"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +36,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect results for the report."""
     config.addinivalue_line("markers", "slow: left to a full run")
-    config.pluginmanager.register(_Results(config), "connectors-results")
+    config.pluginmanager.register(_Results(config), _RESULTS)
+
+
+@pytest.fixture(scope="session")
+def connector_systems(pytestconfig: pytest.Config) -> Iterator[RunningSystems]:
+    """The external systems of the run; ``address(system)`` starts one at its first use."""
+    results: Any = pytestconfig.pluginmanager.get_plugin(_RESULTS)
+    with closing(RunningSystems()) as systems:
+        results.systems = systems.choices
+        yield systems
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A case that ran or was skipped, and the ones it presupposes."""
+
+    result: CaseResult
+    after: tuple[str, ...]
+
+    @property
+    def function(self) -> tuple[str, str]:
+        return self.result.suite, self.result.case.partition("[")[0]
 
 
 class _Results:
@@ -40,7 +66,8 @@ class _Results:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._not_applicable: set[CaseResult] = set()
-        self._results: dict[str, CaseResult] = {}
+        self._judged: dict[str, _Judged] = {}
+        self.systems: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -57,7 +84,8 @@ class _Results:
                     f"{suite.__name__} says nothing about {', '.join(missing)}: put each into "
                     "`can`, or into `cannot` with the reason"
                 )
-            reason = suite.capabilities.reason_against(found.needs)
+            parameters = getattr(getattr(item, "callspec", None), "params", {})
+            reason = suite.reason_against(found, parameters)
             if reason is not None:
                 self._not_applicable.add(
                     CaseResult(suite.__name__, item.name, Outcome.NOT_APPLICABLE, reason)
@@ -69,41 +97,62 @@ class _Results:
                 item.add_marker(
                     pytest.mark.xfail(reason=f"new in suites {found.since}", strict=False)
                 )
-            item.user_properties.append((_CASE_KEY, [suite.__name__, item.name, new]))
+            item.user_properties.append((_CASE_KEY, [suite.__name__, item.name, new, found.after]))
             kept.append(item)
         if out:
             self._config.hook.pytest_deselected(items=out)
             items[:] = kept
 
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Do not run a case that presupposes a failed one."""
+        known: Any = dict(item.user_properties).get(_CASE_KEY)
+        if known is not None:
+            suite, _, _, after = known
+            cause = self._failed_of(suite, tuple(after))
+            if cause is not None:
+                pytest.skip(f"not judged: {cause} failed")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a case ended."""
-        found: Any = dict(report.user_properties).get(_CASE_KEY)
-        if found is None:
+        known: Any = dict(report.user_properties).get(_CASE_KEY)
+        if known is None:
             return
-        suite, name, new = found
-        before = self._results.get(report.nodeid)
-        failed = report.failed or (hasattr(report, "wasxfail") and report.skipped)
-        if before is not None and before.outcome in (Outcome.FAILED, Outcome.NEW_FAILED):
+        suite, name, new, after = known
+        before = self._judged.get(report.nodeid)
+        if before is not None and before.result.outcome is not Outcome.PASSED:
             return
-        if new:
-            outcome = Outcome.NEW_FAILED if failed else Outcome.NEW_PASSED
+        expected_to_fail = hasattr(report, "wasxfail")
+        failed = report.failed or (expected_to_fail and report.skipped)
+        reason = ""
+        if failed:
+            outcome = Outcome.NEW_FAILED if new else Outcome.FAILED
+            reason = _first_line(report)
+        elif report.skipped:
+            cause = self._failed_of(suite, tuple(after))
+            outcome = Outcome.NOT_APPLICABLE if cause is None else Outcome.NOT_JUDGED
+            reason = _skip_reason(report)
         else:
-            outcome = Outcome.FAILED if failed else Outcome.PASSED
-        self._results[report.nodeid] = CaseResult(
-            suite,
-            name,
-            outcome,
-            _first_line(report) if failed else "",
-            round(report.duration + (before.seconds if before else 0.0), 3),
-        )
+            outcome = Outcome.PASSED
+        seconds = round(report.duration + (before.result.seconds if before else 0.0), 3)
+        if new and outcome is Outcome.PASSED and report.when == "teardown":
+            outcome = Outcome.NEW_PASSED
+        result = CaseResult(suite, name, outcome, reason, seconds)
+        self._judged[report.nodeid] = _Judged(result, tuple(after))
+
+    def _failed_of(self, suite: str, after: tuple[str, ...]) -> str | None:
+        """The first of some cases that failed or was not judged."""
+        bad = (Outcome.FAILED, Outcome.NEW_FAILED, Outcome.NOT_JUDGED)
+        failed = {each.function for each in self._judged.values() if each.result.outcome in bad}
+        return next((name for name in after if (suite, name) in failed), None)
 
     def pytest_sessionfinish(self) -> None:
         """Hand on what a worker knows, or write the report."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output[_OUTPUT] = [
+            output[_NOT_APPLICABLE] = [
                 (each.suite, each.case, each.reason) for each in sorted(self._not_applicable)
             ]
+            output[_SYSTEMS] = dict(self.systems)
             return
         path = self._config.getoption("--connector-report")
         if path:
@@ -112,21 +161,34 @@ class _Results:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a worker of pytest-xdist knows."""
-        for suite, name, reason in getattr(node, "workeroutput", {}).get(_OUTPUT, ()):
+        output = getattr(node, "workeroutput", {})
+        for suite, name, reason in output.get(_NOT_APPLICABLE, ()):
             self._not_applicable.add(CaseResult(suite, name, Outcome.NOT_APPLICABLE, reason))
+        self.systems.update(output.get(_SYSTEMS, {}))
 
     def report(self) -> ConnectorReport:
         """All that was found."""
-        return ConnectorReport(SUITE_VERSION, (*self._results.values(), *self._not_applicable))
+        # With pytest-xdist a case may run before or beside the one that it presupposes.
+        for key, judged in self._judged.items():
+            cause = self._failed_of(judged.result.suite, judged.after)
+            if cause is not None and judged.result.outcome is Outcome.FAILED:
+                result = replace(
+                    judged.result, outcome=Outcome.NOT_JUDGED, reason=f"not judged: {cause} failed"
+                )
+                self._judged[key] = replace(judged, result=result)
+        results = (judged.result for judged in self._judged.values())
+        return ConnectorReport(SUITE_VERSION, (*results, *self._not_applicable), self.systems)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what did not apply and what is new: nothing is left out in silence."""
-        results = self.report().results
-        if not results:
+        report = self.report()
+        if not report.results:
             return
         terminalreporter.section("connector suites")
-        for suite in sorted({result.suite for result in results}):
-            own = [result for result in results if result.suite == suite]
+        for name, choice in sorted(report.systems.items()):
+            terminalreporter.line(f"{name}: {choice}")
+        for suite in sorted({result.suite for result in report.results}):
+            own = [result for result in report.results if result.suite == suite]
             terminalreporter.line(f"{suite}: {_counts(own)}")
             for result in sorted(own):
                 if result.outcome is not Outcome.PASSED:
@@ -142,3 +204,9 @@ def _first_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message if crash is not None else report.longrepr or "")
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")[:200]
+    return _first_line(report)

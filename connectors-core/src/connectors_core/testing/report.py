@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of the suites: what passed, failed, does not apply, or is new."""
+"""The report of the suites: what passed, failed, was not judged, does not apply, or is new."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,6 +15,7 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
+    NOT_JUDGED = "not judged"
     NOT_APPLICABLE = "not applicable"
     NEW_PASSED = "new, passed"
     NEW_FAILED = "new, failed"
@@ -28,7 +29,7 @@ class CaseResult:
         suite: The connector's class.
         case: The case, with its parameters.
         outcome: How it ended.
-        reason: Why it does not apply, or the first line of its error.
+        reason: Why it was not judged or does not apply, or the first line of its error.
         seconds: How long it took.
     """
 
@@ -41,10 +42,17 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class ConnectorReport:
-    """All cases of a run."""
+    """All cases of a run.
+
+    Attributes:
+        suite_version: Version of the suites.
+        results: How each case ended.
+        systems: The external systems by name, and which one was taken.
+    """
 
     suite_version: str
     results: tuple[CaseResult, ...]
+    systems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -57,6 +65,7 @@ class ConnectorReport:
         document = {
             "suite_version": self.suite_version,
             "passed": self.passed,
+            "systems": dict(self.systems),
             "counts": counts,
             "results": [asdict(result) for result in sorted(self.results)],
         }
@@ -70,6 +79,8 @@ class ConnectorReport:
             ", ".join(f"{self._count(o)} {o.value}" for o in Outcome if self._count(o))
             or "no case",
         ]
+        for name, choice in sorted(self.systems.items()):
+            lines += ["", f"{name}: {choice}"]
         for suite in sorted({result.suite for result in self.results}):
             lines += ["", f"## {suite}", "", "| Case | Outcome | |", "| --- | --- | --- |"]
             lines += [

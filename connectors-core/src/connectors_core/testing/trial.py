@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -15,6 +15,7 @@ from connectors_core.testing.cases import ConnectorSuite
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess, TestEnvironment
 from connectors_core.testing.faults import crash_chain
+from connectors_core.testing.system import RunningSystems, TestSystem
 
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
@@ -25,9 +26,18 @@ class PipelineSuite(ConnectorSuite):
 
     Attributes:
         seed: Of the test data; printed with a failure.
+        system: The external system that all cases share, if there is one beside the test process.
+        address: Its address, while a case runs.
     """
 
     seed: int = 20_240_101
+    system: ClassVar[TestSystem | None] = None
+    address: str = ""
+
+    @pytest.fixture(autouse=True)
+    def _running_system(self, connector_systems: RunningSystems) -> None:
+        if self.system is not None:
+            self.address = connector_systems.address(self.system)
 
     @pytest.fixture
     def environment(self) -> TestEnvironment:
