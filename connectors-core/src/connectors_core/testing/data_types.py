@@ -33,7 +33,7 @@ _VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
     ),
     "timestamp_ntz": (
         pa.timestamp("us"),
-        [datetime(2024, 3, 31, 2, 30, 0, 1), datetime(1900, 1, 1), None],  # noqa: DTZ001
+        [datetime(2024, 3, 31, 2, 30, 0, 1), datetime(1900, 1, 1), None],
     ),
     "day-time interval": (
         pa.duration("us"),
