@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A correct source and sink on a local folder; broken ones are derived from them."""
+"""A correct source of a local folder of logs; broken ones are derived from it."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import threading
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors_core.records import BadRecord
+from connectors_core.secrets import Secret
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     Boundedness,
     InputStatus,
     Source,
+    SourceEvent,
     SourceReader,
     SourceSplit,
     SplitEnumerator,
@@ -26,11 +29,13 @@ from connectors_core.source.enumerator import SupportsAvailableNow
 from connectors_core.testing import ROWS, SourceExternalContext, SplitDataWriter
 
 BATCH_LINES = 7
+TOKEN = "canary-7c1f"
+LIVE = -1
 
 
 @dataclass(frozen=True)
 class LogSplit(SourceSplit):
-    """Lines of one file from a position to an end."""
+    """Lines of one file between two bytes; a live one has no end yet."""
 
     split_id: str
     position: int
@@ -45,14 +50,25 @@ class LogState:
     known: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class EndAt(SourceEvent):
+    """Where live splits end."""
+
+    ends: dict[str, int]
+
+
 class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
     def __init__(self, context, source, state):
         self.context, self.source = context, source
         self.waiting, self.known = list(state.waiting), set(state.known)
         self.asking, self.frozen = set(), False
 
+    @property
+    def bounded(self):
+        return self.source.boundedness() is Boundedness.BOUNDED
+
     def start(self):
-        if self.source.boundedness() is Boundedness.BOUNDED:
+        if self.bounded:
             self.found(self.discover(), None)
         else:
             self.context.call_async(self.discover, self.found, period=self.source.interval)
@@ -71,8 +87,10 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
         self.assign()
 
     def split_of(self, name):
-        lines = len((Path(self.source.folder) / name).read_text().splitlines())
-        return LogSplit(name, 0, lines)
+        return LogSplit(name, 0, self.size(name) if self.bounded else LIVE)
+
+    def size(self, name):
+        return (Path(self.source.folder) / name).stat().st_size
 
     def handle_split_request(self, subtask_id):
         self.asking.add(subtask_id)
@@ -83,7 +101,7 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
             if self.waiting:
                 self.context.assign_split(self.waiting.pop(0), subtask)
                 self.asking.discard(subtask)
-            elif self.frozen or self.source.boundedness() is Boundedness.BOUNDED:
+            elif self.frozen or self.bounded:
                 self.context.signal_no_more_splits(subtask)
                 self.asking.discard(subtask)
 
@@ -96,85 +114,116 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
     def freeze_end(self):
         self.found(self.discover(), None)
         self.frozen = True
+        ends = {name: self.size(name) for name in self.known}
+        self.waiting = [replace(split, end=ends[split.split_id]) for split in self.waiting]
+        for subtask in range(self.context.current_parallelism):
+            self.context.send_event_to_source_reader(subtask, EndAt(ends))
         self.assign()
 
 
 class LogReader(SourceReader):
     def __init__(self, source, context):
         self.source, self.context, self.splits, self.closing = source, context, [], False
+        self.ends = {}
+
+    def handle_source_events(self, event):
+        self.ends = event.ends
 
     def add_splits(self, splits):
-        self.splits += splits
+        self.splits += (
+            replace(split, end=self.ends.get(split.split_id, LIVE)) if split.end == LIVE else split
+            for split in splits
+        )
 
     def notify_no_more_splits(self):
         self.closing = True
 
     def wait_available(self, timeout):
-        return True
+        threading.Event().wait(min(timeout, 0.02))
+        return False
+
+    def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
+        self.splits = [split for split in self.splits if split.split_id not in splits_to_pause]
 
     def poll_next(self, output):
-        if not self.splits:
+        for split in self.splits:
+            if split.position == split.end:
+                self.splits.remove(split)
+                return InputStatus.MORE_AVAILABLE
+            lines = self.read(split)
+            if lines:
+                self.emit(split, lines, output)
+                return InputStatus.MORE_AVAILABLE
+        if self.closing and not self.splits:
             return InputStatus.END_OF_INPUT
-        split = self.splits[0]
-        end = min(split.position + BATCH_LINES, split.end)
-        lines = (Path(self.source.folder) / split.split_id).read_text().splitlines()
-        rows = []
-        for number, line in enumerate(lines[split.position : end], split.position):
+        return InputStatus.NOTHING_AVAILABLE
+
+    def read(self, split):
+        end = float("inf") if split.end == LIVE else split.end
+        lines, position = [], split.position
+        with (Path(self.source.folder) / split.split_id).open("rb") as file:
+            file.seek(position)
+            while len(lines) < BATCH_LINES and position < end:
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    break
+                position += len(line)
+                lines.append(line)
+        return lines
+
+    def emit(self, split, lines, output):
+        rows, position = [], split.position
+        for line in lines:
             try:
                 rows.append(self.parse(line))
             except ValueError as error:
-                self.bad(split, number, line, error)
+                self.bad(split, position, line, error)
+            position += len(line)
         if rows:
-            output.create_output_for_split(split.split_id).collect(batch_of(rows))
-        self.move(split, end)
-        return InputStatus.MORE_AVAILABLE
+            (batch,) = pa.Table.from_pylist(rows, schema=self.source.schema()).to_batches()
+            output.create_output_for_split(split.split_id).collect(batch)
+        self.splits[self.splits.index(split)] = replace(split, position=position)
 
     def parse(self, line):
         row = json.loads(line)
-        return row | {"at": datetime.fromisoformat(row["at"])}
+        return row | {"at": datetime.fromisoformat(row["at"])} if "at" in row else row
 
-    def bad(self, split, number, line, error):
+    def bad(self, split, position, line, error):
         record = BadRecord(
             reason=str(error),
             source_uid="",
             split_id=split.split_id,
-            position=f"line {number}",
-            raw=line.encode(),
+            position=f"byte {position}",
+            raw=line,
         )
         self.context.record_errors.handle(record, cause=error)
 
-    def move(self, split, end):
-        if end < split.end:
-            self.splits[0] = replace(split, position=end)
-        else:
-            self.splits.pop(0)
-
     def snapshot_state(self):
-        return list(self.splits)
+        return [split for split in self.splits if split.position != split.end]
 
     def close(self):
         pass
 
 
-def batch_of(rows):
-    (batch,) = pa.Table.from_pylist(rows, schema=ROWS).to_batches()
-    return batch
-
-
 class LogSource(Source):
-    """Files of JSON lines in a folder."""
+    """Files of JSON lines in a folder. An unbounded one follows them as they grow."""
 
     reader, enumerator = LogReader, LogEnumerator
+    event_types = (EndAt,)
 
-    def __init__(self, folder, boundedness, interval):
+    def __init__(self, folder, boundedness, interval, *, schema=ROWS, token=None):
         self.folder, self.interval = folder, interval
-        self._boundedness = boundedness
+        self.token = None if token is None else Secret(token)
+        self._boundedness, self._schema = boundedness, schema
+
+    def __repr__(self):
+        return f"LogSource({self.folder!r}, token={self.token!r})"
 
     def boundedness(self):
         return self._boundedness
 
     def schema(self):
-        return ROWS
+        return self._schema
 
     def create_enumerator(self, context):
         return self.restore_enumerator(context, LogState((), ()))
@@ -192,15 +241,16 @@ class LogSource(Source):
         return JsonDataclassSerializer(LogState)
 
     def split_traits(self):
-        return SplitTraits(end=True, ordered=True)
+        bounded = self._boundedness is Boundedness.BOUNDED
+        return SplitTraits(end=bounded, ordered=bounded)
 
 
 class LogWriter(SplitDataWriter):
-    """Every write is a file, which appears at once."""
+    """Writes one file, line by line."""
 
-    def __init__(self, folder, split):
-        self.folder = folder
-        self.names = (f"{split:03d}-{number:03d}.log" for number in itertools.count())
+    def __init__(self, path):
+        self.path = path
+        path.touch()
 
     def write(self, rows):
         self.put("".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist()))
@@ -209,10 +259,8 @@ class LogWriter(SplitDataWriter):
         self.put("{\n")
 
     def put(self, text):
-        name = next(self.names)
-        hidden = self.folder / f".{name}"
-        hidden.write_text(text)
-        hidden.rename(self.folder / name)
+        with self.path.open("a") as file:
+            file.write(text)
 
 
 class LogFolder(SourceExternalContext):
@@ -223,7 +271,14 @@ class LogFolder(SourceExternalContext):
         self.splits = itertools.count()
 
     def create_split(self):
-        return LogWriter(self.folder, next(self.splits))
+        return LogWriter(self.folder / f"{next(self.splits):03d}.log")
 
     def create_source(self, boundedness):
-        return self.source(str(self.folder), boundedness, self.interval)
+        return self.source(str(self.folder), boundedness, self.interval, token=TOKEN)
+
+    def create_typed_source(self, rows):
+        self.create_split().write(rows)
+        return self.source(str(self.folder), Boundedness.BOUNDED, self.interval, schema=rows.schema)
+
+    def secrets(self):
+        return [TOKEN]

@@ -22,9 +22,18 @@ class Capability(StrEnum):
     """Rows can be added to a split that is being read."""
     POISON_READS = "poison reads"
     """A record that cannot be read can be put into the external system."""
+    REPLAYABLE = "replayable"
+    """A split that is read again gives the same rows; else the source is judged at-least-once."""
     # --- Sinks ---
     EXACTLY_ONCE = "exactly-once"
-    """Rows become visible once, by a commit."""
+    """Rows become visible once, by a commit; else the sink is judged at-least-once."""
+    # --- Both ---
+    DATA_TYPES = "data types"
+    """Columns of other types than those of the suites' rows can be carried."""
+    SCHEMA_CHANGE = "schema change"
+    """A further column may appear in what is read, or in what is written from a restart on."""
+    SECRETS = "secrets"
+    """A source or sink can be given a secret, such as a password."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,10 +66,12 @@ class ConnectorSuite:
         capabilities: What the connector can do, and why it cannot do the rest.
         written_for: The suite version that the connector was written for. Younger cases run and
             are reported as new; a failure of one is no failure of the run.
+        judged_by: Capabilities that do not select cases and say how strictly they judge.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
     written_for: ClassVar[str] = SUITE_VERSION
+    judged_by: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -90,7 +92,7 @@ class ConnectorSuite:
     def undeclared(cls) -> list[Capability]:
         """Capabilities that cases ask for and the connector says nothing about."""
         asked = frozenset(need for _, found in cls.cases() for need in found.needs)
-        return cls.capabilities.undeclared(asked)
+        return cls.capabilities.undeclared(asked | cls.judged_by)
 
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:

@@ -32,7 +32,8 @@ class SplitDataWriter(ABC):
     def write(self, rows: pa.Table) -> None:
         """Add rows of :data:`ROWS` to the split; they are there when this returns.
 
-        A split that cannot grow is a new split of the external system each time.
+        A split that cannot grow is a new split of the external system each time. With the
+        capability `SCHEMA_CHANGE` rows may have a further column, a text with the name ``extra``.
         """
 
     def write_poison(self) -> None:
@@ -58,6 +59,21 @@ class SourceExternalContext(ABC):
     def create_split(self) -> SplitDataWriter:
         """A new split, empty."""
 
+    def create_typed_source(self, rows: pa.Table) -> AnySource:
+        """Put rows of any types into the external system; a bounded source of them, in one split.
+
+        Args:
+            rows: Of two columns, ``id`` and ``value``; the source gives both with these types.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `DATA_TYPES`.
+        """
+        raise NotImplementedError
+
+    def secrets(self) -> Sequence[str]:
+        """Secrets that all sources of this context were given; nobody may ever see them."""
+        return ()
+
     def to_rows(self, read: pa.Table) -> pa.Table:
         """What the source gave, as :data:`ROWS`; for sources whose own schema is another."""
         return read.select(ROWS.names).cast(ROWS)
@@ -71,14 +87,24 @@ class SinkExternalContext(ABC):
 
     @abstractmethod
     def create_sink(self) -> Sink:
-        """A sink for rows of :data:`ROWS`."""
+        """A sink for rows of :data:`ROWS`, or of other schemas with some of the capabilities."""
 
     @abstractmethod
-    def read_back(self) -> pa.Table:
-        """All rows that a reader of the external system sees now, as :data:`ROWS`."""
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
+        """All rows that a reader of the external system sees now.
+
+        Args:
+            schema: Of the rows to return. :data:`ROWS`; with a further column ``extra``, null in
+                rows that have none (`SCHEMA_CHANGE`); or two columns ``id`` and ``value``
+                (`DATA_TYPES`).
+        """
 
     def leftovers(self) -> Sequence[str]:
         """Names of what writers staged and nobody committed or removed."""
+        return ()
+
+    def secrets(self) -> Sequence[str]:
+        """Secrets that all sinks of this context were given; nobody may ever see them."""
         return ()
 
     def close(self) -> None:

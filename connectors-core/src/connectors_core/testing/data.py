@@ -66,6 +66,26 @@ def assert_at_least(
     assert not changed, f"{len(changed)} rows were changed, found and expected: {_some(changed)}"
 
 
+def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
+    """The rows of ``found``, in any order, are those of ``expected``, and have its types.
+
+    Args:
+        found: Rows with the columns ``id`` and ``value``.
+        expected: The rows by ascending ``id``.
+
+    Raises:
+        AssertionError: Names the types or the values that differ.
+    """
+    assert found.num_columns, "no row came"
+    found = found.select(["id", "value"])
+    types = [str(table.schema.field("value").type) for table in (found, expected)]
+    assert types[0] == types[1], f"the type is {types[0]} and was {types[1]}"
+    pairs = zip(found.sort_by("id").to_pylist(), expected.to_pylist(), strict=False)
+    changed = [(row, wanted) for row, wanted in pairs if row != wanted]
+    assert not changed, f"{len(changed)} values changed, found and expected: {_some(changed)}"
+    assert found.num_rows == expected.num_rows, f"{found.num_rows} of {expected.num_rows} rows"
+
+
 def assert_in_order(found: pa.Table) -> None:
     """The rows of each split stand in the order in which they were written."""
     last: dict[int, int] = {}

@@ -35,6 +35,7 @@ class DriverJob:
         settings: Further arguments of `Pipeline.from_source`.
         parallelism: Number of readers.
         spark: Whether it runs on Spark.
+        peak: File that takes the most memory that the process ever had, in bytes.
     """
 
     location: str
@@ -43,6 +44,7 @@ class DriverJob:
     settings: Mapping[str, Any] = field(default_factory=dict)
     parallelism: int = 2
     spark: bool = False
+    peak: str | None = None
 
     def build(self, environment: TestEnvironment) -> Any:
         """The pipeline."""
@@ -111,6 +113,12 @@ def wait_for_survivors(log: Path, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
+def _peak_memory() -> int:
+    # Not `ru_maxrss`: that begins with the memory of the process that started this one.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
 def main() -> None:
     """Run the pipeline of the standard input to its end."""
     from pyspark import cloudpickle
@@ -125,6 +133,8 @@ def main() -> None:
         environment = LocalSpark(new_session())
     with job.build(environment) as pipeline:
         assert pipeline.run()
+    if job.peak is not None:
+        Path(job.peak).write_text(str(_peak_memory()))
     sys.stdout.flush()
     os._exit(0)  # quick: the orderly end of a session is not what is tested
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -14,8 +16,15 @@ import pytest
 from connectors_core.testing.cases import ConnectorSuite
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess, TestEnvironment
-from connectors_core.testing.faults import crash_chain
+from connectors_core.testing.faults import (
+    Fault,
+    FaultAction,
+    FaultPoint,
+    crash_chain,
+    injected,
+)
 from connectors_core.testing.system import RunningSystems, TestSystem
+from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
@@ -75,6 +84,47 @@ class Trial:
             assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
             pipeline.await_termination(_POLL)
 
+    def run_driver(self, job: DriverJob) -> None:
+        """Run a pipeline to its end in a process of its own."""
+        assert run_driver(job, self._log) == 0, self._log_text()
+
+    def nothing_left(self) -> AbstractContextManager[None]:
+        """See :func:`~connectors_core.testing.traces.nothing_left`."""
+        # Spark's session opens connections of its own.
+        in_process = isinstance(self.environment, InProcess)
+        return nothing_left(self.root / "temporary", handles=in_process)
+
+    def look_for(
+        self,
+        secrets: Sequence[str],
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
+        carrier: object,
+        job: Callable[[], DriverJob],
+    ) -> None:
+        """Look for secrets in all that a pipeline that fails, and goes on, shows and writes.
+
+        Args:
+            secrets: The secrets.
+            caplog: Takes the logs.
+            capfd: Takes the output.
+            carrier: The source or sink that was given the secrets.
+            job: Makes the pipeline.
+        """
+        assert secrets, "the context names no secret"
+        caplog.set_level(logging.DEBUG)
+        seen = [repr(carrier), str(carrier)]
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=self.root / "failed"
+        )
+        with injected(fault), job().build(self.environment) as pipeline:
+            seen += error_texts(self.run_to_failure(pipeline))
+            seen.append(repr(pipeline.status()))
+        with job().build(self.environment) as pipeline:
+            self.run_to_end(pipeline)
+            seen.append(repr(pipeline.status()))
+        assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], self.location)
+
     def kill_at_each(
         self, job: DriverJob, points: Sequence[str], assert_complete: Callable[[], None]
     ) -> None:
@@ -83,7 +133,7 @@ class Trial:
             code = run_driver(job, self._log, fault)
             assert fault.fired, f"{number}: {fault.point} was not reached, {self._log_text()}"
             assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {self._log_text()}"
-        assert run_driver(job, self._log) == 0, self._log_text()
+        self.run_driver(job)
         assert_complete()
         wait_for_survivors(self._log)
         assert_complete()

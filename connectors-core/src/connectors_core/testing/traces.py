@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline leaves behind, and where a secret could be seen."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+# The other side of a connection may need a moment to see that it was closed.
+_GRACE_SECONDS: Final = 3.0
+
+
+@contextlib.contextmanager
+def nothing_left(folder: Path, *, handles: bool) -> Iterator[None]:
+    """What begins in this context ends in it: threads, open files and sockets, temporary files.
+
+    Args:
+        folder: Takes the temporary files meanwhile.
+        handles: Whether to look at open files and sockets.
+
+    Raises:
+        AssertionError: Names what is left.
+    """
+    folder.mkdir()
+    before_folder, tempfile.tempdir = tempfile.tempdir, str(folder)
+    threads = _threads()
+    opened = _handles()
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before_folder
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    assert not files, f"temporary files: {', '.join(files)}"
+    _wait_until_gone(lambda: _threads() - threads, "threads that still run")
+    if handles:
+        gc.collect()  # what nobody can reach any more is closed
+        _wait_until_gone(lambda: _handles() - opened, "files and sockets that are still open")
+
+
+def _wait_until_gone(what: Callable[[], set[Any]], name: str) -> None:
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while left := what():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{name}: {', '.join(sorted(map(str, left)))}")
+        time.sleep(0.02)
+
+
+def _threads() -> set[Any]:
+    return set(threading.enumerate())
+
+
+def _handles() -> set[str]:
+    found = set()
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/dev/fd/{name}"))
+    return {target for target in found if not target.startswith(("/proc/", "/dev/", "anon_inode"))}
+
+
+def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) -> None:
+    """None of some secrets stands in a text or in a file.
+
+    Args:
+        secrets: The secrets.
+        texts: Whatever can be seen.
+        folder: All files below it are looked through.
+
+    Raises:
+        AssertionError: Says where one stands, and does not repeat it.
+    """
+    for secret in secrets:
+        for text in texts:
+            start = text.find(secret)
+            assert start < 0, f"a secret can be seen after {text[max(0, start - 80) : start]!r}"
+        for path in folder.rglob("*"):
+            if path.is_file():
+                assert secret.encode() not in path.read_bytes(), f"a secret stands in {path}"
+
+
+def error_texts(error: BaseException) -> list[str]:
+    """All that an error says, with its causes."""
+    return [repr(error), "".join(traceback.format_exception(error))]

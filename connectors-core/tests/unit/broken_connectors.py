@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a suite on a connector that is broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SHORT_DEADLINE = """
+import sys
+sys.path.insert(0, {folder!r})
+import connectors_core.testing.trial as trial
+trial.DEADLINE = 8.0
+"""
+
+
+def failed_cases(pytester, module):
+    """The cases, without their parameters, that fail in a module of tests."""
+    head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
+    pytester.makepyfile(test_broken=head + module)
+    pytester.runpytest("-q", "-m", "not slow", "--connector-report", "report")
+    results = json.loads((pytester.path / "report.json").read_text())["results"]
+    assert results
+    return {each["case"].partition("[")[0] for each in results if each["outcome"] == "failed"}

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite of sources is tested: each broken source fails the one case that is meant to see it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from broken_connectors import failed_cases
+from toy_connector import (
+    LogEnumerator,
+    LogFolder,
+    LogReader,
+    LogSource,
+    LogSplit,
+    LogState,
+)
+
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source import Boundedness
+from connectors_core.testing import Capabilities, Capability, SourceTestSuite
+
+pytest_plugins = ["pytester"]
+
+TICK = timedelta(milliseconds=30)
+NOT_IN_JSON = "JSON has no such type"
+CAN = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.UNBOUNDED,
+            Capability.DISCOVERY,
+            Capability.GROWING_SPLITS,
+            Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    ),
+    cannot_carry=dict.fromkeys(
+        ["binary", "decimal", "date", "timestamp", "timestamp_ntz", "day-time interval", "map"],
+        NOT_IN_JSON,
+    ),
+)
+
+
+class LogSuite(SourceTestSuite):
+    source = LogSource
+    capabilities = CAN
+    __test__ = False
+
+    def external_context(self, folder):
+        return LogFolder(folder, self.source, TICK)
+
+
+class TestCorrectSource(LogSuite):
+    __test__ = True
+
+
+# --- Broken readers ----------------------------------------------------------------------------
+
+
+class LosesTheLastLine(LogReader):
+    def emit(self, split, lines, output):
+        size = len(b"".join(lines))
+        last = split.position + size == split.end
+        super().emit(split, lines[:-1] if last else lines, output)
+        if last:
+            self.splits[0] = replace(split, position=split.end)
+
+
+class ReversesABatch(LogReader):
+    def emit(self, split, lines, output):
+        super().emit(split, lines[::-1], output)
+
+
+class ChangesTexts(LogReader):
+    def parse(self, line):
+        row = super().parse(line)
+        return row | {"text": row["text"].strip(",")} if "text" in row else row
+
+
+class ReadsNoNulls(LogReader):
+    def parse(self, line):
+        row = super().parse(line)
+        text = "value" in row and str(self.source.schema().field("value").type) == "string"
+        return row | {"value": row["value"] or ""} if text else row
+
+
+class TakesFurtherColumnsForPoison(LogReader):
+    def parse(self, line):
+        row = super().parse(line)
+        if "extra" in row:
+            raise ValueError("a column more")
+        return row
+
+
+class StaysWhereItWas(LogReader):
+    """Gives the position before the batch: rows of a cut batch come again."""
+
+    before = None
+
+    def emit(self, split, lines, output):
+        super().emit(split, lines, output)
+        self.before = replace(split, position=split.position)
+
+    def snapshot_state(self):
+        state = super().snapshot_state()
+        bounded = self.source.boundedness() is Boundedness.BOUNDED
+        if (
+            bounded
+            and self.before is not None
+            and state
+            and state[0].split_id == self.before.split_id
+        ):
+            state[0] = self.before
+        return state
+
+
+class SwallowsPoison(LogReader):
+    def bad(self, split, position, line, error):
+        pass
+
+
+class RaisesPoison(LogReader):
+    def bad(self, split, position, line, error):
+        raise RuntimeError("a line cannot be read") from error
+
+
+class HandsPoisonOnTwice(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, position, line, error)
+        super().bad(split, position, line, error)
+
+
+class EndsALiveSplit(LogReader):
+    """Takes the end of what is there for the end of a split."""
+
+    def poll_next(self, output):
+        status = super().poll_next(output)
+        if status.name == "NOTHING_AVAILABLE":
+            self.splits.clear()
+        return status
+
+
+class IgnoresItsEnd(LogReader):
+    def handle_source_events(self, event):
+        pass
+
+
+class LeavesAThread(LogReader):
+    def close(self):
+        threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
+
+
+class LeavesAFileOpen(LogReader):
+    opened = deque()  # noqa: RUF012
+
+    def read(self, split):
+        self.opened.append((Path(self.source.folder) / split.split_id).open())
+        return super().read(split)
+
+
+class LeavesATemporaryFile(LogReader):
+    def close(self):
+        tempfile.mkstemp()
+
+
+class LogsItsToken(LogReader):
+    def close(self):
+        if self.source.token is not None:
+            logging.getLogger("toy").debug("closed with %s", self.source.token.reveal())
+
+
+# --- Broken enumerators ------------------------------------------------------------------------
+
+
+class ForgetsWhatWaits(LogEnumerator):
+    def snapshot_state(self, checkpoint_id):
+        return LogState((), tuple(sorted(self.known)))
+
+
+class ForgetsWhatItFound(LogEnumerator):
+    """Finds files again under other ids after a restart of an unbounded run."""
+
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.again = bool(state.known) and not self.bounded
+        if self.again:
+            self.known = set()
+
+    def split_of(self, name):
+        split = super().split_of(name)
+        return replace(split, split_id=f"./{name}") if self.again else split
+
+    def size(self, name):
+        return super().size(name.removeprefix("./"))
+
+
+class FindsNothingNew(LogEnumerator):
+    def found(self, names, error):
+        super().found(() if self.known else names, error)
+
+
+class NeverSaysNoMore(LogEnumerator):
+    def assign(self):
+        for subtask in sorted(self.asking):
+            if self.waiting:
+                self.context.assign_split(self.waiting.pop(0), subtask)
+                self.asking.discard(subtask)
+
+
+class ForgetsWhoAsked(LogEnumerator):
+    """Says to the readers that got a split that there are no more, and not to the others."""
+
+    served = frozenset()
+
+    def assign(self):
+        if not self.waiting:
+            self.asking &= self.served
+        self.served |= self.asking
+        super().assign()
+
+
+class AssignsTwice(LogEnumerator):
+    def split_of(self, name):
+        split = super().split_of(name)
+        self.waiting.append(replace(split, split_id=f"./{name}"))
+        return split
+
+    def size(self, name):
+        return super().size(name.removeprefix("./"))
+
+
+class DropsWhatComesBack(LogEnumerator):
+    def add_splits_back(self, splits, subtask_id):
+        pass
+
+
+class DoesNotFreeze(LogEnumerator):
+    def freeze_end(self):
+        pass
+
+
+class FreezesNewSplitsOnly(LogEnumerator):
+    """Leaves splits that an earlier run began without an end."""
+
+    def freeze_end(self):
+        began = set(self.known)
+        send, self.context.send_event_to_source_reader = (
+            self.context.send_event_to_source_reader,
+            lambda subtask, event: send(
+                subtask,
+                replace(event, ends={k: v for k, v in event.ends.items() if k not in began}),
+            ),
+        )
+        super().freeze_end()
+
+
+class WaitsForTheFirstRow(LogEnumerator):
+    """Keeps splits without rows, which hold the watermark."""
+
+    def unassigned_splits(self):
+        return self.empty()
+
+    def empty(self):
+        return [
+            split for split in self.waiting if not self.bounded and not self.size(split.split_id)
+        ]
+
+    def assign(self):
+        kept = self.empty()
+        self.waiting = [split for split in self.waiting if split not in kept]
+        super().assign()
+        self.waiting += kept
+
+
+# --- Broken sources ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LyingSplit(LogSplit):
+    """Says that its first row comes after all that it has."""
+
+    def event_time_lower_bound(self):
+        return 2**51
+
+
+@dataclass(frozen=True)
+class LyingState(LogState):
+    waiting: tuple[LyingSplit, ...]
+
+
+class LiesAboutItsTimes(LogSource):
+    class enumerator(LogEnumerator):  # noqa: N801
+        def split_of(self, name):
+            split = super().split_of(name)
+            return LyingSplit(split.split_id, split.position, split.end)
+
+        def snapshot_state(self, checkpoint_id):
+            return LyingState(tuple(self.waiting), tuple(sorted(self.known)))
+
+    def split_serializer(self):
+        return JsonDataclassSerializer(LyingSplit)
+
+    def enumerator_state_serializer(self):
+        return JsonDataclassSerializer(LyingState)
+
+
+class SaysItCannotBeReadAgain(LogSource):
+    def split_traits(self):
+        return replace(super().split_traits(), replayable=False)
+
+
+class ShowsItsToken(LogSource):
+    def __repr__(self):
+        return f"LogSource({self.folder!r}, {self.token.reveal()!r})"
+
+
+class WritesItsToken(LogEnumerator):
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.known.discard(self.token)
+
+    @property
+    def token(self):
+        return self.source.token.reveal() if self.source.token else ""
+
+    def snapshot_state(self, checkpoint_id):
+        return replace(super().snapshot_state(checkpoint_id), known=(*self.known, self.token))
+
+
+BROKEN = {
+    LosesTheLastLine: "test_a_single_split_is_read_to_its_end",
+    ReversesABatch: "test_a_single_split_is_read_to_its_end",
+    ChangesTexts: "test_a_single_split_is_read_to_its_end",
+    ReadsNoNulls: "test_values_of_every_type_are_read_as_they_are",
+    TakesFurtherColumnsForPoison: "test_a_further_column_in_the_system_changes_no_row",
+    StaysWhereItWas: "test_a_limit_of_rows_holds_in_every_plan",
+    SwallowsPoison: "test_poison_fails_the_pipeline_and_names_the_record",
+    RaisesPoison: "test_poison_fails_the_pipeline_and_names_the_record",
+    HandsPoisonOnTwice: "test_poison_is_skipped_and_counted",
+    EndsALiveSplit: "test_rows_that_are_added_to_a_split_are_read",
+    IgnoresItsEnd: "test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began",
+    LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
+    LeavesAFileOpen: "test_no_thread_handle_or_temporary_file_is_left",
+    LeavesATemporaryFile: "test_no_thread_handle_or_temporary_file_is_left",
+    LogsItsToken: "test_a_secret_is_seen_nowhere",
+    ForgetsWhatWaits: "test_a_restart_in_the_middle_of_splits",
+    ForgetsWhatItFound: "test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
+    FindsNothingNew: "test_splits_that_appear_are_found",
+    NeverSaysNoMore: "test_a_single_split_is_read_to_its_end",
+    ForgetsWhoAsked: "test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
+    AssignsTwice: "test_a_single_split_is_read_to_its_end",
+    DropsWhatComesBack: "test_a_restart_in_the_middle_of_splits",
+    DoesNotFreeze: "test_a_run_to_what_is_available_now_ends",
+    FreezesNewSplitsOnly: (
+        "test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began"
+    ),
+    WaitsForTheFirstRow: "test_a_split_without_rows_is_idle_until_it_has_some",
+    LiesAboutItsTimes: "test_the_watermark_never_passes_a_row_that_is_still_to_come",
+    SaysItCannotBeReadAgain: "test_what_is_said_of_replays_is_what_the_source_says",
+    ShowsItsToken: "test_a_secret_is_seen_nowhere",
+    WritesItsToken: "test_a_secret_is_seen_nowhere",
+}
+BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
+
+
+def broken_source(name):
+    """A source that is broken, or that has this broken reader or enumerator."""
+    broken, _ = BY_NAME[name]
+    if issubclass(broken, LogSource):
+        return broken
+    part = "reader" if issubclass(broken, LogReader) else "enumerator"
+    return type(name, (LogSource,), {part: broken})
+
+
+RUN = """
+from test_suites_see_broken_sources import LogSuite, broken_source
+
+Broken = broken_source({name!r})
+Broken.__module__, Broken.__qualname__ = __name__, "Broken"
+
+class TestBroken(LogSuite):
+    __test__ = True
+    source = Broken
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_a_broken_source_fails_the_case_that_is_meant_to_see_it(name, pytester):
+    assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}
