@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
 
-from connector_filesystem import FileSink, FileSource
+from connector_filesystem import FileSink, FileSource, SchemaChange
+from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
     ROWS,
@@ -33,10 +35,25 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
         }
     ),
     cannot={Capability.GROWING_SPLITS: "a file is complete when it appears"},
 )
+SINK = Capabilities(
+    can=frozenset(
+        {
+            Capability.EXACTLY_ONCE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    ),
+)
+PASSWORD = "canary-5e0b"
 
 
 class CsvWriter(SplitDataWriter):
@@ -78,7 +95,16 @@ class CsvFiles(SourceExternalContext):
             format="csv",
             schema=ROWS,
             monitor_interval=timedelta(milliseconds=50) if endless else None,
+            on_schema_change=SchemaChange.IGNORE_NEW,
+            storage_options={"password": Secret(PASSWORD)},
         )
+
+    def create_typed_source(self, rows: pa.Table) -> FileSource:
+        pq.write_table(rows, self._folder / "rows.parquet")
+        return FileSource(str(self._folder), format="parquet", schema=rows.schema)
+
+    def secrets(self) -> list[str]:
+        return [PASSWORD]
 
 
 class ParquetFiles(SinkExternalContext):
@@ -88,13 +114,15 @@ class ParquetFiles(SinkExternalContext):
         self._folder = folder / "out"
 
     def create_sink(self) -> FileSink[Any]:
-        return FileSink(str(self._folder), format="parquet")
+        options = {"password": Secret(PASSWORD)}
+        return FileSink(str(self._folder), format="parquet", storage_options=options)
 
-    def read_back(self) -> pa.Table:
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         files = [str(path) for path in self._files(hidden=False)]
-        if not files:
-            return ROWS.empty_table()
-        return pa_dataset.dataset(files, format="parquet").to_table().cast(ROWS)
+        return pa_dataset.dataset(files, schema=schema, format="parquet").to_table()
+
+    def secrets(self) -> list[str]:
+        return [PASSWORD]
 
     def leftovers(self) -> list[str]:
         return [path.name for path in self._files(hidden=True)]
@@ -114,7 +142,7 @@ class TestFileSource(SourceTestSuite):
 
 
 class TestFileSink(SinkTestSuite):
-    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+    capabilities = SINK
 
     def external_context(self, folder: Path) -> ParquetFiles:
         return ParquetFiles(folder)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
-import threading
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,13 +16,21 @@ import pytest
 
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
+from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS, SinkExternalContext
-from connectors_core.testing.data import assert_at_least, assert_exactly, make_rows
+from connectors_core.testing.data import (
+    assert_at_least,
+    assert_exactly,
+    assert_same_values,
+    make_rows,
+)
+from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import LocalSpark, TestEnvironment
+from connectors_core.testing.failing_commit import with_failing_commit
 from connectors_core.testing.faults import (
     WRITING_POINTS,
     Fault,
@@ -35,10 +42,13 @@ from connectors_core.testing.trial import PipelineSuite, Trial
 
 TOTAL: Final = 300
 PER_PLAN: Final = 30
+FURTHER: Final = pa.field("extra", pa.string())
 
 
 class SinkTestSuite(PipelineSuite):
     """Cases for a sink. Derive, name what the connector can do, and supply a context."""
+
+    judged_by = frozenset({Capability.EXACTLY_ONCE})
 
     @abstractmethod
     def external_context(self, folder: Path) -> SinkExternalContext:
@@ -63,7 +73,7 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     def test_counts_are_those_of_the_rows(self, trial: SinkTrial) -> None:
         """Flink's ``testMetrics``."""
         with trial.pipeline() as pipeline:
@@ -73,7 +83,7 @@ class SinkTestSuite(PipelineSuite):
         assert sink.bytes > 0
         assert sink.pending == sink.failed == sink.skipped == sink.dead_letters == 0
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     def test_two_sinks_of_one_kind_do_not_touch_each_other(self, trial: SinkTrial) -> None:
         other = DirectorySink(trial.root / "other")
         with trial.pipeline(other=other) as pipeline:
@@ -81,29 +91,31 @@ class SinkTestSuite(PipelineSuite):
         trial.assert_complete()
         assert_exactly(other.read(), trial.expected())
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     def test_nulls_arrive_as_nulls(self, trial: SinkTrial) -> None:
         with trial.pipeline(nulls=True) as pipeline:
             trial.run_to_end(pipeline)
         texts = trial.context.read_back()["text"]
         assert texts.null_count == TOTAL // 2
 
+    @case(Capability.DATA_TYPES, after="test_nulls_arrive_as_nulls")
+    @pytest.mark.parametrize("data_type", DATA_TYPES)
+    def test_values_of_every_type_arrive_as_they_were(
+        self, trial: SinkTrial, data_type: str
+    ) -> None:
+        rows = example_of(data_type)
+        with trial.job_of(rows).build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        assert_same_values(trial.context.read_back(rows.schema), rows)
+
     @case()
     def test_a_sink_survives_pickling(self, trial: SinkTrial) -> None:
         sink = trial.context.create_sink()
         assert type(pickle.loads(pickle.dumps(sink))) is type(sink)
 
-    @case()
-    def test_no_thread_is_left(self, trial: SinkTrial) -> None:
-        before = {thread.ident for thread in threading.enumerate()}
-        with trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
-        left = [t.name for t in threading.enumerate() if t.ident not in before and t.is_alive()]
-        assert not left, f"threads that still run: {', '.join(left)}"
-
     # --- Visibility -----------------------------------------------------------------------------
 
-    @case(Capability.EXACTLY_ONCE)
+    @case(Capability.EXACTLY_ONCE, after="test_all_rows_arrive_as_they_were")
     def test_nothing_is_visible_before_its_epoch_is_decided(self, trial: SinkTrial) -> None:
         fault = Fault(
             FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=trial.root / "failed"
@@ -118,7 +130,7 @@ class SinkTestSuite(PipelineSuite):
 
     # --- Restarts -------------------------------------------------------------------------------
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     @pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 4), (4, 2)])
     def test_a_restart_goes_on_with_as_many_more_or_fewer_writers(
         self, trial: SinkTrial, before: int, after: int
@@ -133,9 +145,26 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
+    @case(
+        Capability.SCHEMA_CHANGE,
+        after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    )
+    def test_rows_with_a_further_column_from_a_restart_on(self, trial: SinkTrial) -> None:
+        with trial.pipeline() as pipeline:
+            pipeline.start()
+            trial.wait(lambda: pipeline.status().queries[0].epoch is not None, "rows", pipeline)
+        with trial.job(further_column=True).build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        found = trial.context.read_back(ROWS.append(FURTHER))
+        assert_exactly(found.select(ROWS.names), trial.expected())
+        texts, extra = found["text"].to_pylist(), found["extra"].to_pylist()
+        assert None in extra, "rows of before have the further column"
+        assert any(extra), "no row has the further column"
+        assert all(value in (None, text) for value, text in zip(extra, texts, strict=True))
+
     # --- Failures -------------------------------------------------------------------------------
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     @pytest.mark.parametrize(
         "point", [FaultPoint.WRITER_WROTE, FaultPoint.BEFORE_PREPARE, FaultPoint.AFTER_PREPARE]
     )
@@ -146,7 +175,7 @@ class SinkTestSuite(PipelineSuite):
         assert fault.fired
         trial.assert_complete()
 
-    @case()
+    @case(after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers")
     @pytest.mark.parametrize(
         "point",
         [
@@ -167,7 +196,19 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
-    @case()
+    @case(Capability.EXACTLY_ONCE, after="test_a_driver_that_fails_is_restarted")
+    def test_a_commit_that_fails_in_its_middle_is_finished(self, trial: SinkTrial) -> None:
+        """Some of an epoch is committed when the driver fails; the next one commits the rest."""
+        marker = trial.root / "failed"
+        job = trial.job(sink=with_failing_commit(trial.context.create_sink(), marker))
+        with job.build(trial.environment) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert marker.exists()
+        with job.build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        trial.assert_complete()
+
+    @case(after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"))
     @pytest.mark.slow
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SinkTrial
@@ -176,7 +217,7 @@ class SinkTestSuite(PipelineSuite):
         job = trial.job()
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_complete)
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SinkTrial) -> None:
         with trial.pipeline() as pipeline:
             trial.run_to_end(pipeline)
@@ -185,11 +226,31 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
-    @case()
+    @case(after="test_all_rows_arrive_as_they_were")
     def test_a_finished_pipeline_writes_nothing_more(self, trial: SinkTrial) -> None:
         for _ in range(2):
             with trial.pipeline() as pipeline:
                 trial.run_to_end(pipeline)
+        trial.assert_complete()
+
+    # --- What is left, what is seen -------------------------------------------------------------
+
+    @case(after="test_all_rows_arrive_as_they_were")
+    def test_no_thread_handle_or_temporary_file_is_left(self, trial: SinkTrial) -> None:
+        with trial.nothing_left(), trial.pipeline() as pipeline:
+            trial.run_to_end(pipeline)
+        trial.assert_complete()
+
+    @case(Capability.SECRETS, after="test_a_driver_that_fails_is_restarted")
+    def test_a_secret_is_seen_nowhere(
+        self,
+        trial: SinkTrial,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """Not in a log, report, decision, status, exception or repr."""
+        sink = trial.context.create_sink()
+        trial.look_for(trial.context.secrets(), caplog, capfd, sink, lambda: trial.job(sink=sink))
         trial.assert_complete()
 
 
@@ -212,27 +273,40 @@ class SinkTrial(Trial):
         """All rows that a pipeline writes."""
         return [make_rows(0, 0, TOTAL, self._seed)]
 
-    def pipeline(
-        self, *, parallelism: int = 2, other: DirectorySink | None = None, nulls: bool = False
-    ) -> Any:
+    def pipeline(self, *, parallelism: int = 2, **settings: Any) -> Any:
         """A pipeline of known rows into the sink; each one goes on from the one before."""
-        job = self.job(nulls=nulls, parallelism=parallelism, other=other)
-        return job.build(self.environment)
+        return self.job(parallelism=parallelism, **settings).build(self.environment)
 
     def job(
-        self, *, parallelism: int = 2, other: DirectorySink | None = None, nulls: bool = False
+        self,
+        *,
+        parallelism: int = 2,
+        sink: Sink | None = None,
+        other: DirectorySink | None = None,
+        nulls: bool = False,
+        further_column: bool = False,
     ) -> DriverJob:
         """The same pipeline for a process of its own."""
         source = DataGeneratorSource(
-            functools.partial(_generate, self._seed, nulls),
+            functools.partial(_generate, self._seed, nulls, further_column),
             TOTAL,
-            ROWS,
+            ROWS.append(FURTHER) if further_column else ROWS,
             split_rows=PER_PLAN // 2,
             batch_rows=7,
         )
-        sinks: dict[str, Sink] = {"out": self.context.create_sink()}
+        sinks: dict[str, Sink] = {"out": sink or self.context.create_sink()}
         if other is not None:
             sinks["other"] = other
+        return self._job(source, sinks, parallelism)
+
+    def job_of(self, rows: pa.Table) -> DriverJob:
+        """A pipeline of these rows into the sink."""
+        source = DataGeneratorSource(
+            functools.partial(_take, rows), rows.num_rows, rows.schema, batch_rows=2
+        )
+        return self._job(source, {"out": self.context.create_sink()}, parallelism=1)
+
+    def _job(self, source: AnySource, sinks: Mapping[str, Sink], parallelism: int) -> DriverJob:
         return DriverJob(
             location=str(self.location),
             source=source,
@@ -253,8 +327,8 @@ class SinkTrial(Trial):
         assert not left, f"left behind: {', '.join(left[:5])}"
 
 
-def _generate(seed: int, nulls: bool, indices: pa.Array) -> pa.RecordBatch:
-    """Rows by number; every other one without a text when asked for."""
+def _generate(seed: int, nulls: bool, further_column: bool, indices: pa.Array) -> pa.RecordBatch:
+    """Rows by number; every other one without a text, or all with a further column."""
     numbers = indices.to_pylist()
     rows = pa.concat_tables([make_rows(0, number, 1, seed) for number in numbers])
     if nulls:
@@ -262,5 +336,15 @@ def _generate(seed: int, nulls: bool, indices: pa.Array) -> pa.RecordBatch:
             t if n % 2 else None for n, t in zip(numbers, rows["text"].to_pylist(), strict=True)
         ]
         rows = rows.set_column(3, ROWS.field("text"), pa.array(texts, pa.string()))
+    if further_column:
+        rows = rows.append_column(FURTHER, rows["text"])
+    return _only_batch(rows)
+
+
+def _take(rows: pa.Table, indices: pa.Array) -> pa.RecordBatch:
+    return _only_batch(rows.take(indices))
+
+
+def _only_batch(rows: pa.Table) -> pa.RecordBatch:
     (batch,) = rows.combine_chunks().to_batches()
     return batch
