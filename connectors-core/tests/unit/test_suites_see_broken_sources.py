@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 import threading
-from collections import deque
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -165,10 +165,8 @@ class LeavesAThread(LogReader):
 
 
 class LeavesAFileOpen(LogReader):
-    opened = deque()  # noqa: RUF012
-
     def read(self, split):
-        self.opened.append((Path(self.source.folder) / split.split_id).open())
+        os.open(Path(self.source.folder) / split.split_id, os.O_RDONLY)
         return super().read(split)
 
 

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import pickle
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ from connectors_core.testing.data import (
     make_rows,
 )
 from connectors_core.testing.data_types import DATA_TYPES, example_of
-from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import LocalSpark, TestEnvironment
 from connectors_core.testing.failing_commit import with_failing_commit
@@ -57,10 +56,14 @@ class SinkTestSuite(PipelineSuite):
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SinkTrial]:
         """One case's external system, pipelines and rows."""
-        folder = tmp_path / "external"
-        folder.mkdir()
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
-        with contextlib.closing(self.external_context(folder)) as context:
+        with contextlib.ExitStack() as stack:
+
+            def context(name: str) -> SinkExternalContext:
+                folder = tmp_path / name
+                folder.mkdir()
+                return stack.enter_context(contextlib.closing(self.external_context(folder)))
+
             yield SinkTrial(environment, context, tmp_path, self.seed, exactly_once)
 
     # --- Writing --------------------------------------------------------------------------------
@@ -85,11 +88,11 @@ class SinkTestSuite(PipelineSuite):
 
     @case(after="test_all_rows_arrive_as_they_were")
     def test_two_sinks_of_one_kind_do_not_touch_each_other(self, trial: SinkTrial) -> None:
-        other = DirectorySink(trial.root / "other")
-        with trial.pipeline(other=other) as pipeline:
+        other = trial.new_context("other")
+        with trial.pipeline(other=other.create_sink()) as pipeline:
             trial.run_to_end(pipeline)
         trial.assert_complete()
-        assert_exactly(other.read(), trial.expected())
+        trial.assert_complete(other)
 
     @case(after="test_all_rows_arrive_as_they_were")
     def test_nulls_arrive_as_nulls(self, trial: SinkTrial) -> None:
@@ -164,7 +167,12 @@ class SinkTestSuite(PipelineSuite):
 
     # --- Failures -------------------------------------------------------------------------------
 
-    @case(after="test_all_rows_arrive_as_they_were")
+    @case(
+        after=(
+            "test_all_rows_arrive_as_they_were",
+            "test_nothing_is_visible_before_its_epoch_is_decided",
+        )
+    )
     @pytest.mark.parametrize(
         "point", [FaultPoint.WRITER_WROTE, FaultPoint.BEFORE_PREPARE, FaultPoint.AFTER_PREPARE]
     )
@@ -260,13 +268,14 @@ class SinkTrial(Trial):
     def __init__(
         self,
         environment: TestEnvironment,
-        context: SinkExternalContext,
+        new_context: Callable[[str], SinkExternalContext],
         root: Path,
         seed: int,
         exactly_once: bool,
     ) -> None:
         super().__init__(environment, root, seed)
-        self.context = context
+        self.new_context = new_context
+        self.context = new_context("external")
         self._exactly_once = exactly_once
 
     def expected(self) -> list[pa.Table]:
@@ -282,7 +291,7 @@ class SinkTrial(Trial):
         *,
         parallelism: int = 2,
         sink: Sink | None = None,
-        other: DirectorySink | None = None,
+        other: Sink | None = None,
         nulls: bool = False,
         further_column: bool = False,
     ) -> DriverJob:
@@ -316,14 +325,15 @@ class SinkTrial(Trial):
             spark=isinstance(self.environment, LocalSpark),
         )
 
-    def assert_complete(self) -> None:
+    def assert_complete(self, context: SinkExternalContext | None = None) -> None:
         """All rows are visible, once if that is promised, and nothing is left over."""
-        found = self.context.read_back()
+        context = context or self.context
+        found = context.read_back()
         if self._exactly_once:
             assert_exactly(found, self.expected())
         else:
             assert_at_least(found, self.expected())
-        left = list(self.context.leftovers())
+        left = list(context.leftovers())
         assert not left, f"left behind: {', '.join(left[:5])}"
 
 

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite of sinks is tested: each broken sink fails the one case that is meant to see it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from broken_connectors import failed_cases
+from toy_sink import Directory, TokenSink
+
+from connectors_core.sink import Committer, CommittingSinkWriter
+from connectors_core.testing import Capabilities, Capability, SinkTestSuite
+
+pytest_plugins = ["pytester"]
+
+CAN = Capabilities(
+    can=frozenset(
+        {
+            Capability.EXACTLY_ONCE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    )
+)
+
+
+class DirectorySuite(SinkTestSuite):
+    sink = TokenSink
+    capabilities = CAN
+    __test__ = False
+
+    def external_context(self, folder):
+        return Directory(folder, self.sink)
+
+
+class TestCorrectSink(DirectorySuite):
+    __test__ = True
+
+
+# --- Broken writers ----------------------------------------------------------------------------
+
+
+class Writer(CommittingSinkWriter):
+    """One that works; broken ones are derived from it."""
+
+    def __init__(self, sink, context):
+        self.sink, self.inner = sink, TokenSink.create_writer(sink, context)
+
+    def write(self, batch):
+        self.inner.write(batch)
+
+    def flush(self):
+        self.inner.flush()
+
+    def prepare_commit(self):
+        return self.inner.prepare_commit()
+
+    def close(self):
+        self.inner.close()
+
+
+class LosesTheLastBatch(Writer):
+    waiting = None
+
+    def write(self, batch):
+        if self.waiting is not None:
+            super().write(self.waiting)
+        self.waiting = batch
+
+
+class WritesNoNulls(Writer):
+    def write(self, batch):
+        if "text" in batch.schema.names:
+            place = batch.schema.get_field_index("text")
+            filled = pc.fill_null(batch["text"], "")
+            batch = batch.set_column(place, batch.schema.field(place), filled)
+        super().write(batch)
+
+
+class WritesTextsInCapitals(Writer):
+    """Only where nobody looks at first."""
+
+    def write(self, batch):
+        if batch.schema.names == ["id", "value"] and batch["value"].type == pa.string():
+            batch = batch.set_column(1, batch.schema.field(1), pc.utf8_upper(batch["value"]))
+        super().write(batch)
+
+
+class DropsFurtherColumns(Writer):
+    def write(self, batch):
+        if "extra" in batch.schema.names:
+            nothing = pa.nulls(batch.num_rows, pa.string())
+            batch = batch.set_column(4, batch.schema.field(4), nothing)
+        super().write(batch)
+
+
+class PublishesAtOnce(Writer):
+    """Its rows are visible before anything is decided."""
+
+    def prepare_commit(self):
+        (file,) = super().prepare_commit()
+        shutil.move(file.staged, self.sink.path / file.name)
+        return [file]
+
+
+class SharesItsRows(Writer):
+    """All sinks of a task write to the first one."""
+
+    first = threading.local()
+
+    def __init__(self, sink, context):
+        super().__init__(sink, context)
+        task = (context.pipeline_id, context.checkpoint_id, context.subtask_id)
+        if getattr(self.first, "task", None) != task:
+            self.first.task, self.first.writer = task, self.inner
+
+    def write(self, batch):
+        self.first.writer.write(batch)
+
+
+class LeavesAThread(Writer):
+    def close(self):
+        super().close()
+        threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
+
+
+class LeavesAFileOpen(Writer):
+    def prepare_commit(self):
+        (file,) = super().prepare_commit()
+        os.open(file.staged, os.O_RDONLY)
+        return [file]
+
+
+class LeavesATemporaryFile(Writer):
+    def close(self):
+        super().close()
+        tempfile.mkstemp()
+
+
+class WritesItsToken(Writer):
+    """Puts its token into a committable, and so into decisions."""
+
+    def prepare_commit(self):
+        (file,) = super().prepare_commit()
+        folder = Path(file.staged).parent / self.sink.token.reveal()
+        folder.mkdir(exist_ok=True)
+        return [replace(file, staged=str(folder / ".." / Path(file.staged).name))]
+
+
+class LogsItsToken(Writer):
+    def close(self):
+        super().close()
+        logging.getLogger("toy").debug("closed with %s", self.sink.token.reveal())
+
+
+# --- Broken committers -------------------------------------------------------------------------
+
+
+class Commit(Committer):
+    """One that works; broken ones are derived from it."""
+
+    def __init__(self, sink, context):
+        self.sink, self.inner = sink, TokenSink.create_committer(sink, context)
+
+    def commit(self, requests):
+        self.inner.commit(requests)
+
+    def sweep(self, checkpoint_id):
+        self.inner.sweep(checkpoint_id)
+
+    def recover(self, last_decided):
+        self.inner.recover(last_decided)
+
+
+class CommitsAgain(Commit):
+    """Does not see that something was committed before."""
+
+    def commit(self, requests):
+        for request in requests:
+            file = request.committable
+            name = self.sink.path / file.name
+            if name.exists():
+                shutil.copy(name, name.with_suffix(".again.arrow"))
+        super().commit(requests)
+
+
+class CommitsAllOrNothing(Commit):
+    """Takes all for committed where the first one is."""
+
+    def commit(self, requests):
+        first = self.sink.path / requests[0].committable.name if requests else None
+        if first is None or not first.exists():
+            super().commit(requests)
+
+
+class NumbersItsFiles(Commit):
+    """Begins to count anew after a restart."""
+
+    number = 0
+
+    def commit(self, requests):
+        for request in requests:
+            file = request.committable
+            if Path(file.staged).exists():
+                Path(file.staged).rename(self.sink.path / f"{self.number:010d}-.arrow")
+                self.number += 1
+
+
+class SweepsNothing(Commit):
+    def sweep(self, checkpoint_id):
+        pass
+
+    def recover(self, last_decided):
+        pass
+
+
+# --- Broken sinks ------------------------------------------------------------------------------
+
+
+class ShowsItsToken(TokenSink):
+    def __repr__(self):
+        return f"TokenSink({self.token.reveal()!r})"
+
+
+def local_class():
+    class CannotBeImported(TokenSink):
+        pass
+
+    return CannotBeImported
+
+
+BROKEN = {
+    LosesTheLastBatch: "test_all_rows_arrive_as_they_were",
+    WritesNoNulls: "test_nulls_arrive_as_nulls",
+    WritesTextsInCapitals: "test_values_of_every_type_arrive_as_they_were",
+    DropsFurtherColumns: "test_rows_with_a_further_column_from_a_restart_on",
+    PublishesAtOnce: "test_nothing_is_visible_before_its_epoch_is_decided",
+    SharesItsRows: "test_two_sinks_of_one_kind_do_not_touch_each_other",
+    LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
+    LeavesAFileOpen: "test_no_thread_handle_or_temporary_file_is_left",
+    LeavesATemporaryFile: "test_no_thread_handle_or_temporary_file_is_left",
+    WritesItsToken: "test_a_secret_is_seen_nowhere",
+    LogsItsToken: "test_a_secret_is_seen_nowhere",
+    CommitsAgain: "test_a_driver_that_fails_is_restarted",
+    CommitsAllOrNothing: "test_a_commit_that_fails_in_its_middle_is_finished",
+    NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    SweepsNothing: "test_a_writer_that_fails_is_repeated",
+    ShowsItsToken: "test_a_secret_is_seen_nowhere",
+    local_class(): "test_a_sink_survives_pickling",
+}
+BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
+
+
+class SinkOfBrokenParts(TokenSink):
+    """A sink with this writer or committer."""
+
+    writer, committer = Writer, Commit
+
+    def create_writer(self, context):
+        return self.writer(self, context)
+
+    def create_committer(self, context):
+        return self.committer(self, context)
+
+
+def broken_sink(name):
+    """A sink that is broken, or that has this broken writer or committer."""
+    broken, _ = BY_NAME[name]
+    if issubclass(broken, TokenSink):
+        return broken
+    part = "writer" if issubclass(broken, Writer) else "committer"
+    return type(name, (SinkOfBrokenParts,), {part: broken})
+
+
+RUN = """
+from test_suites_see_broken_sinks import DirectorySuite, broken_sink
+
+Broken = broken_sink({name!r})
+if {name!r} != "CannotBeImported":
+    Broken.__module__, Broken.__qualname__ = __name__, "Broken"
+
+class TestBroken(DirectorySuite):
+    __test__ = True
+    sink = Broken
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_a_broken_sink_fails_the_case_that_is_meant_to_see_it(name, pytester):
+    assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The external system of the sink that tests write to; broken sinks are derived from it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from connectors_core.secrets import Secret
+from connectors_core.testing import ROWS, SinkExternalContext
+from connectors_core.testing.directory_sink import DirectorySink
+
+TOKEN = "canary-91d4"
+
+
+class TokenSink(DirectorySink):
+    """A folder that one needs a token for."""
+
+    def __init__(self, path, token):
+        super().__init__(path)
+        self.token = Secret(token)
+
+    def __repr__(self):
+        return f"TokenSink({str(self.path)!r}, token={self.token!r})"
+
+
+class Directory(SinkExternalContext):
+    """A folder of Arrow files."""
+
+    def __init__(self, folder, sink=TokenSink):
+        self.sink = sink(folder, TOKEN)
+
+    def create_sink(self):
+        return self.sink
+
+    def read_back(self, schema=ROWS):
+        tables = [self.sink.read(epoch) for epoch in range(100)]
+        parts = [table for table in tables if table.num_columns]
+        if not parts:
+            return schema.empty_table()
+        return pa.concat_tables(parts, promote_options="default").select(schema.names).cast(schema)
+
+    def leftovers(self):
+        return [path.name for path in self.sink.staged()]
+
+    def secrets(self):
+        return [TOKEN]
