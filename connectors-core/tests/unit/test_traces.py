@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A secret is found in whatever holds it."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors_core.testing.traces import assert_unseen
+
+
+@given(before=st.binary(max_size=8), after=st.binary(max_size=8))
+def test_a_secret_is_seen_in_the_base64_of_what_holds_it(before, after, tmp_path_factory):
+    text = base64.b64encode(before + b"canary-5e0b" + after).decode()
+    with pytest.raises(AssertionError, match="a secret can be seen"):
+        assert_unseen(["canary-5e0b"], [text], tmp_path_factory.getbasetemp() / "none")
+
+
+def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
+    (tmp_path / "a").write_text("nothing")
+    assert_unseen(["canary-5e0b"], ["nothing"], tmp_path)
+    (tmp_path / "b").write_text("password=canary-5e0b")
+    with pytest.raises(AssertionError, match="a secret stands in .*/b") as failure:
+        assert_unseen(["canary-5e0b"], [], tmp_path)
+    assert "canary" not in str(failure.value).splitlines()[0]
