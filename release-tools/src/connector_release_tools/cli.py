@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `release-tools`: its groups of commands, and errors without a traceback."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from connector_release_tools.errors import ReleaseToolsError
+from connector_release_tools.template.commands import template
+
+__all__ = ["app"]
+
+ERROR_EXIT: Final = 2
+
+
+class ReleaseToolsGroup(TyperGroup):
+    """Shows the errors of the tools as what they say, with a hint, and exits with 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ReleaseToolsError as error:
+            console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+            console.print("error:", style="bold red", end=" ")
+            console.print(str(error))
+            if error.hint:
+                console.print("hint:", style="bold", end=" ")
+                console.print(error.hint)
+            raise typer.Exit(ERROR_EXIT) from error
+
+
+app = typer.Typer(
+    cls=ReleaseToolsGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Tools for the people who make and release connectors.",
+)
+app.add_typer(template, name="template")

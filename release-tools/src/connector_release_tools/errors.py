@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of the tools; the command shows them without a traceback and exits with 2."""
+
+from __future__ import annotations
+
+__all__ = ["ConnectorFolderError", "GitError", "HistoryError", "ReleaseToolsError", "TemplateError"]
+
+
+class ReleaseToolsError(Exception):
+    """The root of all errors of the tools.
+
+    Args:
+        message: What was found, and where.
+        hint: What to do about it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class GitError(ReleaseToolsError):
+    """Git is not there, or refused a command."""
+
+
+class HistoryError(GitError):
+    """A commit that is needed is not in this clone."""
+
+
+class TemplateError(ReleaseToolsError):
+    """The template is not there, or cannot be rendered with these answers."""
+
+
+class ConnectorFolderError(ReleaseToolsError):
+    """The folder of a connector is not as it must be."""

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tools ask of git. Nothing here touches the user's index or branches."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from connector_release_tools.errors import GitError
+
+__all__ = ["Repository", "run"]
+
+
+def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> bytes:
+    """Run git in a folder and give what it prints.
+
+    Raises:
+        GitError: git is not installed, or fails.
+    """
+    done = attempt(*arguments, folder=folder, env=env)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise GitError(f"`git {' '.join(arguments)}` failed in {folder}: {said}")
+    return done.stdout
+
+
+def attempt(
+    *arguments: str, folder: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git where its exit code is an answer.
+
+    Raises:
+        GitError: git is not installed.
+    """
+    try:
+        return subprocess.run(  # noqa: S603 (a list of arguments, no shell)
+            ["git", *arguments],  # noqa: S607 (the git of the user's PATH)
+            cwd=folder,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise GitError("git is not installed", hint="install git 2.30 or newer") from error
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository with a working tree.
+
+    Attributes:
+        root: The top folder of the working tree.
+    """
+
+    root: Path
+
+    @classmethod
+    def around(cls, folder: Path) -> Repository:
+        """The repository that a folder belongs to.
+
+        Raises:
+            GitError: The folder is in none.
+        """
+        if not folder.is_dir():
+            raise GitError(f"there is no folder {folder}")
+        top = run("rev-parse", "--show-toplevel", folder=folder).decode().strip()
+        return cls(Path(top))
+
+    def object_id(self, revision: str) -> str | None:
+        """The id of what a revision such as `HEAD:folder` names; None where it names nothing."""
+        done = attempt("rev-parse", "--verify", "--quiet", revision, folder=self.root)
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def last_change(self, folder: str) -> str:
+        """The id of the last commit up to HEAD that changed a folder."""
+        return run("rev-list", "-1", "HEAD", "--", folder, folder=self.root).decode().strip()
+
+    def uncommitted(self, folder: str) -> list[str]:
+        """The files of a folder that differ from HEAD or are not known to git, ignored ones not."""
+        status = run(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", folder,
+            folder=self.root,
+        )  # fmt: skip
+        return [line[3:] for line in status.decode().split("\0") if line]
+
+    def is_shallow(self) -> bool:
+        """Whether the clone's history is cut."""
+        said = run("rev-parse", "--is-shallow-repository", folder=self.root)
+        return said.strip() == b"true"
+
+    def working_tree(self, folder: str) -> str:
+        """The id of the tree that a folder would be if everything in it were committed now.
+
+        Raises:
+            GitError: There is no such folder, or nothing in it.
+        """
+        with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+            env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+            run("read-tree", "HEAD", folder=self.root, env=env)
+            run("add", "--all", "--", folder, folder=self.root, env=env)
+            whole = run("write-tree", folder=self.root, env=env).decode().strip()
+        return run("rev-parse", f"{whole}:{folder}", folder=self.root).decode().strip()
+
+    def export(self, tree: str, folder: Path) -> None:
+        """Write the files of a tree into a new folder, without a worktree."""
+        archive = run("archive", "--format=tar", tree, folder=self.root)
+        folder.mkdir(parents=True)
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(folder, filter="data")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The template as it was at a tree of git, rendered with the answers of a connector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from cookiecutter.exceptions import CookiecutterException
+from cookiecutter.main import cookiecutter
+
+from connector_release_tools.errors import TemplateError
+from connector_release_tools.git import Repository
+from connector_release_tools.template.files import Files, files_below
+from connector_release_tools.template.link import LINK, Answers
+
+__all__ = ["TEMPLATE", "Renderer", "Rendering"]
+
+TEMPLATE: Final = "connector-template"
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A project as the template makes it.
+
+    Attributes:
+        name: The name of its folder.
+        answers: Every answer it was made with, those to questions that were not asked included.
+        files: Its files.
+    """
+
+    name: str
+    answers: Answers
+    files: Files
+
+
+@dataclass
+class Renderer:
+    """Renders the template of a repository; hooks of the template are run.
+
+    Nothing is written outside `scratch`, and cookiecutter's configuration of the user has no say.
+
+    Attributes:
+        repository: Where the template is.
+        scratch: An empty folder, which the caller removes.
+    """
+
+    repository: Repository
+    scratch: Path
+    _done: dict[tuple[str, str], Rendering] = field(default_factory=dict, init=False)
+
+    def render(self, tree: str, answers: Answers) -> Rendering:
+        """Render the template with the answers; without one, the template's default holds.
+
+        Args:
+            tree: The id of the tree of the template's folder.
+            answers: By the names of the questions; those that the template does not ask are left
+                out.
+
+        Raises:
+            TemplateError: There is no template in the tree, or it cannot be rendered.
+            GitError: There is no such tree.
+        """
+        key = (tree, json.dumps(answers, sort_keys=True))
+        if key not in self._done:
+            self._done[key] = self._render(tree, answers, self.scratch / str(len(self._done)))
+        return self._done[key]
+
+    def _render(self, tree: str, answers: Answers, scratch: Path) -> Rendering:
+        template = self.scratch / tree / TEMPLATE
+        if not template.exists():
+            self.repository.export(tree, template)
+        replay = scratch / "replay"
+        places = {"replay_dir": str(replay), "cookiecutters_dir": str(scratch / "cookiecutters")}
+        try:
+            project = cookiecutter(
+                str(template),
+                no_input=True,
+                extra_context=dict(answers),
+                output_dir=str(scratch / "project"),
+                default_config=places,
+            )
+        except (CookiecutterException, jinja2.TemplateError, ValueError, OSError) as error:
+            given = ", ".join(f"{name}={value!r}" for name, value in answers.items())
+            raise TemplateError(
+                f"{TEMPLATE} at tree {tree[:10]} cannot be rendered with {given}: {error}",
+                hint=f"correct the answers, or {TEMPLATE}",
+            ) from error
+        context = json.loads((replay / f"{TEMPLATE}.json").read_bytes())["cookiecutter"]
+        files = {path: file for path, file in files_below(Path(project)).items() if path != LINK}
+        return Rendering(Path(project).name, public(context), files)
+
+
+def public(context: Mapping[str, Any]) -> Answers:
+    """The answers of a context; names with an underscore are the template's own settings."""
+    return {name: value for name, value in context.items() if not name.startswith("_")}

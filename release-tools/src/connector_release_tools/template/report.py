@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands show: a table and diffs for people, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from connector_release_tools.errors import ReleaseToolsError
+from connector_release_tools.template.comparison import Finding, Side
+from connector_release_tools.template.files import Change
+from connector_release_tools.template.updating import Update
+
+__all__ = [
+    "Verdict",
+    "describe",
+    "show_diffs",
+    "show_error",
+    "show_findings",
+    "show_update",
+    "show_verdict",
+]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check says of one connector.
+
+    Attributes:
+        connector: Its name.
+        findings: Where it and the template have gone apart.
+        error: Why it could not be checked.
+    """
+
+    connector: str
+    findings: Sequence[Finding] = ()
+    error: ReleaseToolsError | None = None
+
+    @property
+    def state(self) -> str:
+        """The verdict in a few words."""
+        if self.error is not None:
+            return "not checked"
+        sides = {finding.side for finding in self.findings}
+        if Side.TEMPLATE in sides:
+            return "behind the template"
+        return "edited in files of the template" if sides else "up to date"
+
+    @property
+    def exit_code(self) -> int:
+        """0 up to date, 1 not, 2 not checked."""
+        return 2 if self.error is not None else int(bool(self.findings))
+
+
+def show_verdict(console: Console, verdict: Verdict) -> None:
+    """Show what a check says of one connector."""
+    style = ("green", "yellow", "red")[verdict.exit_code]
+    console.print(f"{verdict.connector}: {verdict.state}", style=style)
+    if verdict.error is not None:
+        show_error(console, verdict.error)
+    show_findings(console, verdict.findings)
+
+
+def show_error(console: Console, error: ReleaseToolsError) -> None:
+    """Show an error and what to do about it."""
+    console.print(f"  {error}")
+    if error.hint:
+        console.print(f"  hint: {error.hint}")
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Show files that are not as they should be, as a table."""
+    if not findings:
+        return
+    table = Table("file", "in the template", "in the connector", box=None, padding=(0, 2))
+    for finding in findings:
+        cells = (finding.kind, "") if finding.side is Side.TEMPLATE else ("", finding.kind)
+        table.add_row(finding.path, *cells)
+    console.print(table)
+
+
+def show_update(console: Console, plan: Update, *, dry_run: bool) -> None:
+    """Show what an update does, or would do."""
+    name = plan.connector.name
+    done = "nothing to update"
+    if plan.is_needed:
+        done = "would be updated" if dry_run else "updated"
+    console.print(f"{name}: {done}", style="green")
+    for change in plan.changes:
+        console.print(f"  {change.kind} {change.path}")
+    for path, advice in sorted(plan.conflicts.items()):
+        console.print(f"  conflict in {name}/{path}: {advice}", style="red")
+    edited = [finding for finding in plan.remaining if finding.path not in plan.conflicts]
+    for finding in edited:
+        console.print(
+            f"  {finding.kind} in the connector, though it is the template's: "
+            f"{name}/{finding.path}",
+            style="yellow",
+        )
+    if edited:
+        console.print(
+            "  hint: change the template instead, list the file in [tool.cruft] skip, or take the "
+            "template's with --restore"
+        )
+
+
+def show_diffs(changes: Iterable[Change]) -> None:
+    """Show what changed in files; not by rich, so that the lines stay as they are."""
+    for change in changes:
+        typer.echo(change.diff(), nl=False)
+
+
+def describe(verdict: Verdict) -> dict[str, Any]:
+    """A verdict for programs."""
+    said: dict[str, Any] = {
+        "connector": verdict.connector,
+        "state": verdict.state,
+        "files": [
+            {
+                "path": finding.path,
+                "side": str(finding.side),
+                "change": finding.kind,
+                "diff": finding.diff(),
+            }
+            for finding in verdict.findings
+        ],
+    }
+    if verdict.error is not None:
+        said["error"] = {"message": str(verdict.error), "hint": verdict.error.hint}
+    return said

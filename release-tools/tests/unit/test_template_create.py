@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+from template_tree import Tree
+
+ANSWERS = ("--description", "In memory", "--owner", "somebody", "--source", "--no-sink")
+
+
+def test_a_connector_is_made_with_its_answers(tree: Tree) -> None:
+    result = tree.run("create", "memory", *ANSWERS)
+    assert result.exit_code == 0, result.output
+    assert tree.text("connector-memory/README.md") == "# memory of somebody\n"
+    assert not (tree.root / "connector-memory/docs/sink.md").exists()
+    said = json.loads(tree.text("connector-memory/.cruft.json"))
+    assert said["template"] == ".."
+    assert said["directory"] == "connector-template"
+    assert said["context"]["cookiecutter"] == {
+        "name": "memory",
+        "description": "In memory",
+        "owner": "somebody",
+        "source": True,
+        "sink": False,
+    }
+    assert tree.check("connector-memory")["connector-memory"]["state"] == "up to date"
+
+
+def test_answers_that_are_not_given_are_asked_for(tree: Tree) -> None:
+    result = tree.run("create", "memory", "--owner", "somebody", input="In memory\ny\nn\n")
+    assert result.exit_code == 0, result.output
+    said = json.loads(tree.text("connector-memory/.cruft.json"))["context"]["cookiecutter"]
+    assert (said["description"], said["source"], said["sink"]) == ("In memory", True, False)
+
+
+def test_a_connector_that_is_there_is_not_overwritten(tree: Tree) -> None:
+    result = tree.run("create", "connector-one", *ANSWERS)
+    assert result.exit_code == 2
+    assert "connector-one is there already" in result.output
+    assert tree.text("connector-one/README.md") == "# one of somebody\n"
+
+
+def test_a_name_that_the_template_refuses_is_an_error_and_makes_nothing(tree: Tree) -> None:
+    hook = "import sys\nsys.exit('{{ cookiecutter.name }}' != '{{ cookiecutter.name|lower }}')\n"
+    tree.commit({"connector-template/hooks/pre_gen_project.py": hook})
+    result = tree.run("create", "Memory", *ANSWERS)
+    assert result.exit_code == 2
+    assert "cannot be rendered with name='Memory'" in result.output
+    assert not (tree.root / "connector-Memory").exists()
+
+
+def test_an_existing_connector_is_linked_and_then_brought_to_the_template(tree: Tree) -> None:
+    tree.commit(
+        {
+            "connector-old/pyproject.toml": '[tool.cruft]\nskip = ["src/**", "README.md"]\n',
+            "connector-old/README.md": "# Mine\n",
+        }
+    )
+    unlinked = tree.run("check", "connector-old")
+    assert unlinked.exit_code == 2
+    assert "run `release-tools template link connector-old`" in unlinked.output
+    result = tree.run("link", "connector-old", *ANSWERS)
+    assert result.exit_code == 0, result.output
+    verdict = tree.check("connector-old")["connector-old"]
+    assert [file["path"] for file in verdict["files"]] == ["tox.ini"]
+    tree.commit({})
+    tree.update("connector-old", "--restore")
+    assert tree.check("connector-old")["connector-old"]["state"] == "up to date"
+    assert tree.text("connector-old/README.md") == "# Mine\n"
+    again = tree.run("link", "connector-old", *ANSWERS)
+    assert again.exit_code == 2
+    assert "connector-old is linked already" in again.output

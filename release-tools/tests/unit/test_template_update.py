@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from template_tree import PROJECT, Tree, git
+
+PYPROJECT = "connector-one/pyproject.toml"
+AUTHORS = "connector-one/src/connector_one/__init__.py"
+
+
+def link(tree: Tree, name: str = "connector-one") -> dict:
+    return json.loads(tree.text(f"{name}/.cruft.json"))
+
+
+def status(tree: Tree) -> str:
+    return git(tree.root, "status", "--porcelain")
+
+
+def test_a_change_of_the_template_reaches_every_connector_and_own_work_stays(tree: Tree) -> None:
+    tree.commit(
+        {
+            AUTHORS: "# mine\n",
+            **tree.replaced(PYPROJECT, 'spark = ["3.5", "4.3"]', 'spark = ["4.3"]'),
+        }
+    )
+    change = tree.commit(
+        {
+            **tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"),
+            **tree.replaced(f"{PROJECT}/pyproject.toml", ">=3.11", ">=3.12"),
+            f"{PROJECT}/src/connector_{{{{cookiecutter.name}}}}/__init__.py": "# the template's\n",
+        }
+    )
+    tree.commit({"notes.md": "after the template's last change\n"})
+    assert {each["state"] for each in tree.check().values()} == {"behind the template"}
+    tree.update()
+    assert {each["state"] for each in tree.check().values()} == {"up to date"}
+    assert "pytest -q" in tree.text("connector-one/tox.ini")
+    assert "pytest -q" in tree.text("connector-two/tox.ini")
+    assert 'requires-python = ">=3.12"' in tree.text(PYPROJECT)
+    assert 'spark = ["4.3"]' in tree.text(PYPROJECT)
+    assert tree.text(AUTHORS) == "# mine\n"
+    assert link(tree)["commit"] == change
+    assert link(tree)["_template_tree"] == git(tree.root, "rev-parse", "HEAD:connector-template")
+
+
+def test_new_files_of_the_template_come_and_removed_ones_go(tree: Tree) -> None:
+    tree.commit(
+        {
+            f"{PROJECT}/.ci/run": "#!/bin/sh\n",
+            f"{PROJECT}/docs/sink.md": None,
+            "connector-template/hooks/post_gen_project.py": None,
+        }
+    )
+    (tree.root / PROJECT / ".ci/run").chmod(0o755)
+    tree.commit({})
+    tree.update("connector-one")
+    assert (tree.root / "connector-one/.ci/run").stat().st_mode & 0o111
+    assert not (tree.root / "connector-one/docs").exists()
+    assert tree.check("connector-one")["connector-one"]["state"] == "up to date"
+
+
+def test_a_change_next_to_the_authors_is_a_conflict_that_is_told(tree: Tree) -> None:
+    tree.commit(tree.replaced(PYPROJECT, '">=3.11"', '">=3.11,<4"'))
+    tree.commit(tree.replaced(f"{PROJECT}/pyproject.toml", '">=3.11"', '">=3.12"'))
+    said = tree.update(exit_code=1)
+    assert "conflict in connector-one/pyproject.toml: resolve what <<<<<<<" in said
+    assert "<<<<<<< connector\n" in tree.text(PYPROJECT)
+    assert 'requires-python = ">=3.12"' in tree.text("connector-two/pyproject.toml")
+    error = tree.check()["connector-one"]["error"]
+    assert "resolve the conflict" in error["hint"]
+    assert "resolve the conflict" in tree.update(exit_code=2)
+
+    text = tree.text(PYPROJECT)
+    begin, end = text.index("<<<<<<<"), text.index(">>>>>>> template\n")
+    resolved = text[:begin] + 'requires-python = ">=3.12,<4"\n' + text[end + 17 :]
+    tree.commit({PYPROJECT: resolved})
+    assert tree.check()["connector-one"]["state"] == "up to date"
+
+
+def test_an_edited_file_of_the_template_is_kept_and_told(tree: Tree) -> None:
+    tree.commit(tree.replaced("connector-one/tox.ini", "commands", "set_env = A=1\ncommands"))
+    assert "nothing to update" in tree.update(exit_code=1)
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "[tox]", "[tox]\nrequires = tox-uv"))
+    said = tree.update(exit_code=1)
+    assert "changed in the connector, though it is the template's: connector-one/tox.ini" in said
+    text = tree.text("connector-one/tox.ini")
+    assert "requires = tox-uv" in text
+    assert "set_env = A=1" in text
+    assert tree.check()["connector-one"]["state"] == "edited in files of the template"
+
+
+def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
+    tree.commit({"connector-one/tox.ini": "mine\n", "connector-one/docs/sink.md": None})
+    tree.update("--restore")
+    assert {each["state"] for each in tree.check().values()} == {"up to date"}
+    tree.commit({"connector-one/tox.ini": "mine\n"})
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
+    tree.update("--restore")
+    assert {each["state"] for each in tree.check().values()} == {"up to date"}
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "message"),
+    [
+        ("mine\n", None, "the template removed it, the connector changed it"),
+        (None, "theirs\n", "the connector removed it, the template changed it"),
+        ("\0mine", "theirs\n", "no text: the connector's is kept"),
+    ],
+)
+def test_what_cannot_be_merged_is_left_and_told(
+    tree: Tree, here: str | None, there: str | None, message: str
+) -> None:
+    tree.commit({"connector-one/tox.ini": here, f"{PROJECT}/tox.ini": there})
+    assert f"conflict in connector-one/tox.ini: {message}" in tree.update(exit_code=1)
+    path = tree.root / "connector-one/tox.ini"
+    assert (path.read_text() if path.exists() else None) == here
+
+
+def test_a_new_file_of_the_template_does_not_overwrite_one_of_the_author(tree: Tree) -> None:
+    tree.commit({"connector-one/notes.md": "mine\n", f"{PROJECT}/notes.md": "theirs\n"})
+    assert "conflict in connector-one/notes.md" in tree.update(exit_code=1)
+    assert "mine\n" in tree.text("connector-one/notes.md")
+
+
+def test_a_folder_in_the_way_of_a_new_file_is_told(tree: Tree) -> None:
+    tree.commit({"connector-one/notes/a.md": "mine\n", f"{PROJECT}/notes": "theirs\n"})
+    said = tree.update(exit_code=2)
+    assert "connector-one was updated in part only" in said
+    assert "connector-two: updated" in said
+
+
+def test_files_that_the_template_gives_to_the_author_or_takes_back(tree: Tree) -> None:
+    tree.commit(
+        {
+            **tree.replaced(f"{PROJECT}/pyproject.toml", '"README.md"', '"docs/**"'),
+            f"{PROJECT}/docs/sink.md": "# Changed\n",
+            f"{PROJECT}/README.md": "# Changed too\n",
+        }
+    )
+    tree.update()
+    assert tree.text("connector-one/docs/sink.md") == "# The sink\n"
+    assert tree.text("connector-one/README.md") == "# Changed too\n"
+    assert {each["state"] for each in tree.check().values()} == {"up to date"}
+
+
+def test_a_folder_with_changes_is_refused_the_others_are_updated_and_it_can_go_on(
+    tree: Tree,
+) -> None:
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
+    (tree.root / AUTHORS).write_text("# half done\n")
+    said = tree.update(exit_code=2)
+    assert "connector-one has changes that are not committed: connector-one/src" in said
+    assert "connector-two: updated" in said
+    assert "pytest -q" not in tree.text("connector-one/tox.ini")
+    git(tree.root, "commit", "--quiet", "--message", "done", AUTHORS)
+    said = tree.update()
+    assert "connector-one: updated" in said
+    assert "connector-two: nothing to update" in said
+    assert {each["state"] for each in tree.check().values()} == {"up to date"}
+
+
+def test_changes_elsewhere_in_the_repository_do_not_matter(tree: Tree) -> None:
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
+    (tree.root / "notes.md").write_text("half done\n")
+    tree.update()
+
+
+def test_a_dry_run_changes_nothing_and_shows_what_would(tree: Tree) -> None:
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
+    said = tree.update("--dry-run", "--diff")
+    assert "connector-one: would be updated\n  changed tox.ini\n" in said
+    assert "-commands = pytest\n+commands = pytest -q\n" in said
+    assert status(tree) == ""
+
+
+def test_changes_of_the_template_that_are_not_committed_do_not_count(tree: Tree) -> None:
+    (tree.root / PROJECT / "tox.ini").write_text("half done\n")
+    said = tree.update()
+    assert "connector-template has changes that are not committed" in said
+    assert "half done" not in tree.text("connector-one/tox.ini")
+
+
+def test_a_new_question_gets_its_default_and_is_recorded(tree: Tree) -> None:
+    tree.commit(
+        {
+            **tree.replaced(
+                "connector-template/cookiecutter.json", '"name"', '"lookup": false, "name"'
+            ),
+            f"{PROJECT}/lookup.txt": "{{ cookiecutter.lookup }}\n",
+        }
+    )
+    tree.update()
+    assert tree.text("connector-one/lookup.txt") == "False\n"
+    assert link(tree)["context"]["cookiecutter"]["lookup"] is False
+
+
+def test_a_broken_pyproject_is_an_error_that_names_it(tree: Tree) -> None:
+    tree.commit({PYPROJECT: "[tool"})
+    tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
+    said = tree.update(exit_code=2)
+    assert "connector-one/pyproject.toml cannot be read" in said
+    assert "connector-two: updated" in said
+
+
+LINES = st.lists(st.sampled_from("abcdef"), max_size=6).map(lambda lines: "\n".join(lines) + "\n")
+FILES = st.dictionaries(
+    st.sampled_from(["tox.ini", "docs/a.md", "new/b", "src/c"]), LINES | st.none()
+)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(there=FILES, here=FILES)
+def test_an_update_that_succeeds_makes_the_check_succeed_and_a_second_does_nothing(
+    first_tree: Tree, there: dict[str, str | None], here: dict[str, str | None]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tree = first_tree.copy(Path(folder) / "tree")
+
+        def below(where: str, files: dict[str, str | None]) -> dict[str, str | None]:
+            return {
+                f"{where}/{name}": text
+                for name, text in files.items()
+                if text is not None or (tree.root / where / name).exists()
+            }
+
+        tree.commit({**below(PROJECT, there), **below("connector-one", here)})
+        code = tree.run("update", "connector-one").exit_code
+        tree.commit({})
+        checked = tree.run("check", "connector-one")
+        # A conflict may be told once only: over a file that the template no longer has.
+        assert checked.exit_code == code or (checked.exit_code, code) == (0, 1), checked.output
+        again = tree.run("update", "connector-one")
+        assert again.exit_code == checked.exit_code
+        assert "nothing to update" in again.output
+        assert status(tree) == ""
+        for name, text in below("connector-one", here).items():
+            if name.startswith("connector-one/src/"):
+                assert tree.text(name) == text
