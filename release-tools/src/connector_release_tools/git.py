@@ -70,8 +70,8 @@ class Repository:
         """
         if not folder.is_dir():
             raise GitError(f"there is no folder {folder}")
-        top = run("rev-parse", "--show-toplevel", folder=folder).decode().strip()
-        return cls(Path(top))
+        top = run("rev-parse", "--show-toplevel", folder=folder).decode()
+        return cls(Path(top.removesuffix("\n")))
 
     def object_id(self, revision: str) -> str | None:
         """The id of what a revision such as `HEAD:folder` names; None where it names nothing."""

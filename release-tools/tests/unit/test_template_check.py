@@ -166,20 +166,14 @@ def test_a_commit_that_is_nowhere_says_what_to_do(tree: Tree) -> None:
         (".cruft.json", "{}", "'context' is missing"),
         (
             ".cruft.json",
-            '{"template": "..", "directory": "connector-template", "commit": 1,'
+            '{"template": "..", "directory": "connector-template", "commit": "--all",'
             ' "context": {"cookiecutter": {}}}',
-            "must be texts",
+            "must be ids of git's",
         ),
         (
             ".cruft.json",
-            '{"template": "https://example.org/t", "directory": null, "commit": "1",'
-            ' "context": {"cookiecutter": {}}}',
-            "must be texts",
-        ),
-        (
-            ".cruft.json",
-            '{"template": "https://example.org/t", "directory": "t", "commit": "1",'
-            ' "context": {"cookiecutter": {}}}',
+            '{"template": "https://example.org/t", "directory": "t",'
+            f' "context": {{"cookiecutter": {{}}}}, "commit": "{"0" * 40}"}}',
             "names 't' in 'https://example.org/t' as its template",
         ),
         ("pyproject.toml", "[tool", "connector-one/pyproject.toml cannot be read"),

@@ -48,6 +48,10 @@ def test_a_name_that_the_template_refuses_is_an_error_and_makes_nothing(tree: Tr
 
 
 def test_an_existing_connector_is_linked_and_then_brought_to_the_template(tree: Tree) -> None:
+    tree.commit({"connector-old/pyproject.toml": "[project]\n"})
+    unready = tree.run("link", "connector-old", *ANSWERS)
+    assert unready.exit_code == 2
+    assert "list them first: [tool.cruft] skip" in unready.output
     tree.commit(
         {
             "connector-old/pyproject.toml": '[tool.cruft]\nskip = ["src/**", "README.md"]\n',

@@ -108,7 +108,7 @@ def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
     [
         ("mine\n", None, "the template removed it, the connector changed it"),
         (None, "theirs\n", "the connector removed it, the template changed it"),
-        ("\0mine", "theirs\n", "no text: the connector's is kept"),
+        ("\0mine", "theirs\n", "both changed it, and it is no text"),
     ],
 )
 def test_what_cannot_be_merged_is_left_and_told(

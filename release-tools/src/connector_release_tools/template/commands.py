@@ -159,7 +159,10 @@ def link(
     sink: Sink,
     root: Root = Path(),
 ) -> None:
-    """Link a connector that was not made of the template to its state in HEAD."""
+    """Link a connector that was not made of the template to its state in HEAD.
+
+    List the author's files in [tool.cruft] skip of its pyproject.toml first.
+    """
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
         (found,) = connectors(repository, [connector])

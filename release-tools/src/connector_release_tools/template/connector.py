@@ -196,13 +196,20 @@ def link(connector: Connector, renderer: Renderer, state: TemplateState, answers
     """Link a connector, made by hand or of another template, to a state of the template.
 
     Raises:
-        ConnectorFolderError: It is linked already, or the answers make another folder.
+        ConnectorFolderError: It is linked already, does not say which files are the author's, or
+            the answers make another folder.
         ReleaseToolsError: The template cannot be rendered with them.
     """
     if (connector.folder / LINK).exists():
         raise ConnectorFolderError(
             f"{connector.name} is linked already",
             hint=f"remove {connector.name}/{LINK} to link it anew",
+        )
+    if not connector.authors_files().patterns:
+        raise ConnectorFolderError(
+            f"{connector.name}/{PROJECT} says nothing of the author's files, so that all would be "
+            "the template's",
+            hint='list them first: [tool.cruft] skip = ["src/**", "tests/**", ...]',
         )
     rendering = renderer.render(state.tree, answers)
     if rendering.name != connector.name:

@@ -11,6 +11,7 @@ where the commit is not there.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["LINK", "Answers", "Link"]
 
 LINK: Final = ".cruft.json"
 _TREE: Final = "_template_tree"
+_OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 Answers = Mapping[str, Any]
 
@@ -79,10 +81,10 @@ class Link:
                 hint="take it back from an earlier commit, or remove it and run "
                 f"`release-tools template link {path.parent.name}`",
             ) from error
-        texts = (link.template, link.directory, link.commit, link.tree or "")
-        if not all(isinstance(text, str) for text in texts):
+        ids = (link.commit, link.tree or link.commit)
+        if not all(isinstance(each, str) and _OBJECT_ID.fullmatch(each) for each in ids):
             raise ConnectorFolderError(
-                f"{path.parent.name}/{LINK}: template, directory, commit and {_TREE} must be texts",
+                f"{path.parent.name}/{LINK}: commit and {_TREE} must be ids of git's",
                 hint="take it back from an earlier commit",
             )
         return link

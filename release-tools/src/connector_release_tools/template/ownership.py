@@ -68,5 +68,5 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if not pattern:
         return True  # a folder above matches
     if pattern[0] == "**":
-        return any(_matches(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+        return any(_matches(parts[skipped:], pattern[1:]) for skipped in range(len(parts)))
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

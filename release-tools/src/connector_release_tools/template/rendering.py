@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from connector_release_tools.template.link import LINK, Answers
 __all__ = ["TEMPLATE", "Renderer", "Rendering"]
 
 TEMPLATE: Final = "connector-template"
+# Where a hook refuses the answers, cookiecutter would log a traceback above the hook's own words.
+_SILENT: Final = logging.NullHandler()
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Renderer:
         template = self.scratch / tree / TEMPLATE
         if not template.exists():
             self.repository.export(tree, template)
+        logging.getLogger("cookiecutter").addHandler(_SILENT)
         replay = scratch / "replay"
         places = {"replay_dir": str(replay), "cookiecutters_dir": str(scratch / "cookiecutters")}
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.template.comparison import Finding, Side
@@ -77,10 +77,9 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     """Show files that are not as they should be, as a table."""
     if not findings:
         return
-    table = Table("file", "in the template", "in the connector", box=None, padding=(0, 2))
+    table = Table(Column("file", overflow="fold"), "difference", box=None, padding=(0, 2))
     for finding in findings:
-        cells = (finding.kind, "") if finding.side is Side.TEMPLATE else ("", finding.kind)
-        table.add_row(finding.path, *cells)
+        table.add_row(finding.path, f"{finding.kind} in the {finding.side}")
     console.print(table)
 
 
