@@ -3,6 +3,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,25 +15,36 @@ from template_tree import Tree
 IDENTITY = {"NAME": "A Tester", "EMAIL": "tester@example.org"}
 
 
-@pytest.fixture(scope="session", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An empty home; git knows nobody but the tester."""
-    home = tmp_path_factory.mktemp("home")
+@contextmanager
+def living_in(home: Path) -> Iterator[None]:
+    """The home is this, and git knows nobody but the tester."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
         patch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+        for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set while a hook runs
+            patch.delenv(variable, raising=False)
         for role in ("AUTHOR", "COMMITTER"):
             for key, value in IDENTITY.items():
                 patch.setenv(f"GIT_{role}_{key}", value)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / "home"
+    home.mkdir()
+    with living_in(home):
         yield home
 
 
 @pytest.fixture(scope="session")
-def first_tree(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    tree = Tree.new(tmp_path_factory.mktemp("first") / "tree")
-    tree.create("one")
-    tree.create("two", "--no-sink")
+def first_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    folder = tmp_path_factory.mktemp("first")
+    with living_in(folder):
+        tree = Tree.new(folder / "tree")
+        tree.create("one")
+        tree.create("two", "--no-sink")
     return tree
 
 

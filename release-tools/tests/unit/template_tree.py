@@ -16,14 +16,10 @@ from typer.testing import CliRunner
 from connector_release_tools.cli import app
 
 PROJECT = "connector-template/connector-{{cookiecutter.name}}"
+SINK_PAGE = f"{PROJECT}/docs/{{% if cookiecutter.sink %}}sink.md{{% endif %}}"
 TEMPLATE = {
     "connector-template/cookiecutter.json": json.dumps(
         {"name": "memory", "description": "", "owner": "", "source": True, "sink": True}
-    ),
-    "connector-template/hooks/post_gen_project.py": (
-        "from pathlib import Path\n"
-        "if not {{ cookiecutter.sink }}:\n"
-        "    Path('docs/sink.md').unlink()\n"
     ),
     f"{PROJECT}/pyproject.toml": (
         "[project]\n"
@@ -38,7 +34,7 @@ TEMPLATE = {
         'skip = ["src/**", "README.md"]\n'
     ),
     f"{PROJECT}/tox.ini": "[tox]\nenv_list = spark35, spark43\n\n[testenv]\ncommands = pytest\n",
-    f"{PROJECT}/docs/sink.md": "# The sink\n",
+    SINK_PAGE: "# The sink\n",
     f"{PROJECT}/README.md": "# {{ cookiecutter.name }} of {{ cookiecutter.owner }}\n",
     f"{PROJECT}/src/connector_{{{{cookiecutter.name}}}}/__init__.py": "# the author's\n",
 }

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from template_tree import PROJECT, Tree, git
+from template_tree import PROJECT, SINK_PAGE, Tree, git
 
 TOX = "connector-one/tox.ini"
 
@@ -27,9 +27,8 @@ def test_a_change_of_the_template_is_seen(tree: Tree) -> None:
         {
             **tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"),
             **tree.replaced(f"{PROJECT}/pyproject.toml", ">=3.11", ">=3.12"),
-            f"{PROJECT}/docs/sink.md": None,
+            SINK_PAGE: None,
             f"{PROJECT}/docs/new.md": "# New\n",
-            "connector-template/hooks/post_gen_project.py": None,
         }
     )
     verdict = tree.check()["connector-one"]
@@ -45,7 +44,7 @@ def test_a_change_of_the_template_is_seen(tree: Tree) -> None:
 def test_a_change_of_the_template_that_does_not_reach_a_connector_is_none(tree: Tree) -> None:
     tree.commit(
         {
-            f"{PROJECT}/docs/sink.md": "# Sinks\n",
+            SINK_PAGE: "# Sinks\n",
             f"{PROJECT}/README.md": "# The author's, made once\n",
         }
     )
@@ -79,7 +78,7 @@ def test_a_file_of_the_template_is_not_edited_in_a_connector(tree: Tree, change:
 def test_an_edit_is_seen_beside_a_change_of_the_template(tree: Tree) -> None:
     tree.commit(
         {
-            **tree.replaced(f"{PROJECT}/docs/sink.md", "sink", "sinks"),
+            **tree.replaced(SINK_PAGE, "sink", "sinks"),
             **tree.replaced(TOX, "pytest", "true"),
         }
     )
@@ -112,9 +111,10 @@ def test_the_table_names_files_and_the_diff_is_shown_when_asked_for(tree: Tree) 
 def test_the_named_connectors_are_checked(tree: Tree) -> None:
     assert list(tree.check("connector-two/")) == ["connector-two"]
     assert list(tree.check()) == ["connector-one", "connector-two"]
-    result = tree.run("check", "connector-three")
-    assert result.exit_code == 2
-    assert "there is no connector connector-three" in result.output
+    for name in ("connector-three", "..", "connector-template"):
+        result = tree.run("check", name)
+        assert result.exit_code == 2
+        assert f"there is no connector {name}" in result.output
     assert "connector-one, connector-two" in result.output
 
 

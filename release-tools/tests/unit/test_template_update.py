@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from template_tree import PROJECT, Tree, git
+from template_tree import PROJECT, SINK_PAGE, Tree, git
 
 PYPROJECT = "connector-one/pyproject.toml"
 AUTHORS = "connector-one/src/connector_one/__init__.py"
@@ -51,8 +51,7 @@ def test_new_files_of_the_template_come_and_removed_ones_go(tree: Tree) -> None:
     tree.commit(
         {
             f"{PROJECT}/.ci/run": "#!/bin/sh\n",
-            f"{PROJECT}/docs/sink.md": None,
-            "connector-template/hooks/post_gen_project.py": None,
+            SINK_PAGE: None,
         }
     )
     (tree.root / PROJECT / ".ci/run").chmod(0o755)
@@ -79,6 +78,16 @@ def test_a_change_next_to_the_authors_is_a_conflict_that_is_told(tree: Tree) -> 
     resolved = text[:begin] + 'requires-python = ">=3.12,<4"\n' + text[end + 17 :]
     tree.commit({PYPROJECT: resolved})
     assert tree.check()["connector-one"]["state"] == "up to date"
+
+
+def test_a_merge_that_is_no_toml_any_more_is_a_conflict_that_is_told(tree: Tree) -> None:
+    tree.commit({PYPROJECT: "[tool.more]\na = 1\n\n" + tree.text(PYPROJECT)})
+    template = f"{PROJECT}/pyproject.toml"
+    tree.commit({template: tree.text(template) + "\n[tool.more]\na = 1\n"})
+    said = tree.update(exit_code=1)
+    assert "conflict in connector-one/pyproject.toml: merged, but" in said
+    assert "connector-two: updated" in said
+    assert "cannot be read" in tree.check()["connector-one"]["error"]["message"]
 
 
 def test_an_edited_file_of_the_template_is_kept_and_told(tree: Tree) -> None:
@@ -137,7 +146,7 @@ def test_files_that_the_template_gives_to_the_author_or_takes_back(tree: Tree) -
     tree.commit(
         {
             **tree.replaced(f"{PROJECT}/pyproject.toml", '"README.md"', '"docs/**"'),
-            f"{PROJECT}/docs/sink.md": "# Changed\n",
+            SINK_PAGE: "# Changed\n",
             f"{PROJECT}/README.md": "# Changed too\n",
         }
     )

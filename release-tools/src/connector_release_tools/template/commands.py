@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.console import Console
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.git import Repository
 from connector_release_tools.template import connector as connectors_of_tree
-from connector_release_tools.template.connector import Connector, TemplateState, connectors
+from connector_release_tools.template.connector import PREFIX, Connector, TemplateState, connectors
 from connector_release_tools.template.rendering import TEMPLATE, Renderer
 from connector_release_tools.template.report import (
     Verdict,
@@ -30,8 +30,6 @@ from connector_release_tools.template.report import (
 from connector_release_tools.template.updating import update as plan_update
 
 __all__ = ["template"]
-
-PREFIX: Final = "connector-"
 
 template = typer.Typer(
     no_args_is_help=True, help="Keep connectors at the state of the template beside them."

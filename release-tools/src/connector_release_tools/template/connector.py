@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from connector_release_tools.errors import ConnectorFolderError, HistoryError, TemplateError
 from connector_release_tools.git import Repository
@@ -16,6 +17,7 @@ from connector_release_tools.template.ownership import PROJECT, AuthorsFiles
 from connector_release_tools.template.rendering import TEMPLATE, Renderer, Rendering
 
 __all__ = [
+    "PREFIX",
     "Connector",
     "TemplateState",
     "check",
@@ -23,6 +25,8 @@ __all__ = [
     "create",
     "link",
 ]
+
+PREFIX: Final = "connector-"
 
 
 @dataclass(frozen=True)
@@ -143,10 +147,11 @@ def connectors(repository: Repository, names: Sequence[str]) -> list[Connector]:
     Raises:
         ConnectorFolderError: There is no such folder, or none is linked.
     """
-    linked = sorted(path.parent.name for path in repository.root.glob(f"connector-*/{LINK}"))
+    linked = sorted(path.parent.name for path in repository.root.glob(f"{PREFIX}*/{LINK}"))
     chosen = [Path(name).name for name in names] or linked
     for name in chosen:
-        if name == TEMPLATE or not (repository.root / name).is_dir():
+        known = name.startswith(PREFIX) and name != TEMPLATE
+        if not known or not (repository.root / name).is_dir():
             raise ConnectorFolderError(
                 f"there is no connector {name} in {repository.root}",
                 hint=f"linked to the template are: {', '.join(linked) or 'none'}",

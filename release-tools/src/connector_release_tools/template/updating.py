@@ -99,7 +99,10 @@ def update(
     if PROJECT not in authors and old.files.get(PROJECT) != new.files.get(PROJECT):
         bring(PROJECT)
         if PROJECT not in conflicts:
-            authors = AuthorsFiles.declared_in(results[PROJECT], connector.name)
+            try:
+                authors = AuthorsFiles.declared_in(results[PROJECT], connector.name)
+            except ConnectorFolderError as error:
+                conflicts[PROJECT] = f"merged, but now it does not fit together: {error}"
     findings = compare(old.files, new.files, connector.file, authors)
     for finding in findings:
         if finding.side is Side.TEMPLATE and finding.path not in results:
