@@ -1,148 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on files."""
+"""The suites of the core, on files, in this process."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
-from datetime import timedelta
+import sys
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.dataset as pa_dataset
-import pyarrow.parquet as pq
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from connector_filesystem import FileSink, FileSource, SchemaChange
-from connectors_core.secrets import Secret
-from connectors_core.source import Boundedness
-from connectors_core.testing import (
-    ROWS,
-    Capabilities,
-    Capability,
-    SinkExternalContext,
-    SinkTestSuite,
-    SourceExternalContext,
-    SourceTestSuite,
-    SplitDataWriter,
-)
-
-SOURCE = Capabilities(
-    can=frozenset(
-        {
-            Capability.BOUNDED,
-            Capability.UNBOUNDED,
-            Capability.DISCOVERY,
-            Capability.POISON_READS,
-            Capability.REPLAYABLE,
-            Capability.DATA_TYPES,
-            Capability.SCHEMA_CHANGE,
-            Capability.SECRETS,
-        }
-    ),
-    cannot={Capability.GROWING_SPLITS: "a file is complete when it appears"},
-)
-SINK = Capabilities(
-    can=frozenset(
-        {
-            Capability.EXACTLY_ONCE,
-            Capability.DATA_TYPES,
-            Capability.SCHEMA_CHANGE,
-            Capability.SECRETS,
-        }
-    ),
-)
-PASSWORD = "canary-5e0b"
+from file_suites import FileSinkSuite, FileSourceSuite
 
 
-class CsvWriter(SplitDataWriter):
-    """A split is a file; what comes later is a further one."""
-
-    def __init__(self, folder: Path, split: int) -> None:
-        self._folder = folder
-        self._names = (f"{split:03d}-{number:03d}.csv" for number in itertools.count())
-
-    def write(self, rows: pa.Table) -> None:
-        out = pa.BufferOutputStream()
-        pa_csv.write_csv(rows, out)
-        self._put(out.getvalue().to_pybytes())
-
-    def write_poison(self) -> None:
-        self._put(b"split,seq,at,text\n1,not a number,2024-01-01 00:00:00Z,x\n")
-
-    def _put(self, data: bytes) -> None:
-        name = next(self._names)
-        hidden = self._folder / f".{name}"
-        hidden.write_bytes(data)
-        hidden.rename(self._folder / name)
+class TestFileSource(FileSourceSuite):
+    pass
 
 
-class CsvFiles(SourceExternalContext):
-    """A folder of CSV files."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._splits = itertools.count()
-
-    def create_split(self) -> CsvWriter:
-        return CsvWriter(self._folder, next(self._splits))
-
-    def create_source(self, boundedness: Boundedness) -> FileSource:
-        endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
-        return FileSource(
-            str(self._folder),
-            format="csv",
-            schema=ROWS,
-            monitor_interval=timedelta(milliseconds=50) if endless else None,
-            on_schema_change=SchemaChange.IGNORE_NEW,
-            storage_options={"password": Secret(PASSWORD)},
-        )
-
-    def create_typed_source(self, rows: pa.Table) -> FileSource:
-        pq.write_table(rows, self._folder / "rows.parquet")
-        return FileSource(str(self._folder), format="parquet", schema=rows.schema)
-
-    def secrets(self) -> list[str]:
-        return [PASSWORD]
-
-
-class ParquetFiles(SinkExternalContext):
-    """A folder of Parquet files."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "out"
-
-    def create_sink(self) -> FileSink[Any]:
-        options = {"password": Secret(PASSWORD)}
-        return FileSink(str(self._folder), format="parquet", storage_options=options)
-
-    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
-        files = [str(path) for path in self._files(hidden=False)]
-        return pa_dataset.dataset(files, schema=schema, format="parquet").to_table()
-
-    def secrets(self) -> list[str]:
-        return [PASSWORD]
-
-    def leftovers(self) -> list[str]:
-        return [path.name for path in self._files(hidden=True)]
-
-    def _files(self, *, hidden: bool) -> Iterable[Path]:
-        for path in self._folder.rglob("*"):
-            parts = path.relative_to(self._folder).parts
-            if path.is_file() and hidden == any(part[0] in "._" for part in parts):
-                yield path
-
-
-class TestFileSource(SourceTestSuite):
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> CsvFiles:
-        return CsvFiles(folder)
-
-
-class TestFileSink(SinkTestSuite):
-    capabilities = SINK
-
-    def external_context(self, folder: Path) -> ParquetFiles:
-        return ParquetFiles(folder)
+class TestFileSink(FileSinkSuite):
+    pass

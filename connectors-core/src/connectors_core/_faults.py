@@ -12,12 +12,15 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 __all__ = ["DRIVER_VARIABLE", "ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point"]
 
 ENVIRONMENT_VARIABLE: Final = "CONNECTORS_FAULTS"
 DRIVER_VARIABLE: Final = "CONNECTORS_FAULTS_DRIVER"
+FILE_PREFIX: Final = "@"
+"""Before the name of a file with the faults, for processes that live through several tests."""
 
 _HANG_POLL_SECONDS: Final = 0.02
 _counts: Final[dict[tuple[str, int], int]] = {}
@@ -41,6 +44,8 @@ def fault_point(name: str, **labels: object) -> None:
         FaultInjected: If the fault's action is `raise`.
     """
     configured = os.environ.get(ENVIRONMENT_VARIABLE)
+    if configured and configured.startswith(FILE_PREFIX):
+        configured = _read(configured.removeprefix(FILE_PREFIX))
     if not configured:
         return
     faults = json.loads(configured).get(name, [])
@@ -62,6 +67,13 @@ def reset_counts() -> None:
     """Count the passes of this process from nought again; for tests."""
     with _counts_lock:
         _counts.clear()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def _matches(where: Mapping[str, object], labels: Mapping[str, object]) -> bool:
@@ -98,6 +110,10 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "kill-driver":
         os.kill(int(os.environ[DRIVER_VARIABLE]), signal.SIGKILL)
+    elif action == "kill-executor":
+        # A Python worker of Spark is a child of its daemon, that one a child of the executor.
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")
+        os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
     elif action == "hang":
         until = fault.get("until")
         while until is None or not os.path.exists(until):
@@ -106,5 +122,6 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
         raise FaultInjected(f"fault injected at {name} {dict(labels)}")
     else:
         raise ValueError(
-            f"unknown fault action {action!r} at {name}; use kill, kill-driver, raise or hang"
+            f"unknown fault action {action!r} at {name}; "
+            "use kill, kill-driver, kill-executor, raise or hang"
         )

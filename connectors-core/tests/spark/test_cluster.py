@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a real cluster: speculative copies of tasks, and executors that die, change no row.
-
-Spark never runs a speculative copy on the host of the first attempt, so the two workers pose as two
-hosts, 127.0.0.2 and 127.0.0.3.
-"""
+"""On a real cluster: speculative copies of tasks, and executors that die, change no row."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +27,7 @@ from pipeline_support import (
 
 from connectors_core.coordinator.plan_log import newest_plan
 from connectors_core.protocol import decision_path, report_path
+from connectors_core.testing.cluster import Cluster, running, running_cluster, wait_for
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
@@ -50,99 +44,10 @@ SPECULATION = {
 pytestmark = [pytest.mark.timeout(900), *SLOW_WHERE_NATIVE]
 
 
-@dataclass
-class Cluster:
-    """A running master and its workers."""
-
-    url: str
-    workers: tuple[subprocess.Popen[bytes], ...]
-
-    def executors(self) -> list[int]:
-        """Process ids of the executors."""
-        parents = {worker.pid for worker in self.workers}
-        found = []
-        for process in Path("/proc").iterdir():
-            try:
-                stat = (process / "stat").read_text()
-                command = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            parent = int(stat.rpartition(")")[2].split()[1])
-            if parent in parents and b"ExecutorBackend" in command:
-                found.append(int(process.name))
-        return found
-
-
-def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        text = log.read_text(errors="replace") if log.exists() else ""
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}\n{text[-6000:]}"
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def running(
-    command: list[str], log: Path, env: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **env},
-            stdout=output,
-            stderr=output,
-            stdin=subprocess.DEVNULL,
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A standalone master and two workers of one core each."""
-    import pyspark
-
-    folder = tmp_path_factory.mktemp("cluster")
-    home = str(Path(pyspark.__file__).parent)
-    env = {
-        "SPARK_HOME": home,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    spark_class = [f"{home}/bin/spark-class"]
-    deploy = "org.apache.spark.deploy"
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    log = folder / "master.log"
-    with ExitStack() as stack:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        master = [*spark_class, f"{deploy}.master.Master", *options]
-        stack.enter_context(running(master, log, env))
-        wait_for(lambda: "I have been elected leader" in log.read_text(), "the master", log)
-        workers = []
-        for number in (2, 3):
-            options = ["--host", f"127.0.0.{number}", "-c", "1", "-m", "1g", "--webui-port", "0"]
-            options += ["--work-dir", str(folder / f"work-{number}")]
-            worker = [*spark_class, f"{deploy}.worker.Worker", *options, url]
-            workers.append(
-                stack.enter_context(running(worker, folder / f"worker-{number}.log", env))
-            )
-        wait_for(lambda: log.read_text().count("Registering worker") == 2, "two workers", log)
-        yield Cluster(url, tuple(workers))
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @contextmanager
@@ -150,11 +55,9 @@ def driver(
     cluster: Cluster, root: Path, settings: Mapping[str, str], *faults: Fault
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The program on the cluster; it must end well once it is told to stop."""
-    (root / "spark.json").write_text(json.dumps(settings))
-    env = {"PYSPARK_PYTHON": sys.executable, **faults_env(*faults)}
-    env["PYTHONPATH"] = os.pathsep.join([str(PROGRAM.parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(root), cluster.url]
-    with running(command, root / "driver.log", env) as process:
+    (root / "spark.json").write_text(json.dumps(cluster.settings() | settings))
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(root)]
+    with running(command, root / "driver.log", faults_env(*faults)) as process:
         yield process
         (root / "stop").touch()
         assert process.wait(SECONDS) == 0, (root / "driver.log").read_text()[-6000:]

@@ -3,31 +3,30 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import functools
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark import cloudpickle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import crash_scenarios
 from pipeline_support import NATIVE, wait_until
 
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import wait_for_survivors
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
+from connectors_core.testing.driver import run_driver, wait_for_survivors
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROGRAM = Path(__file__).with_name("crash_program.py")
+PROGRAM = Path(__file__).with_name("crash_crash_scenarios.py")
 RUN_SECONDS = 240
 # 150 for each plan: enough for a chain, where every run makes a plan at most.
 CHAIN_ROWS = 2700
@@ -71,40 +70,14 @@ def chain(root: Path, part: Collection[int]) -> list[Fault]:
     ]
 
 
-def run_driver(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
-    """Run the program to its end, however it ends; returns its exit code."""
-    log = (root / "driver.log").open("ab")
-    with log:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAM), str(root), scenario, str(rows)],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **faults_env(*faults)},
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(RUN_SECONDS)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def load_program() -> Any:
-    """The program as a module."""
-    spec = importlib.util.spec_from_file_location("crash_program", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    sys.modules["crash_program"] = program
-    spec.loader.exec_module(program)
-    return program
+def run(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
+    """Run a pipeline in a driver of its own, however that ends; returns its exit code."""
+    job = functools.partial(crash_scenarios.run, root, scenario, rows)
+    return run_driver(job, root / "driver.log", *faults)
 
 
 def assert_exact(root: Path, scenario: str, rows: int) -> None:
     """Every row once, in every sink, and nothing staged is left."""
-    program = load_program()
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
     found = first.read()
@@ -115,15 +88,15 @@ def assert_exact(root: Path, scenario: str, rows: int) -> None:
             assert Counter(second.read()["id"].to_pylist()) == every_third
     else:
         pairs = zip(found["id"].to_pylist(), found["rid"].to_pylist(), strict=True)
-        assert Counter(pairs) == Counter(program.expected_pairs(rows))
+        assert Counter(pairs) == Counter(crash_scenarios.expected_pairs(rows))
         if sinks == "2":
             counts = second.read()
             starts = [
-                int(start.timestamp()) - program.BASE // 1_000_000
+                int(start.timestamp()) - crash_scenarios.BASE // 1_000_000
                 for start in counts["start"].to_pylist()
             ]
             windows = Counter(zip(starts, counts["count"].to_pylist(), strict=True))
-            assert windows == Counter(program.expected_counts(rows))
+            assert windows == Counter(crash_scenarios.expected_counts(rows))
     assert first.staged() == []
     assert second.staged() == []
 
@@ -136,11 +109,11 @@ def log_of(root: Path) -> str:
 def kill_at_each(root: Path, scenario: str, rows: int, part: Collection[int] = ALL) -> None:
     """Kill a driver at every point, then workers of the last one."""
     for fault in chain(root, part):
-        code = run_driver(root, scenario, fault, rows=rows)
+        code = run(root, scenario, fault, rows=rows)
         assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
         assert code == -signal.SIGKILL, f"{fault.point}: {code}\n{log_of(root)}"
     of_workers = [Fault(point, once=root / f"worker-{point}") for point in WORKER_POINTS]
-    assert run_driver(root, scenario, *of_workers, rows=rows) == 0, log_of(root)
+    assert run(root, scenario, *of_workers, rows=rows) == 0, log_of(root)
     assert all(fault.fired for fault in of_workers)
     assert_exact(root, scenario, rows)
     wait_for_survivors(root / "driver.log")
@@ -170,9 +143,8 @@ def test_batches_that_spark_runs_again_are_not_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The last entries of Spark's commit log are removed, as by a crash of its storage."""
-    program = load_program()
-    cloudpickle.register_pickle_by_value(program)
-    with program.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
+    cloudpickle.register_pickle_by_value(crash_scenarios)
+    with crash_scenarios.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
         pipeline.start()
         first = DirectorySink(tmp_path / "first")
         wait_until(lambda: first.read().num_rows > 75, "pairs of two batches", pipeline)
@@ -182,7 +154,7 @@ def test_batches_that_spark_runs_again_are_not_written_again(
     for number in numbers[-2:]:
         (folder / "commits" / str(number)).unlink()
         (folder / "commits" / f".{number}.crc").unlink(missing_ok=True)
-    with program.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
+    with crash_scenarios.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
         assert pipeline.run()
         assert (pipeline.status().queries[0].batch or 0) > logged
     assert_exact(tmp_path, "join-2", REPLAY_ROWS)

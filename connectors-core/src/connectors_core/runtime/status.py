@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -177,6 +177,53 @@ class QueryStatus:
     sources: tuple[SourceStatus, ...] = ()
     sinks: tuple[SinkStatus, ...] = ()
     error: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        ended: bool,
+        completed: bool,
+        error: BaseException | None,
+        plan: int,
+        epoch: int,
+        batch: int,
+        spark_watermark: int | None = None,
+        sources: Iterable[SourceStatus],
+        sinks: Iterable[SinkStatus],
+    ) -> QueryStatus:
+        """The status of a streaming query.
+
+        Args:
+            name: Its folder.
+            ended: Whether its run is over.
+            completed: Whether its sources were read to their end.
+            error: Why it failed, if it did.
+            plan: The newest plan, below nought before the first.
+            epoch: The newest decided epoch, likewise.
+            batch: The last batch that was brought to its commit, likewise.
+            spark_watermark: Spark's own watermark.
+            sources: Its sources.
+            sinks: Its sinks.
+        """
+        if not ended:
+            state = PipelineState.RUNNING
+        elif error is not None:
+            state = PipelineState.FAILED
+        else:
+            state = PipelineState.FINISHED if completed else PipelineState.STOPPED
+        return cls(
+            name=name,
+            state=state,
+            plan=plan if plan >= 0 else None,
+            epoch=epoch if epoch >= 0 else None,
+            batch=batch if batch >= 0 else None,
+            spark_watermark=spark_watermark,
+            sources=tuple(sources),
+            sinks=tuple(sinks),
+            error=error_text(error) if ended and error is not None else None,
+        )
 
 
 @public

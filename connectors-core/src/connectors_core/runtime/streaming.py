@@ -26,10 +26,8 @@ from connectors_core.runtime.carriers import Carrier, SparkLog
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
 from connectors_core.runtime.ownership import pipeline_query
 from connectors_core.runtime.status import (
-    PipelineState,
     QueryStatus,
     SourceStatus,
-    error_text,
     source_status,
     spark_watermark,
 )
@@ -232,36 +230,28 @@ class StreamingRun:
         """How the query stands. From any thread; never waits long, never holds the query up."""
         if self._last_status is not None:
             return self._last_status
-        state = self._state()  # first: what is counted below is then as new as the state
+        ended = self._ended.is_set()  # first: what is counted below is then as new
         observed = self._observe()
         with contextlib.suppress(Exception):  # the session may be gone
             self._spark_watermark = spark_watermark(self.spark_progress()) or self._spark_watermark
-        plan, epoch = self.coordinator.newest, self.epochs.last_epoch
-        error = self._error if state is PipelineState.FAILED else None
-        status = QueryStatus(
-            name=self.identity.folder,
-            state=state,
-            plan=plan if plan >= 0 else None,
-            epoch=epoch if epoch >= 0 else None,
-            batch=self._last_batch if self._last_batch >= 0 else None,
+        status = QueryStatus.of(
+            self.identity.folder,
+            ended=ended,
+            completed=self._completed,
+            error=self._error,
+            plan=self.coordinator.newest,
+            epoch=self.epochs.last_epoch,
+            batch=self._last_batch,
             spark_watermark=self._spark_watermark,
-            sources=tuple(
+            sources=(
                 source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
                 for uid in self.coordinator.sources
             ),
             sinks=self.epochs.sink_statuses(),
-            error=None if error is None else error_text(error),
         )
-        if state is not PipelineState.RUNNING:
+        if ended:
             self._last_status = status
         return status
-
-    def _state(self) -> PipelineState:
-        if not self._ended.is_set():
-            return PipelineState.RUNNING
-        if self._error is not None:
-            return PipelineState.FAILED
-        return PipelineState.FINISHED if self._completed else PipelineState.STOPPED
 
     def _observe(self) -> Mapping[str, SourceObservation]:
         """All sources at one moment, on the coordinator's thread while there is one."""

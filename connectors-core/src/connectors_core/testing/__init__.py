@@ -24,7 +24,12 @@ if TYPE_CHECKING:
         SourceExternalContext,
         SplitDataWriter,
     )
-    from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
+    from connectors_core.testing.environment import (
+        InProcess,
+        LocalSpark,
+        StandaloneCluster,
+        TestEnvironment,
+    )
     from connectors_core.testing.sink_suite import SinkTestSuite
     from connectors_core.testing.source_suite import SourceTestSuite
     from connectors_core.testing.system import TestSystem
@@ -46,6 +51,7 @@ __all__ = [
     "SourceExternalContext",
     "SourceTestSuite",
     "SplitDataWriter",
+    "StandaloneCluster",
     "TestEnvironment",
     "TestSystem",
     "case",
@@ -57,7 +63,7 @@ _MODULES = {
     "capabilities": ("Capabilities", "Capability"),
     "cases": ("SUITE_VERSION", "ConnectorSuite", "case"),
     "context": ("ROWS", "SinkExternalContext", "SourceExternalContext", "SplitDataWriter"),
-    "environment": ("InProcess", "LocalSpark", "TestEnvironment"),
+    "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),
     "sink_suite": ("SinkTestSuite",),
     "source_suite": ("SourceTestSuite",),
     "system": ("TestSystem",),

@@ -34,6 +34,11 @@ class Capability(StrEnum):
     """A further column may appear in what is read, or in what is written from a restart on."""
     SECRETS = "secrets"
     """A source or sink can be given a secret, such as a password."""
+    # --- Answered by the environment, not by the connector ---
+    WORKERS_CAN_DIE = "workers can die"
+    """Tasks run in processes of their own, which can be killed."""
+    ONE_PROCESS = "one process"
+    """All of a pipeline runs in the process of the tests, which so sees what it leaves behind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,10 @@ class Capabilities:
         nameless = sorted(each for each, reason in refused if not reason.strip())
         if nameless:
             raise ValueError(f"impossible without a reason: {', '.join(nameless)}")
+
+    def __or__(self, other: Capabilities) -> Capabilities:
+        """What both say."""
+        return Capabilities(can=self.can | other.can, cannot={**self.cannot, **other.cannot})
 
     def undeclared(self, asked: frozenset[Capability]) -> list[Capability]:
         """Those of ``asked`` that are neither possible nor impossible."""

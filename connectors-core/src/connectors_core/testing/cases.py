@@ -89,10 +89,15 @@ class ConnectorSuite:
                 yield name, found
 
     @classmethod
+    def possible(cls) -> Capabilities:
+        """What can be tested: what the connector can do, where a suite runs it."""
+        return cls.capabilities
+
+    @classmethod
     def undeclared(cls) -> list[Capability]:
         """Capabilities that cases ask for and the connector says nothing about."""
         asked = frozenset(need for _, found in cls.cases() for need in found.needs)
-        return cls.capabilities.undeclared(asked | cls.judged_by)
+        return cls.possible().undeclared(asked | cls.judged_by)
 
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
@@ -100,7 +105,7 @@ class ConnectorSuite:
         data_type = parameters.get("data_type")
         if isinstance(data_type, str) and data_type in cls.capabilities.cannot_carry:
             return f"{data_type}: {cls.capabilities.cannot_carry[data_type]}"
-        return cls.capabilities.reason_against(found.needs)
+        return cls.possible().reason_against(found.needs)
 
     @classmethod
     def is_new(cls, found: Case) -> bool:

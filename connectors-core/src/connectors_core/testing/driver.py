@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,7 @@ class DriverJob:
         sinks: The sinks by uid.
         settings: Further arguments of `Pipeline.from_source`.
         parallelism: Number of readers.
-        spark: Whether it runs on Spark.
+        spark: Settings of the Spark session that it runs on, None for a run without Spark.
         peak: File that takes the most memory that the process ever had, in bytes.
     """
 
@@ -43,7 +43,7 @@ class DriverJob:
     sinks: Mapping[str, Sink]
     settings: Mapping[str, Any] = field(default_factory=dict)
     parallelism: int = 2
-    spark: bool = False
+    spark: Mapping[str, str] | None = None
     peak: str | None = None
 
     def build(self, environment: TestEnvironment) -> Any:
@@ -54,12 +54,24 @@ class DriverJob:
             pipeline.sink_to(rows, sink, uid=uid)
         return pipeline
 
+    def __call__(self) -> None:
+        """Run it to its end."""
+        environment: TestEnvironment = InProcess()
+        if self.spark is not None:
+            from connectors_core.testing.spark_session import new_session
 
-def run_driver(job: DriverJob, log: Path, *faults: Fault) -> int:
-    """Run a pipeline to its end in a process of its own, however that ends.
+            environment = LocalSpark(new_session(self.spark))
+        with self.build(environment) as pipeline:
+            assert pipeline.run()
+        if self.peak is not None:
+            Path(self.peak).write_text(str(_peak_memory()))
+
+
+def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
+    """Run something in a driver of its own, however that ends.
 
     Args:
-        job: The pipeline.
+        job: What it runs; modules that are found here are found there.
         log: File that takes the output of the process.
         *faults: What is to happen to it.
 
@@ -120,21 +132,13 @@ def _peak_memory() -> int:
 
 
 def main() -> None:
-    """Run the pipeline of the standard input to its end."""
+    """Run the job of the standard input."""
     from pyspark import cloudpickle
 
     os.environ[DRIVER_VARIABLE] = str(os.getpid())
     pickling: Any = cloudpickle
-    job: DriverJob = pickling.load(sys.stdin.buffer)
-    environment: TestEnvironment = InProcess()
-    if job.spark:
-        from connectors_core.testing.spark_session import new_session
-
-        environment = LocalSpark(new_session())
-    with job.build(environment) as pipeline:
-        assert pipeline.run()
-    if job.peak is not None:
-        Path(job.peak).write_text(str(_peak_memory()))
+    job: Callable[[], None] = pickling.load(sys.stdin.buffer)
+    job()
     sys.stdout.flush()
     os._exit(0)  # quick: the orderly end of a session is not what is tested
 

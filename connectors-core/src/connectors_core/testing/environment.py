@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from connectors_core.testing.capabilities import Capabilities, Capability
+from connectors_core.testing.cluster import Cluster
+from connectors_core.testing.faults import FaultAction
 from connectors_core.testing.local_pipeline import LocalPipeline
 
 if TYPE_CHECKING:
@@ -14,10 +18,21 @@ if TYPE_CHECKING:
 
 
 class TestEnvironment(ABC):
-    """Makes pipelines: objects with the methods of `Pipeline`."""
+    """Makes pipelines: objects with the methods of `Pipeline`.
+
+    Attributes:
+        name: What a failing case calls it.
+        capabilities: What can be made to happen in it.
+        session: Settings of a Spark session in another process that runs what would run here,
+            None where there is none.
+        worker_death: How a fault kills the worker that passes its point.
+    """
 
     __test__ = False
     name: str
+    capabilities: ClassVar[Capabilities]
+    session: Mapping[str, str] | None = None
+    worker_death: FaultAction
 
     @abstractmethod
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> Any:
@@ -32,6 +47,10 @@ class InProcess(TestEnvironment):
     """Without Spark: the protocol in this process."""
 
     name = "in process"
+    capabilities = Capabilities(
+        can=frozenset({Capability.ONE_PROCESS}),
+        cannot={Capability.WORKERS_CAN_DIE: "without Spark, tasks are threads of the tests"},
+    )
 
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> LocalPipeline:
         """A pipeline that runs in this process."""
@@ -43,11 +62,18 @@ class InProcess(TestEnvironment):
 
 
 class LocalSpark(TestEnvironment):
-    """A Spark session in this process, with retries of tasks."""
+    """A Spark session in this process, with retries of tasks; its Python workers can be killed."""
+
+    capabilities = Capabilities(
+        can=frozenset({Capability.WORKERS_CAN_DIE}),
+        cannot={Capability.ONE_PROCESS: "on Spark, tasks are processes of their own"},
+    )
+    worker_death = FaultAction.KILL
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.name = f"Spark {spark.version}"
+        self.name = f"Spark {spark.version}, {spark.sparkContext.master}"
+        self.session: Mapping[str, str] = {}
 
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> Any:
         """A pipeline on the session."""
@@ -67,3 +93,13 @@ class LocalSpark(TestEnvironment):
         newest = max(int(path.name) for path in commits.glob("[0-9]*"))
         (commits / str(newest)).unlink()
         (commits / f".{newest}.crc").unlink(missing_ok=True)
+
+
+class StandaloneCluster(LocalSpark):
+    """A Spark session whose executors are processes of a cluster; they can be killed."""
+
+    worker_death = FaultAction.KILL_EXECUTOR
+
+    def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
+        super().__init__(spark)
+        self.session = cluster.settings()

@@ -23,6 +23,7 @@ from typing import Any, Final
 from connectors_core._faults import (
     DRIVER_VARIABLE,
     ENVIRONMENT_VARIABLE,
+    FILE_PREFIX,
     FaultInjected,
     fault_point,
     reset_counts,
@@ -37,6 +38,7 @@ __all__ = [
     "FaultPoint",
     "fault_point",
     "faults_env",
+    "faults_file_env",
     "injected",
 ]
 
@@ -111,6 +113,9 @@ class FaultAction(StrEnum):
     KILL_DRIVER = "kill-driver"
     """The driver is killed by SIGKILL, from whatever process passes the point; Spark's JVM and the
     tasks that run live on for a moment. The driver names itself in `DRIVER_VARIABLE` first."""
+    KILL_EXECUTOR = "kill-executor"
+    """The executor whose Python worker passes the point is killed by SIGKILL. On a cluster: in a
+    local session the executor is the driver's own JVM."""
     RAISE = "raise"
     """`FaultInjected` is raised."""
     HANG = "hang"
@@ -172,17 +177,33 @@ def faults_env(*faults: Fault) -> dict[str, str]:
     Args:
         *faults: The faults; several may stand at one point.
     """
-    points: dict[str, list[dict[str, Any]]] = {}
-    for fault in faults:
-        points.setdefault(str(fault.point), []).append(fault.to_json())
-    return {ENVIRONMENT_VARIABLE: json.dumps(points)}
+    return {ENVIRONMENT_VARIABLE: _to_json(faults)}
+
+
+def faults_file_env(path: Path) -> dict[str, str]:
+    """Return the environment variable by which processes take their faults from a file.
+
+    For a Spark session and its workers, which were started before a test asks for faults.
+
+    Args:
+        path: The file; :func:`injected` writes it. None there is no fault.
+    """
+    return {ENVIRONMENT_VARIABLE: f"{FILE_PREFIX}{path}"}
 
 
 @contextlib.contextmanager
 def injected(*faults: Fault) -> Iterator[None]:
-    """Ask for faults in this process, and in those it starts, while the context lasts."""
+    """Ask for faults while the context lasts.
+
+    They strike in this process and in those that it starts. Where this process takes its faults
+    from a file (:func:`faults_file_env`), they strike in all that take them from there.
+    """
     before = os.environ.get(ENVIRONMENT_VARIABLE)
     reset_counts()
+    if before is not None and before.startswith(FILE_PREFIX):
+        with _written(Path(before.removeprefix(FILE_PREFIX)), _to_json(faults)):
+            yield
+        return
     os.environ.update(faults_env(*faults))
     try:
         yield
@@ -191,3 +212,22 @@ def injected(*faults: Fault) -> Iterator[None]:
             del os.environ[ENVIRONMENT_VARIABLE]
         else:
             os.environ[ENVIRONMENT_VARIABLE] = before
+
+
+@contextlib.contextmanager
+def _written(path: Path, text: str) -> Iterator[None]:
+    """A file that is there, complete, while the context lasts."""
+    complete = path.with_suffix(".new")
+    complete.write_text(text, encoding="utf-8")
+    complete.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def _to_json(faults: Sequence[Fault]) -> str:
+    points: dict[str, list[dict[str, Any]]] = {}
+    for fault in faults:
+        points.setdefault(str(fault.point), []).append(fault.to_json())
+    return json.dumps(points)

@@ -43,13 +43,7 @@ from connectors_core.execution.writing import (
 from connectors_core.protocol import Entry, Plan
 from connectors_core.records import RecordPolicy
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
-from connectors_core.runtime.status import (
-    PipelineState,
-    PipelineStatus,
-    QueryStatus,
-    error_text,
-    source_status,
-)
+from connectors_core.runtime.status import PipelineStatus, QueryStatus, source_status
 from connectors_core.sink import Sink
 from connectors_core.source import (
     Boundedness,
@@ -361,25 +355,19 @@ class _Run:
 
     def status(self) -> QueryStatus:
         """How the run stands."""
-        if not self.ended.is_set():
-            state = PipelineState.RUNNING
-        elif self.error is not None:
-            state = PipelineState.FAILED
-        else:
-            state = PipelineState.FINISHED if self._completed else PipelineState.STOPPED
-        plan, epoch = self._coordinator.newest, self._epochs.last_epoch
-        return QueryStatus(
-            name="query-0",
-            state=state,
-            plan=plan if plan >= 0 else None,
-            epoch=epoch if epoch >= 0 else None,
-            batch=self._batch if self._batch >= 0 else None,
-            sources=tuple(
+        return QueryStatus.of(
+            "query-0",
+            ended=self.ended.is_set(),
+            completed=self._completed,
+            error=self.error,
+            plan=self._coordinator.newest,
+            epoch=self._epochs.last_epoch,
+            batch=self._batch,
+            sources=(
                 source_status(uid, source.observe())
                 for uid, source in self._coordinator.sources.items()
             ),
             sinks=self._epochs.sink_statuses(),
-            error=None if self.error is None else error_text(self.error),
         )
 
 

@@ -31,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="write what the connector suites found to PATH.json and PATH.md",
     )
+    parser.getgroup("connectors").addoption(
+        "--connector-environment",
+        choices=("local", "cluster"),
+        default="local",
+        help="the Spark of the fixture `spark`: in this process, or a cluster of two workers",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,7 +28,7 @@ from connectors_core.testing.data import (
 )
 from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.driver import DriverJob
-from connectors_core.testing.environment import LocalSpark, TestEnvironment
+from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.failing_commit import with_failing_commit
 from connectors_core.testing.faults import (
     WRITING_POINTS,
@@ -39,8 +39,10 @@ from connectors_core.testing.faults import (
 )
 from connectors_core.testing.trial import PipelineSuite, Trial
 
-TOTAL: Final = 300
-PER_PLAN: Final = 30
+# Most of what a case costs on Spark are its micro-batches: a few where that is enough.
+TOTAL: Final = 120
+PLANS: Final = 4
+MANY_PLANS: Final = 10
 FURTHER: Final = pa.field("extra", pa.string())
 
 
@@ -139,12 +141,12 @@ class SinkTestSuite(PipelineSuite):
         self, trial: SinkTrial, before: int, after: int
     ) -> None:
         """Flink's ``testStartFromSavepoint``, ``testScaleUp`` and ``testScaleDown``."""
-        with trial.pipeline(parallelism=before) as pipeline:
+        with trial.pipeline(parallelism=before, plans=MANY_PLANS) as pipeline:
             pipeline.start()
             trial.wait(
                 lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
             )
-        with trial.pipeline(parallelism=after) as pipeline:
+        with trial.pipeline(parallelism=after, plans=MANY_PLANS) as pipeline:
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
@@ -178,6 +180,14 @@ class SinkTestSuite(PipelineSuite):
     )
     def test_a_writer_that_fails_is_repeated(self, trial: SinkTrial, point: FaultPoint) -> None:
         fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
+        with injected(fault), trial.pipeline() as pipeline:
+            trial.run_to_end(pipeline)
+        assert fault.fired
+        trial.assert_complete()
+
+    @case(Capability.WORKERS_CAN_DIE, after="test_a_writer_that_fails_is_repeated")
+    def test_a_worker_that_is_killed_is_replaced(self, trial: SinkTrial) -> None:
+        fault = trial.death_of_a_worker(FaultPoint.WRITER_WROTE)
         with injected(fault), trial.pipeline() as pipeline:
             trial.run_to_end(pipeline)
         assert fault.fired
@@ -222,7 +232,7 @@ class SinkTestSuite(PipelineSuite):
         self, trial: SinkTrial
     ) -> None:
         """Real processes, SIGKILL: the crash matrix as a chain."""
-        job = trial.job()
+        job = trial.job(plans=MANY_PLANS)
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_complete)
 
     @case(after="test_all_rows_arrive_as_they_were")
@@ -282,14 +292,15 @@ class SinkTrial(Trial):
         """All rows that a pipeline writes."""
         return [make_rows(0, 0, TOTAL, self._seed)]
 
-    def pipeline(self, *, parallelism: int = 2, **settings: Any) -> Any:
+    def pipeline(self, **settings: Any) -> Any:
         """A pipeline of known rows into the sink; each one goes on from the one before."""
-        return self.job(parallelism=parallelism, **settings).build(self.environment)
+        return self.job(**settings).build(self.environment)
 
     def job(
         self,
         *,
         parallelism: int = 2,
+        plans: int = PLANS,
         sink: Sink | None = None,
         other: Sink | None = None,
         nulls: bool = False,
@@ -300,29 +311,31 @@ class SinkTrial(Trial):
             functools.partial(_generate, self._seed, nulls, further_column),
             TOTAL,
             ROWS.append(FURTHER) if further_column else ROWS,
-            split_rows=PER_PLAN // 2,
+            split_rows=TOTAL // 8,
             batch_rows=7,
         )
         sinks: dict[str, Sink] = {"out": sink or self.context.create_sink()}
         if other is not None:
             sinks["other"] = other
-        return self._job(source, sinks, parallelism)
+        return self._job(source, sinks, parallelism, plans)
 
     def job_of(self, rows: pa.Table) -> DriverJob:
         """A pipeline of these rows into the sink."""
         source = DataGeneratorSource(
             functools.partial(_take, rows), rows.num_rows, rows.schema, batch_rows=2
         )
-        return self._job(source, {"out": self.context.create_sink()}, parallelism=1)
+        return self._job(source, {"out": self.context.create_sink()}, parallelism=1, plans=1)
 
-    def _job(self, source: AnySource, sinks: Mapping[str, Sink], parallelism: int) -> DriverJob:
+    def _job(
+        self, source: AnySource, sinks: Mapping[str, Sink], parallelism: int, plans: int
+    ) -> DriverJob:
         return DriverJob(
             location=str(self.location),
             source=source,
             sinks=sinks,
-            settings={"limits": PlanLimits(rows=PER_PLAN)},
+            settings={"limits": PlanLimits(rows=TOTAL // plans)},
             parallelism=parallelism,
-            spark=isinstance(self.environment, LocalSpark),
+            spark=self.environment.session,
         )
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:

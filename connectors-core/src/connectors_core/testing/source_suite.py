@@ -40,7 +40,7 @@ from connectors_core.testing.data import (
 from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
-from connectors_core.testing.environment import LocalSpark, TestEnvironment
+from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.faults import (
     READING_POINTS,
     Fault,
@@ -334,9 +334,22 @@ class SourceTestSuite(PipelineSuite):
     def test_a_task_that_fails_is_repeated_exactly(
         self, trial: SourceTrial, point: FaultPoint
     ) -> None:
-        """Flink's ``testTaskManagerFailure``; kills of real processes are in the crash cases."""
         trial.write_split(2)
         fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
+        with injected(fault), trial.pipeline(Boundedness.BOUNDED) as pipeline:
+            trial.run_to_end(pipeline)
+        assert fault.fired
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.WORKERS_CAN_DIE,
+        after="test_a_task_that_fails_is_repeated_exactly",
+    )
+    def test_a_worker_that_is_killed_is_replaced(self, trial: SourceTrial) -> None:
+        """Flink's ``testTaskManagerFailure``."""
+        trial.write_split(2)
+        fault = trial.death_of_a_worker(FaultPoint.READER_FETCHED)
         with injected(fault), trial.pipeline(Boundedness.BOUNDED) as pipeline:
             trial.run_to_end(pipeline)
         assert fault.fired
@@ -590,7 +603,7 @@ class SourceTrial(Trial):
             sinks={"out": self.sink},
             settings=settings,
             parallelism=parallelism,
-            spark=isinstance(self.environment, LocalSpark),
+            spark=self.environment.session,
         )
 
     def peak_memory(self, name: str, rows: int, limits: PlanLimits) -> int:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small Spark session for all tests that need one: import ``spark`` in a conftest."""
+"""One small Spark for all tests: import ``spark`` and ``spark_environment`` in a conftest.
+
+``pytest --connector-environment cluster`` takes a standalone cluster with two workers instead.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from connectors_core.testing.cluster import running_cluster
+from connectors_core.testing.environment import LocalSpark, StandaloneCluster
+from connectors_core.testing.faults import ENVIRONMENT_VARIABLE, faults_file_env
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -18,7 +25,8 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """A classic session with two slots and four attempts per task, or the one there is.
 
     Args:
-        settings: Further settings of Spark.
+        settings: Further settings of Spark; those of a cluster (`Cluster.settings`) take the
+            place of the two slots.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -35,6 +43,10 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        # As in a local session: executors take their faults from where the driver does.
+        .config(
+            f"spark.executorEnv.{ENVIRONMENT_VARIABLE}", os.environ.get(ENVIRONMENT_VARIABLE, "")
+        )
     )
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
@@ -44,9 +56,27 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalSpark]:
+    """Where the suites with ``on_spark`` run their pipelines."""
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {"spark.sql.warehouse.dir": (folder / "warehouse").as_uri()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in faults_file_env(folder / "faults.json").items():
+            patch.setenv(name, value)
+        if request.config.getoption("--connector-environment") == "cluster":
+            with running_cluster(folder) as cluster:
+                session = new_session(settings | cluster.settings())
+                yield StandaloneCluster(session, cluster)
+                session.stop()
+        else:
+            session = new_session(settings)
+            yield LocalSpark(session)
+            session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(spark_environment: LocalSpark) -> SparkSession:
     """The session of all tests of a run."""
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    session = new_session({"spark.sql.warehouse.dir": warehouse.as_uri()})
-    yield session
-    session.stop()
+    return spark_environment.spark

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import ConnectorSuite
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.environment import InProcess, TestEnvironment
+from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
     Fault,
     FaultAction,
@@ -37,11 +38,20 @@ class PipelineSuite(ConnectorSuite):
         seed: Of the test data; printed with a failure.
         system: The external system that all cases share, if there is one beside the test process.
         address: Its address, while a case runs.
+        on_spark: Whether the pipelines run on Spark, that of the fixture ``spark_environment``
+            (:mod:`connectors_core.testing.spark_session`), or in this process.
     """
 
     seed: int = 20_240_101
     system: ClassVar[TestSystem | None] = None
     address: str = ""
+    on_spark: ClassVar[bool] = False
+
+    @classmethod
+    def possible(cls) -> Capabilities:
+        """What the connector and the environment can do."""
+        environment = LocalSpark if cls.on_spark else InProcess
+        return cls.capabilities | environment.capabilities
 
     @pytest.fixture(autouse=True)
     def _running_system(self, connector_systems: RunningSystems) -> None:
@@ -49,9 +59,12 @@ class PipelineSuite(ConnectorSuite):
             self.address = connector_systems.address(self.system)
 
     @pytest.fixture
-    def environment(self) -> TestEnvironment:
-        """Where the pipelines run; override it to run them on Spark."""
-        return InProcess()
+    def environment(self, request: pytest.FixtureRequest) -> TestEnvironment:
+        """Where the pipelines run."""
+        if not self.on_spark:
+            return InProcess()
+        environment: TestEnvironment = request.getfixturevalue("spark_environment")
+        return environment
 
 
 class Trial:
@@ -124,6 +137,11 @@ class Trial:
             self.run_to_end(pipeline)
             seen.append(repr(pipeline.status()))
         assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], self.location)
+
+    def death_of_a_worker(self, point: str) -> Fault:
+        """The kill of one worker, the first that passes a point."""
+        marker = self.root / "killed"
+        return Fault(point, action=self.environment.worker_death, once=marker)
 
     def kill_at_each(
         self, job: DriverJob, points: Sequence[str], assert_complete: Callable[[], None]

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that crash tests kill: `crash_program.py ROOT SCENARIO ROWS`, run until it ends with 0.
+"""Pipelines whose drivers and workers the crash tests kill.
 
 Rows follow from their numbers, so what must come out is known without the pipeline.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -136,18 +134,7 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
     return pipeline
 
 
-def main() -> None:
-    """Run the pipeline to its end."""
-    from connectors_core.testing.faults import DRIVER_VARIABLE
-
-    os.environ[DRIVER_VARIABLE] = str(os.getpid())
-    root, scenario, rows = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    spark = session()
-    with build(spark, root, scenario, rows) as pipeline:
+def run(root: Path, scenario: str, rows: int) -> None:
+    """Run the pipeline of a scenario to its end."""
+    with build(session(), root, scenario, rows) as pipeline:
         assert pipeline.run()
-    (root / "ended").touch()
-    os._exit(0)  # quick: the session's orderly end is not what is tested
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core, on files, on Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from file_suites import FileSinkSuite, FileSourceSuite
+
+
+class TestFileSourceOnSpark(FileSourceSuite):
+    on_spark = True
+
+
+class TestFileSinkOnSpark(FileSinkSuite):
+    on_spark = True

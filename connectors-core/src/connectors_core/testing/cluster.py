@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A standalone Spark cluster on this machine: a master, and two workers that pose as two hosts.
+
+Spark never runs a speculative copy of a task on the host of its first attempt, so the workers are
+127.0.0.2 and 127.0.0.3. Only what was started here is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+START_SECONDS: Final = 240.0
+WORKERS: Final = 2
+_END_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        url: Address of the master.
+        workers: Process ids of the workers.
+    """
+
+    url: str
+    workers: tuple[int, ...]
+
+    def settings(self) -> dict[str, str]:
+        """Settings of a session that has an executor with one core on each worker.
+
+        Executors find the modules that this process finds.
+        """
+        return {
+            "spark.master": self.url,
+            "spark.cores.max": str(WORKERS),
+            "spark.executor.cores": "1",
+            "spark.executor.memory": "600m",
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        }
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors."""
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                stat = (process / "stat").read_text()
+                command = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parent = int(stat.rpartition(")")[2].split()[1])
+            if parent in self.workers and b"ExecutorBackend" in command:
+                found.append(int(process.name))
+        return found
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[Cluster]:
+    """Start a master and its workers; end them, and with them their executors.
+
+    A worker has cores for two drivers: one that runs the tests, and one that a test kills.
+
+    Args:
+        folder: Takes the logs: ``master.log``, ``worker-2.log``, ``worker-3.log``, and below
+            ``work-2`` and ``work-3`` those of the executors.
+    """
+    import pyspark
+
+    home = str(Path(pyspark.__file__).parent)
+    env = {
+        "SPARK_HOME": home,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    deploy = [f"{home}/bin/spark-class", "org.apache.spark.deploy"]
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    log = folder / "master.log"
+    with ExitStack() as stack:
+
+        def start(kind: str, log: Path, *options: str) -> subprocess.Popen[bytes]:
+            command = [deploy[0], f"{deploy[1]}.{kind}", "--webui-port", "0", *options]
+            return stack.enter_context(running(command, log, env))
+
+        start("master.Master", log, "--host", "127.0.0.1", "--port", str(port))
+        wait_for(lambda: "I have been elected leader" in log.read_text(), "the master", log)
+        workers = [
+            start(
+                "worker.Worker",
+                folder / f"worker-{number}.log",
+                *("--host", f"127.0.0.{number}", "-c", "2", "-m", "2g"),
+                *("--work-dir", str(folder / f"work-{number}"), url),
+            )
+            for number in range(2, 2 + WORKERS)
+        ]
+        wait_for(lambda: log.read_text().count("Registering worker") == WORKERS, "workers", log)
+        yield Cluster(url, tuple(worker.pid for worker in workers))
+
+
+@contextmanager
+def running(
+    command: Sequence[str], log: Path, env: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command until the context ends.
+
+    Args:
+        command: The command.
+        log: Takes its output.
+        env: Added to the environment of this process.
+    """
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603  # commands of the tests themselves
+            command,
+            env={**os.environ, **env},
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
+    """Wait until something is so; the failure shows the end of a log."""
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        text = log.read_text(errors="replace") if log.exists() else ""
+        assert time.monotonic() < deadline, f"not within {START_SECONDS} s: {what}\n{text[-6000:]}"
+        time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
