@@ -13,6 +13,9 @@ from connectors_core.testing.capabilities import Capabilities, Capability
 
 SUITE_VERSION: Final = "1.0"
 """Version of the suites here. A connector says for which one it was written."""
+SLOW_ON_SPARK: Final = "slow_on_spark"
+"""Marker of a case, or a parameter of it, that shows little on Spark which it does not show in this
+process: a full run has it on Spark too."""
 
 _CASE: Final = "__connector_case__"
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -66,11 +69,14 @@ class ConnectorSuite:
         capabilities: What the connector can do, and why it cannot do the rest.
         written_for: The suite version that the connector was written for. Younger cases run and
             are reported as new; a failure of one is no failure of the run.
+        on_spark: Whether its pipelines run on Spark, that of the fixture ``spark_environment``
+            (:mod:`connectors_core.testing.spark_session`), or in this process.
         judged_by: Capabilities that do not select cases and say how strictly they judge.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
     written_for: ClassVar[str] = SUITE_VERSION
+    on_spark: ClassVar[bool] = False
     judged_by: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case_of
+from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, ConnectorSuite, case_of
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.system import RunningSystems
 
@@ -42,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect results for the report."""
     config.addinivalue_line("markers", "slow: left to a full run")
+    config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
     config.pluginmanager.register(_Results(config), _RESULTS)
 
 
@@ -98,6 +99,8 @@ class _Results:
                 )
                 out.append(item)
                 continue
+            if suite.on_spark and item.get_closest_marker(SLOW_ON_SPARK):
+                item.add_marker(pytest.mark.slow)
             new = suite.is_new(found)
             if new:
                 item.add_marker(

@@ -37,7 +37,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
-from connectors_core.testing.trial import PipelineSuite, Trial
+from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
 
 # Most of what a case costs on Spark are its micro-batches: a few where that is enough.
 TOTAL: Final = 120
@@ -105,6 +105,7 @@ class SinkTestSuite(PipelineSuite):
 
     @case(Capability.DATA_TYPES, after="test_nulls_arrive_as_nulls")
     @pytest.mark.parametrize("data_type", DATA_TYPES)
+    @pytest.mark.slow_on_spark
     def test_values_of_every_type_arrive_as_they_were(
         self, trial: SinkTrial, data_type: str
     ) -> None:
@@ -136,7 +137,9 @@ class SinkTestSuite(PipelineSuite):
     # --- Restarts -------------------------------------------------------------------------------
 
     @case(after="test_all_rows_arrive_as_they_were")
-    @pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 4), (4, 2)])
+    @pytest.mark.parametrize(
+        ("before", "after"), [in_full_on_spark(2, 2), (2, 4), in_full_on_spark(4, 2)]
+    )
     def test_a_restart_goes_on_with_as_many_more_or_fewer_writers(
         self, trial: SinkTrial, before: int, after: int
     ) -> None:
@@ -197,12 +200,12 @@ class SinkTestSuite(PipelineSuite):
     @pytest.mark.parametrize(
         "point",
         [
-            FaultPoint.BEFORE_DECISION,
+            in_full_on_spark(FaultPoint.BEFORE_DECISION),
             FaultPoint.AFTER_DECISION,
-            FaultPoint.BEFORE_COMMIT,
+            in_full_on_spark(FaultPoint.BEFORE_COMMIT),
             FaultPoint.AFTER_COMMIT,
-            FaultPoint.AFTER_DONE,
-            FaultPoint.BEFORE_SPARK_COMMIT,
+            in_full_on_spark(FaultPoint.AFTER_DONE),
+            in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
         ],
     )
     def test_a_driver_that_fails_is_restarted(self, trial: SinkTrial, point: FaultPoint) -> None:

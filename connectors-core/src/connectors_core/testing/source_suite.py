@@ -48,7 +48,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
-from connectors_core.testing.trial import PipelineSuite, Trial
+from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
 
 ROWS_PER_SPLIT: Final = 60
 # So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
@@ -135,6 +135,7 @@ class SourceTestSuite(PipelineSuite):
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
     @pytest.mark.parametrize("data_type", DATA_TYPES)
+    @pytest.mark.slow_on_spark
     def test_values_of_every_type_are_read_as_they_are(
         self, trial: SourceTrial, data_type: str
     ) -> None:
@@ -171,9 +172,9 @@ class SourceTestSuite(PipelineSuite):
     )
     def test_a_limit_of_rows_holds_in_every_plan(self, trial: SourceTrial) -> None:
         trial.write_split(2)
-        with trial.pipeline(Boundedness.BOUNDED, limits=PlanLimits(rows=7)) as pipeline:
+        with trial.pipeline(Boundedness.BOUNDED, limits=PlanLimits(rows=17)) as pipeline:
             trial.run_to_end(pipeline)
-            assert (pipeline.status().queries[0].plan or 0) + 1 >= 2 * ROWS_PER_SPLIT // 7
+            assert (pipeline.status().queries[0].plan or 0) + 1 >= 2 * ROWS_PER_SPLIT // 17
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")
@@ -186,7 +187,11 @@ class SourceTestSuite(PipelineSuite):
         assert time.monotonic() - began > 0.8
         trial.assert_complete()
 
-    @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")
+    @case(
+        Capability.BOUNDED,
+        Capability.ONE_PROCESS,
+        after="test_a_limit_of_rows_holds_in_every_plan",
+    )
     @pytest.mark.slow
     def test_memory_follows_from_a_plan_and_not_from_the_input(self, trial: SourceTrial) -> None:
         """Two drivers read little and much, in plans of equal size."""
@@ -248,12 +253,14 @@ class SourceTestSuite(PipelineSuite):
     # --- Restarts -------------------------------------------------------------------------------
 
     @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")
-    @pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 3), (3, 1)])
+    @pytest.mark.parametrize(
+        ("before", "after"), [in_full_on_spark(2, 2), (1, 3), in_full_on_spark(3, 1)]
+    )
     def test_a_restart_in_the_middle_of_splits(
         self, trial: SourceTrial, before: int, after: int
     ) -> None:
         trial.write_split(MANY_SPLITS)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 3, splits=3)
+        few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
@@ -266,7 +273,9 @@ class SourceTestSuite(PipelineSuite):
         Capability.DISCOVERY,
         after=("test_splits_that_appear_are_found", "test_a_restart_in_the_middle_of_splits"),
     )
-    @pytest.mark.parametrize(("before", "after"), [(4, 4), (2, 4), (4, 2)])
+    @pytest.mark.parametrize(
+        ("before", "after"), [in_full_on_spark(4, 4), (2, 4), in_full_on_spark(4, 2)]
+    )
     def test_a_restart_goes_on_with_as_many_more_or_fewer_readers(
         self, trial: SourceTrial, before: int, after: int
     ) -> None:
@@ -360,9 +369,9 @@ class SourceTestSuite(PipelineSuite):
         "point",
         [
             FaultPoint.AFTER_PLAN,
-            FaultPoint.BEFORE_DECISION,
+            in_full_on_spark(FaultPoint.BEFORE_DECISION),
             FaultPoint.AFTER_DECISION,
-            FaultPoint.BEFORE_SPARK_COMMIT,
+            in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
         ],
     )
     def test_a_driver_that_fails_is_restarted_exactly(
@@ -511,6 +520,7 @@ class SourceTestSuite(PipelineSuite):
 
     @case(
         Capability.BOUNDED,
+        Capability.ONE_PROCESS,
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
     def test_no_thread_handle_or_temporary_file_is_left(self, trial: SourceTrial) -> None:

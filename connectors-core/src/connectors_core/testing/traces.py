@@ -20,12 +20,11 @@ _GRACE_SECONDS: Final = 3.0
 
 
 @contextlib.contextmanager
-def nothing_left(folder: Path, *, handles: bool) -> Iterator[None]:
+def nothing_left(folder: Path) -> Iterator[None]:
     """What begins in this context ends in it: threads, open files and sockets, temporary files.
 
     Args:
         folder: Takes the temporary files meanwhile.
-        handles: Whether to look at open files and sockets.
 
     Raises:
         AssertionError: Names what is left.
@@ -41,9 +40,8 @@ def nothing_left(folder: Path, *, handles: bool) -> Iterator[None]:
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
     assert not files, f"temporary files: {', '.join(files)}"
     _wait_until_gone(lambda: _threads() - threads, "threads that still run")
-    if handles:
-        gc.collect()  # what nobody can reach any more is closed
-        _wait_until_gone(lambda: _handles() - opened, "files and sockets that are still open")
+    gc.collect()  # what nobody can reach any more is closed
+    _wait_until_gone(lambda: _handles() - opened, "files and sockets that are still open")
 
 
 def _wait_until_gone(what: Callable[[], set[Any]], name: str) -> None:

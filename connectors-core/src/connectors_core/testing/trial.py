@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from connectors_core.testing.capabilities import Capabilities
-from connectors_core.testing.cases import ConnectorSuite
+from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
@@ -31,6 +31,11 @@ DEADLINE: Final = 60.0
 _POLL: Final = 0.02
 
 
+def in_full_on_spark(*values: Any) -> Any:
+    """A parameter of a case that only a full run has on Spark; see `SLOW_ON_SPARK`."""
+    return pytest.param(*values, marks=getattr(pytest.mark, SLOW_ON_SPARK))
+
+
 class PipelineSuite(ConnectorSuite):
     """A suite whose cases run pipelines.
 
@@ -38,14 +43,11 @@ class PipelineSuite(ConnectorSuite):
         seed: Of the test data; printed with a failure.
         system: The external system that all cases share, if there is one beside the test process.
         address: Its address, while a case runs.
-        on_spark: Whether the pipelines run on Spark, that of the fixture ``spark_environment``
-            (:mod:`connectors_core.testing.spark_session`), or in this process.
     """
 
     seed: int = 20_240_101
     system: ClassVar[TestSystem | None] = None
     address: str = ""
-    on_spark: ClassVar[bool] = False
 
     @classmethod
     def possible(cls) -> Capabilities:
@@ -103,9 +105,7 @@ class Trial:
 
     def nothing_left(self) -> AbstractContextManager[None]:
         """See :func:`~connectors_core.testing.traces.nothing_left`."""
-        # Spark's session opens connections of its own.
-        in_process = isinstance(self.environment, InProcess)
-        return nothing_left(self.root / "temporary", handles=in_process)
+        return nothing_left(self.root / "temporary")
 
     def look_for(
         self,
