@@ -26,6 +26,7 @@ class TestEnvironment(ABC):
         session: Settings of a Spark session in another process that runs what would run here,
             None where there is none.
         worker_death: How a fault kills the worker that passes its point.
+        patience: How many times as long as in this process a case may take.
     """
 
     __test__ = False
@@ -33,6 +34,7 @@ class TestEnvironment(ABC):
     capabilities: ClassVar[Capabilities]
     session: Mapping[str, str] | None = None
     worker_death: FaultAction
+    patience: float = 1.0
 
     @abstractmethod
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> Any:
@@ -69,6 +71,7 @@ class LocalSpark(TestEnvironment):
         cannot={Capability.ONE_PROCESS: "on Spark, tasks are processes of their own"},
     )
     worker_death = FaultAction.KILL
+    patience = 2.0
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -99,6 +102,7 @@ class StandaloneCluster(LocalSpark):
     """A Spark session whose executors are processes of a cluster; they can be killed."""
 
     worker_death = FaultAction.KILL_EXECUTOR
+    patience = 4.0
 
     def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
         super().__init__(spark)

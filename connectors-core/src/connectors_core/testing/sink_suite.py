@@ -256,7 +256,7 @@ class SinkTestSuite(PipelineSuite):
 
     # --- What is left, what is seen -------------------------------------------------------------
 
-    @case(after="test_all_rows_arrive_as_they_were")
+    @case(Capability.ONE_PROCESS, after="test_all_rows_arrive_as_they_were")
     def test_no_thread_handle_or_temporary_file_is_left(self, trial: SinkTrial) -> None:
         with trial.nothing_left(), trial.pipeline() as pipeline:
             trial.run_to_end(pipeline)

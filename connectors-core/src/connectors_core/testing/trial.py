@@ -78,12 +78,13 @@ class Trial:
         self.location = root / "checkpoint"
         self._log = root / "driver.log"
         self._seed = seed
+        self._seconds = DEADLINE * environment.patience
         print(f"seed of the test data: {seed}, environment: {environment.name}")
 
     def run_to_end(self, pipeline: Any, *, available_now: bool = False) -> None:
         """Run a pipeline to the end of its rows."""
-        ended = pipeline.run(available_now=available_now, timeout=DEADLINE)
-        assert ended, f"it does not end within {DEADLINE:.0f} s"
+        ended = pipeline.run(available_now=available_now, timeout=self._seconds)
+        assert ended, f"it does not end within {self._seconds:.0f} s"
 
     def run_to_failure(self, pipeline: Any) -> BaseException:
         """Run a pipeline that must fail, and return why it did."""
@@ -94,9 +95,9 @@ class Trial:
 
     def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
         """Wait for something while a pipeline runs; a failure of it is raised."""
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + self._seconds
         while not condition():
-            assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+            assert time.monotonic() < deadline, f"not within {self._seconds:.0f} s: {what}"
             pipeline.await_termination(_POLL)
 
     def run_driver(self, job: DriverJob) -> None:
