@@ -22,6 +22,7 @@ from connectors_core.testing.faults import (
     FaultInjected,
     FaultPoint,
     faults_env,
+    faults_file_env,
     injected,
 )
 
@@ -96,6 +97,41 @@ def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with injected(Fault("p")):
         assert json.loads(os.environ[ENVIRONMENT_VARIABLE]) == {"p": [{"action": "kill", "nth": 1}]}
     assert os.environ[ENVIRONMENT_VARIABLE] == "{}"
+
+
+def test_a_process_that_runs_takes_its_faults_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "faults.json"
+    program = (
+        "from connectors_core._faults import FaultInjected, fault_point\n"
+        "while input():\n"
+        "    try:\n"
+        "        fault_point('p')\n"
+        "        print('passed', flush=True)\n"
+        "    except FaultInjected:\n"
+        "        print('raised', flush=True)\n"
+    )
+    [(name, value)] = faults_file_env(file).items()
+    monkeypatch.setenv(name, value)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def pass_the_point() -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        found = [pass_the_point()]
+        with injected(Fault("p", action=FaultAction.RAISE, once=tmp_path / "raised")):
+            found += [pass_the_point(), pass_the_point()]
+        found.append(pass_the_point())
+        process.kill()
+    assert found == ["passed", "raised", "passed", "passed"]
+    assert not file.exists()
 
 
 def test_the_short_form_of_one_fault_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

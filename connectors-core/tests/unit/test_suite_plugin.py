@@ -218,3 +218,37 @@ def test_capabilities_are_possible_or_impossible_with_a_reason():
         )
     with pytest.raises(ValueError, match="without a reason"):
         Capabilities(cannot={Capability.BOUNDED: " "})
+
+
+SLOW_ON_SPARK = """
+import pytest
+
+from connectors_core.testing.cases import ConnectorSuite, case
+
+class Suite(ConnectorSuite):
+    @case()
+    @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow_on_spark)])
+    def test_it(self, number):
+        pass
+
+class TestHere(Suite):
+    pass
+
+class TestOnSpark(Suite):
+    on_spark = True
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_what_is_slow_on_spark_is_left_out_there_and_named(pytester, arguments):
+    pytester.makepyfile(SLOW_ON_SPARK)
+    result = pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "TestHere: 2 passed",
+            "TestOnSpark: 1 passed, 1 not judged",
+            "  not judged: test_it[[]2]  slow, left out of this run",
+        ]
+    )
+    pytester.runpytest(*arguments, "-p", "xdist").assert_outcomes(passed=4)

@@ -18,7 +18,7 @@ from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, Connecto
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.system import RunningSystems
 
-_NOT_APPLICABLE: Final = "connectors_not_applicable"
+_NOT_RUN: Final = "connectors_not_run"
 _SYSTEMS: Final = "connectors_systems"
 _CASE_KEY: Final = "connector_case"
 _RESULTS: Final = "connectors-results"
@@ -72,7 +72,7 @@ class _Results:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._not_applicable: set[CaseResult] = set()
+        self._not_run: set[CaseResult] = set()
         self._judged: dict[str, _Judged] = {}
         self.systems: dict[str, str] = {}
 
@@ -94,7 +94,7 @@ class _Results:
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             reason = suite.reason_against(found, parameters)
             if reason is not None:
-                self._not_applicable.add(
+                self._not_run.add(
                     CaseResult(suite.__name__, item.name, Outcome.NOT_APPLICABLE, reason)
                 )
                 out.append(item)
@@ -111,6 +111,15 @@ class _Results:
         if out:
             self._config.hook.pytest_deselected(items=out)
             items[:] = kept
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note which slow cases this run leaves out."""
+        for item in items:
+            known: Any = dict(item.user_properties).get(_CASE_KEY)
+            if known is not None and item.get_closest_marker("slow"):
+                suite, name, _, _ = known
+                reason = "slow, left out of this run"
+                self._not_run.add(CaseResult(suite, name, Outcome.NOT_JUDGED, reason))
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Do not run a case that presupposes a failed one."""
@@ -158,8 +167,9 @@ class _Results:
         """Hand on what a worker knows, or write the report."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output[_NOT_APPLICABLE] = [
-                (each.suite, each.case, each.reason) for each in sorted(self._not_applicable)
+            output[_NOT_RUN] = [
+                (each.suite, each.case, each.outcome.value, each.reason)
+                for each in sorted(self._not_run)
             ]
             output[_SYSTEMS] = dict(self.systems)
             return
@@ -171,8 +181,8 @@ class _Results:
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a worker of pytest-xdist knows."""
         output = getattr(node, "workeroutput", {})
-        for suite, name, reason in output.get(_NOT_APPLICABLE, ()):
-            self._not_applicable.add(CaseResult(suite, name, Outcome.NOT_APPLICABLE, reason))
+        for suite, name, outcome, reason in output.get(_NOT_RUN, ()):
+            self._not_run.add(CaseResult(suite, name, Outcome(outcome), reason))
         self.systems.update(output.get(_SYSTEMS, {}))
 
     def report(self) -> ConnectorReport:
@@ -186,7 +196,7 @@ class _Results:
                 )
                 self._judged[key] = replace(judged, result=result)
         results = (judged.result for judged in self._judged.values())
-        return ConnectorReport(SUITE_VERSION, (*results, *self._not_applicable), self.systems)
+        return ConnectorReport(SUITE_VERSION, (*results, *self._not_run), self.systems)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what did not apply and what is new: nothing is left out in silence."""
