@@ -26,8 +26,6 @@ from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROGRAM = Path(__file__).with_name("crash_crash_scenarios.py")
-RUN_SECONDS = 240
 # 150 for each plan: enough for a chain, where every run makes a plan at most.
 CHAIN_ROWS = 2700
 HALF_CHAIN_ROWS = 1650
