@@ -71,7 +71,7 @@ class SinkTestSuite(PipelineSuite):
     # --- Writing --------------------------------------------------------------------------------
 
     @case()
-    @pytest.mark.parametrize("parallelism", [1, 3])
+    @pytest.mark.parametrize("parallelism", [in_full_on_spark(1), 3])
     def test_all_rows_arrive_as_they_were(self, trial: SinkTrial, parallelism: int) -> None:
         """Flink's ``testBasicSink``."""
         with trial.pipeline(parallelism=parallelism) as pipeline:
@@ -203,7 +203,7 @@ class SinkTestSuite(PipelineSuite):
             in_full_on_spark(FaultPoint.BEFORE_DECISION),
             FaultPoint.AFTER_DECISION,
             in_full_on_spark(FaultPoint.BEFORE_COMMIT),
-            FaultPoint.AFTER_COMMIT,
+            in_full_on_spark(FaultPoint.AFTER_COMMIT),
             in_full_on_spark(FaultPoint.AFTER_DONE),
             in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
         ],

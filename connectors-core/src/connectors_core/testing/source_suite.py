@@ -368,7 +368,7 @@ class SourceTestSuite(PipelineSuite):
     @pytest.mark.parametrize(
         "point",
         [
-            FaultPoint.AFTER_PLAN,
+            in_full_on_spark(FaultPoint.AFTER_PLAN),
             in_full_on_spark(FaultPoint.BEFORE_DECISION),
             FaultPoint.AFTER_DECISION,
             in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
