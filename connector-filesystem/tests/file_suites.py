@@ -88,7 +88,7 @@ class CsvFiles(SourceExternalContext):
     def create_split(self) -> CsvWriter:
         return CsvWriter(self._folder, next(self._splits))
 
-    def create_source(self, boundedness: Boundedness) -> FileSource:
+    def create_source(self, boundedness: Boundedness, **settings: Any) -> FileSource:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         return FileSource(
             str(self._folder),
@@ -97,6 +97,7 @@ class CsvFiles(SourceExternalContext):
             monitor_interval=timedelta(milliseconds=50) if endless else None,
             on_schema_change=SchemaChange.IGNORE_NEW,
             storage_options={"password": Secret(PASSWORD)},
+            **settings,
         )
 
     def create_typed_source(self, rows: pa.Table) -> FileSource:

@@ -122,6 +122,8 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
 
 
 class LogReader(SourceReader):
+    batch_lines = BATCH_LINES
+
     def __init__(self, source, context):
         self.source, self.context, self.splits, self.closing = source, context, [], False
         self.ends = {}
@@ -139,8 +141,14 @@ class LogReader(SourceReader):
         self.closing = True
 
     def wait_available(self, timeout):
-        threading.Event().wait(min(timeout, 0.02))
-        return False
+        if not self.ready():
+            threading.Event().wait(min(timeout, 0.02))
+        return self.ready()
+
+    def ready(self):
+        if not self.splits:
+            return self.closing
+        return any(split.position == split.end or self.read(split) for split in self.splits)
 
     def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
         self.splits = [split for split in self.splits if split.split_id not in splits_to_pause]
@@ -163,7 +171,7 @@ class LogReader(SourceReader):
         lines, position = [], split.position
         with (Path(self.source.folder) / split.split_id).open("rb") as file:
             file.seek(position)
-            while len(lines) < BATCH_LINES and position < end:
+            while len(lines) < self.batch_lines and position < end:
                 line = file.readline()
                 if not line.endswith(b"\n"):
                     break

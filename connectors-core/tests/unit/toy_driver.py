@@ -3,100 +3,13 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections import deque
-
 from toy_source import reader_task, rows_of
 
-from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.coordinator.plan_log import complete_reports, newest_plan, purge, read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.execution.reading import read_entry
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-class ManualMailbox(Mailbox):
-    """Runs its actions, timers and asynchronous calls when it is told to, in the test's thread."""
-
-    def __init__(self, name, on_error, clock):
-        super().__init__(name, on_error)
-        self.clock = clock
-        self.actions, self.timers, self.calls = deque(), [], deque()
-        self.sequence = itertools.count()
-        self.closed = False
-
-    def start(self):
-        pass
-
-    def execute(self, action):
-        if not self.closed:
-            self.actions.append(action)
-
-    def schedule(self, delay, action):
-        if not self.closed:
-            heapq.heappush(self.timers, (self.clock() + delay, next(self.sequence), action))
-
-    def call_async(self, call, handler, *, initial_delay=None, period=None):
-        def run():
-            try:
-                result, error = call(), None
-            except Exception as exc:
-                result, error = None, exc
-            self.execute(lambda: finish(result, error))
-
-        def finish(result, error):
-            handler(result, error)
-            if period is not None:
-                self.schedule(period.total_seconds(), lambda: self.calls.append(run))
-
-        if initial_delay:
-            self.schedule(initial_delay.total_seconds(), lambda: self.calls.append(run))
-        else:
-            self.calls.append(run)
-
-    def close(self):
-        self.closed = True
-        self.actions.clear()
-        self.timers.clear()
-        self.calls.clear()
-
-    def run(self, limit=10_000):
-        """Run the actions there are, and those that they cause."""
-        for _ in range(limit):
-            while self.timers and self.timers[0][0] <= self.clock():
-                self.actions.append(heapq.heappop(self.timers)[2])
-            if not self.actions:
-                return
-            try:
-                self.actions.popleft()()
-            except BaseException as error:
-                self.close()
-                self._on_error(error)
-                return
-        raise AssertionError("the mailbox never comes to rest")
-
-    def run_calls(self):
-        """Run the asynchronous calls that wait."""
-        while self.calls:
-            self.calls.popleft()()
-        self.run()
-
-    def to_next_timer(self):
-        """Let time pass; False when nothing would ever happen."""
-        if not self.timers:
-            return False
-        self.clock.now = max(self.clock.now, self.timers[0][0])
-        self.run()
-        return True
+from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 
 
 class Crash(Exception):
@@ -115,7 +28,7 @@ class Driver:
             "trigger_interval": trigger_interval,
             "groups": groups,
         }
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.rows = {}  # (plan, uid, subtask) -> rows
         self.plans = {}
         self.lives = 0

@@ -18,18 +18,24 @@ from connectors_core.testing.faults import (
 if TYPE_CHECKING:
     from connectors_core.testing.capabilities import Capabilities, Capability
     from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case
+    from connectors_core.testing.committer_suite import CommitterTestSuite
     from connectors_core.testing.context import (
         ROWS,
         SinkExternalContext,
         SourceExternalContext,
         SplitDataWriter,
     )
+    from connectors_core.testing.enumeration import ManualEnumeratorContext
+    from connectors_core.testing.enumerator_suite import SplitEnumeratorTestSuite
     from connectors_core.testing.environment import (
         InProcess,
         LocalSpark,
         StandaloneCluster,
         TestEnvironment,
     )
+    from connectors_core.testing.options_suite import OptionsTestSuite
+    from connectors_core.testing.reader_suite import SourceReaderTestSuite
+    from connectors_core.testing.serializer_suite import SerializerTestSuite
     from connectors_core.testing.sink_suite import SinkTestSuite
     from connectors_core.testing.source_suite import SourceTestSuite
     from connectors_core.testing.system import TestSystem
@@ -39,6 +45,7 @@ __all__ = [
     "SUITE_VERSION",
     "Capabilities",
     "Capability",
+    "CommitterTestSuite",
     "ConnectorSuite",
     "Fault",
     "FaultAction",
@@ -46,11 +53,16 @@ __all__ = [
     "FaultPoint",
     "InProcess",
     "LocalSpark",
+    "ManualEnumeratorContext",
+    "OptionsTestSuite",
+    "SerializerTestSuite",
     "SinkExternalContext",
     "SinkTestSuite",
     "SourceExternalContext",
+    "SourceReaderTestSuite",
     "SourceTestSuite",
     "SplitDataWriter",
+    "SplitEnumeratorTestSuite",
     "StandaloneCluster",
     "TestEnvironment",
     "TestSystem",
@@ -62,8 +74,14 @@ __all__ = [
 _MODULES = {
     "capabilities": ("Capabilities", "Capability"),
     "cases": ("SUITE_VERSION", "ConnectorSuite", "case"),
+    "committer_suite": ("CommitterTestSuite",),
     "context": ("ROWS", "SinkExternalContext", "SourceExternalContext", "SplitDataWriter"),
+    "enumeration": ("ManualEnumeratorContext",),
+    "enumerator_suite": ("SplitEnumeratorTestSuite",),
     "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),
+    "options_suite": ("OptionsTestSuite",),
+    "reader_suite": ("SourceReaderTestSuite",),
+    "serializer_suite": ("SerializerTestSuite",),
     "sink_suite": ("SinkTestSuite",),
     "source_suite": ("SourceTestSuite",),
     "system": ("TestSystem",),

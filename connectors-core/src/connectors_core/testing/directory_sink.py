@@ -47,7 +47,7 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
 
     def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
         """A committer that renames."""
-        return _Committer(self.path)
+        return _Committer(self.path, context.sink_uid)
 
     def committable_serializer(self) -> VersionedSerializer[StagedFile]:
         """JSON."""
@@ -65,13 +65,13 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
 
     def staged(self) -> list[Path]:
         """What was staged and neither committed nor swept."""
-        return [path for path in self.path.glob("_staging/*/*") if path.is_file()]
+        return [path for path in self.path.glob("_staging/*/*/*") if path.is_file()]
 
 
 class _Writer(CommittingSinkWriter[StagedFile]):
     def __init__(self, path: Path, context: WriterInitContext) -> None:
         name = f"{context.checkpoint_id:010d}-{context.attempt_name}.arrow"
-        folder = path / "_staging" / f"{context.checkpoint_id:010d}"
+        folder = path / "_staging" / context.sink_uid / f"{context.checkpoint_id:010d}"
         folder.mkdir(parents=True, exist_ok=True)
         self._file = StagedFile(str(folder / name), name)
         self._sink = pa.OSFile(self._file.staged, "wb")
@@ -92,8 +92,9 @@ class _Writer(CommittingSinkWriter[StagedFile]):
 
 
 class _Committer(Committer[StagedFile]):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, uid: str) -> None:
         self._path = path
+        self._staging = path / "_staging" / uid
 
     def commit(self, requests: Sequence[CommitRequest[StagedFile]]) -> None:
         for request in requests:
@@ -108,9 +109,9 @@ class _Committer(Committer[StagedFile]):
             fault_point("directory_sink.committed")
 
     def sweep(self, checkpoint_id: int) -> None:
-        shutil.rmtree(self._path / "_staging" / f"{checkpoint_id:010d}", ignore_errors=True)
+        shutil.rmtree(self._staging / f"{checkpoint_id:010d}", ignore_errors=True)
 
     def recover(self, last_decided: int) -> None:
-        for folder in (self._path / "_staging").glob("*"):
+        for folder in self._staging.glob("*"):
             if int(folder.name) > last_decided:
                 shutil.rmtree(folder, ignore_errors=True)

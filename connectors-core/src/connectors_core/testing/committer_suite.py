@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit suite of committers: the second phase, repeated, restarted, swept."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors_core.errors import ConnectorError
+from connectors_core.sink import CommitOutcome, CommitRequest
+from connectors_core.testing.capabilities import Capability
+from connectors_core.testing.cases import case
+from connectors_core.testing.context import SinkExternalContext
+from connectors_core.testing.sink_unit import SinkUnitTrial, commit
+from connectors_core.testing.trial import PipelineSuite
+
+_DONE = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
+
+
+class CommitterTestSuite(PipelineSuite):
+    """Cases for the committer of a sink, without a pipeline. Derive as from `SinkTestSuite`."""
+
+    @abstractmethod
+    def external_context(self, folder: Path) -> SinkExternalContext:
+        """A new external system for one case; ``folder`` is its own."""
+
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> Iterator[SinkUnitTrial]:
+        """One case's external system and sink."""
+        folder = tmp_path / "external"
+        folder.mkdir()
+        print(f"seed: {self.seed}")
+        with contextlib.closing(self.external_context(folder)) as context:
+            yield SinkUnitTrial(context, self.seed)
+
+    # --- Committing -----------------------------------------------------------------------------
+
+    @case(Capability.EXACTLY_ONCE)
+    def test_nothing_is_visible_before_the_commit(self, trial: SinkUnitTrial) -> None:
+        trial.stage(1, writers=2)
+        assert trial.context.read_back().num_rows == 0
+
+    @case(Capability.EXACTLY_ONCE, after="test_nothing_is_visible_before_the_commit")
+    def test_a_commit_makes_rows_visible(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1, writers=2)
+        with contextlib.closing(trial.committer()) as committer:
+            _assert_done(commit(committer, staged))
+            trial.assert_visible(1)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_rows_stay_when_the_committer_is_closed(self, trial: SinkUnitTrial) -> None:
+        with contextlib.closing(trial.committer()) as committer:
+            _assert_done(commit(committer, trial.stage(1)))
+        trial.assert_visible(1)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_a_second_commit_changes_nothing(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1, writers=2)
+        committer = trial.committer()
+        commit(committer, staged)
+        _assert_done(commit(committer, staged))
+        trial.assert_visible(1)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_second_commit_changes_nothing")
+    @pytest.mark.parametrize("committed", [0, 1, 2])
+    def test_another_life_commits_the_rest(self, trial: SinkUnitTrial, committed: int) -> None:
+        """The driver dies before, in the middle of, or after a commit; the next one repeats it."""
+        staged = [each for _ in range(2) for each in trial.stage(1)]
+        if committed:
+            commit(trial.committer(), staged[:committed])
+        _assert_done(commit(trial.committer(), staged))
+        trial.assert_visible(1)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+    def test_epochs_are_committed_in_any_order(
+        self, trial: SinkUnitTrial, order: tuple[int, int]
+    ) -> None:
+        staged = {epoch: trial.stage(epoch) for epoch in (1, 2)}
+        committer = trial.committer()
+        for number, epoch in enumerate(order, 1):
+            _assert_done(commit(committer, staged[epoch]))
+            trial.assert_visible(*order[:number])
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_committables_are_committed_as_they_were_stored(self, trial: SinkUnitTrial) -> None:
+        serializer = trial.sink.committable_serializer()
+        stored = [serializer.serialize(each) for each in trial.stage(1)]
+        read = [serializer.deserialize(serializer.version, data) for data in stored]
+        _assert_done(commit(trial.committer(), read))
+        trial.assert_visible(1)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_an_epoch_without_rows_is_committed(self, trial: SinkUnitTrial) -> None:
+        committer = trial.committer()
+        _assert_done(commit(committer, trial.stage(1, rows=0)))
+        _assert_done(commit(committer, []))
+        assert trial.context.read_back().num_rows == 0
+
+    # --- Sweeping -------------------------------------------------------------------------------
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_a_sweep_removes_what_nobody_decided_on(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1)
+        decided = list(trial.rows[1])
+        trial.stage(1)  # of an attempt that lost
+        trial.fail_writer(1)
+        trial.rows[1] = decided
+        committer = trial.committer()
+        _assert_done(commit(committer, staged))
+        committer.sweep(1)
+        trial.assert_nothing_left()
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_a_sweep_leaves_committed_rows(self, trial: SinkUnitTrial) -> None:
+        committer = trial.committer()
+        for epoch in (1, 2):
+            commit(committer, trial.stage(epoch))
+        committer.sweep(1)
+        trial.assert_visible(1, 2)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_a_sweep_leaves_other_epochs(self, trial: SinkUnitTrial) -> None:
+        staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 10)}
+        committer = trial.committer()
+        committer.sweep(1)
+        for epoch in (2, 10):
+            _assert_done(commit(committer, staged[epoch]))
+        trial.assert_visible(2, 10)
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_sweep_removes_what_nobody_decided_on")
+    def test_a_sweep_can_be_repeated(self, trial: SinkUnitTrial) -> None:
+        trial.stage(1)
+        committer = trial.committer()
+        for _ in range(2):
+            committer.sweep(1)
+            committer.sweep(7)  # of which there was never anything
+        trial.stage(1)  # of an attempt that was killed and did not know
+        committer.sweep(1)
+        trial.assert_nothing_left()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        after=("test_a_sweep_removes_what_nobody_decided_on", "test_a_sweep_leaves_other_epochs"),
+    )
+    def test_what_was_swept_fails_alone(self, trial: SinkUnitTrial) -> None:
+        swept = trial.stage(1)
+        staged = trial.stage(2)
+        committer = trial.committer()
+        committer.sweep(1)
+        requests = commit(committer, [*swept, *staged])
+        for request in requests[: len(swept)]:
+            assert request.outcome is CommitOutcome.FAILED, (
+                f"it is {request.outcome.value}, and its rows are gone"
+            )
+            assert isinstance(request.error, ConnectorError), repr(request.error)
+        _assert_done(requests[len(swept) :])
+        trial.assert_visible(2)
+
+    # --- Recovery -------------------------------------------------------------------------------
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_recovery_removes_what_was_not_decided(self, trial: SinkUnitTrial) -> None:
+        staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 11)}
+        commit(trial.committer(), staged[1])
+        committer = trial.committer()
+        committer.recover(1)
+        trial.assert_nothing_left()
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_recovery_leaves_what_was_decided(self, trial: SinkUnitTrial) -> None:
+        staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 3)}
+        _assert_done(commit(trial.committer(), staged[1]))
+        committer = trial.committer()
+        committer.recover(2)
+        _assert_done(commit(committer, staged[2]))
+        trial.assert_visible(1, 2)
+
+    @case(Capability.EXACTLY_ONCE)
+    def test_recovery_where_there_was_never_anything(self, trial: SinkUnitTrial) -> None:
+        committer = trial.committer()
+        committer.recover(-1)
+        trial.assert_nothing_left()
+        assert trial.context.read_back().num_rows == 0
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        after=("test_a_sweep_can_be_repeated", "test_recovery_where_there_was_never_anything"),
+    )
+    def test_other_sinks_are_left_alone(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1, uid="other")
+        with contextlib.closing(trial.committer()) as committer:
+            committer.recover(0)
+            committer.sweep(1)
+        _assert_done(commit(trial.committer(uid="other"), staged))
+        trial.assert_visible(1)
+
+    # --- Closing --------------------------------------------------------------------------------
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_closing_twice_does_nothing(self, trial: SinkUnitTrial) -> None:
+        committer = trial.committer()
+        commit(committer, trial.stage(1))
+        committer.close()
+        committer.close()
+
+    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    def test_closing_one_committer_leaves_the_others(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1)
+        trial.committer().close()
+        _assert_done(commit(trial.committer(), staged))
+        trial.assert_visible(1)
+
+
+def _assert_done(requests: Sequence[CommitRequest[Any]]) -> None:
+    for request in requests:
+        assert request.outcome in _DONE, f"{request.outcome.value}: {request.error!r}"

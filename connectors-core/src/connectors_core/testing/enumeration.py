@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An enumerator and its coordinator without threads: every step is the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from connectors_core.metrics import MetricGroup
+from connectors_core.source import PlanLimits, SourceEvent, SplitEnumeratorContext
+from connectors_core.source.enumerator import AnySplitEnumerator
+from connectors_core.source.source import AnySource
+from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
+
+T = TypeVar("T")
+
+_MOST_ROUNDS = 1000
+
+
+class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
+    """A coordinator that notes what its enumerator does; after Flink's mock of the same.
+
+    Args:
+        parallelism: Number of readers; none is registered at first.
+        event_time_order: See `SplitEnumeratorContext`.
+        passed_over: Ids of splits that were assigned after the snapshot from which the enumerator
+            was restored; when they are assigned again, nothing happens.
+
+    Attributes:
+        passed_over: Those of them that were not assigned again yet.
+        assigned: What was assigned, as (reader, split), in order.
+        assignments: How many splits were assigned, those that were passed over included.
+        no_more: Readers that were told that there are no more splits.
+        sent: Events, as (reader, event).
+        limits: Limits of readers.
+        errors: What was raised on the coordinator's thread; the first one stops it.
+        calls: How many asynchronous calls were made.
+        failure: Raised by asynchronous calls in place of what they do.
+    """
+
+    def __init__(
+        self,
+        parallelism: int = 1,
+        *,
+        event_time_order: bool = False,
+        passed_over: Iterable[str] = (),
+    ) -> None:
+        self._parallelism = parallelism
+        self._event_time_order = event_time_order
+        self.passed_over = set(passed_over)
+        self._registered: set[int] = set()
+        self._metrics = MetricGroup()
+        self.assigned: list[tuple[int, Any]] = []
+        self.assignments = 0
+        self.no_more: set[int] = set()
+        self.sent: list[tuple[int, SourceEvent]] = []
+        self.limits: dict[int, PlanLimits | None] = {}
+        self.errors: list[BaseException] = []
+        self.calls = 0
+        self.failure: BaseException | None = None
+        self.mailbox = ManualMailbox("enumerator", self.errors.append, ManualClock())
+
+    @property
+    def current_parallelism(self) -> int:
+        """See :class:`SplitEnumeratorContext`."""
+        return self._parallelism
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        """See :class:`SplitEnumeratorContext`."""
+        return frozenset(self._registered)
+
+    @property
+    def event_time_order(self) -> bool:
+        """See :class:`SplitEnumeratorContext`."""
+        return self._event_time_order
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """See :class:`SplitEnumeratorContext`."""
+        return self._metrics
+
+    def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        for subtask, splits in assignment.items():
+            self._check_reader(subtask)
+            for split in splits:
+                self.assignments += 1
+                if split.split_id in self.passed_over:
+                    self.passed_over.discard(split.split_id)
+                else:
+                    self.assigned.append((subtask, split))
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        self.no_more.add(subtask_id)
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        self.sent.append((subtask_id, event))
+
+    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        self.limits[subtask_id] = limits
+
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        """See :class:`SplitEnumeratorContext`; the call runs in :meth:`work`."""
+
+        def counted() -> T:
+            self.calls += 1
+            if self.failure is not None:
+                raise self.failure
+            return call()
+
+        self.mailbox.call_async(counted, handler, initial_delay=initial_delay, period=period)
+
+    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
+        """See :class:`SplitEnumeratorContext`; the action runs in :meth:`work`."""
+        self.mailbox.execute(action)
+
+    # --- What the test does ---
+
+    def register(self, subtask: int) -> None:
+        """A reader can be given splits from now on."""
+        self._registered.add(subtask)
+
+    def unregister(self, subtask: int) -> None:
+        """A reader is gone."""
+        self._registered.discard(subtask)
+
+    def work(self) -> None:
+        """Run what waits: actions, and calls with their handlers.
+
+        Raises:
+            BaseException: What the enumerator raised in one of them.
+        """
+        self.mailbox.run()
+        self.mailbox.run_calls()
+        if self.errors:
+            raise self.errors[0]
+
+    def let_time_pass(self) -> None:
+        """Go to the next timer and run what waits."""
+        self.mailbox.to_next_timer()
+        self.work()
+
+    def _check_reader(self, subtask: int) -> None:
+        if subtask not in self._registered:
+            raise AssertionError(f"the enumerator speaks to reader {subtask}, which is not there")
+
+
+class Enumeration:
+    """One life of an enumerator, begun as the coordinator begins it.
+
+    Args:
+        source: Whose enumerator.
+        parallelism: Number of readers.
+        state: Serialised state to go on from, with the number of its layout; None to begin.
+        returned: Splits of readers that are gone, by reader; given back before others register.
+        passed_over: See `ManualEnumeratorContext`.
+    """
+
+    def __init__(
+        self,
+        source: AnySource,
+        parallelism: int = 1,
+        *,
+        state: tuple[int, bytes] | None = None,
+        returned: Mapping[int, Sequence[Any]] | None = None,
+        passed_over: Iterable[str] = (),
+    ) -> None:
+        self._serializer = source.enumerator_state_serializer()
+        self.context = ManualEnumeratorContext(parallelism, passed_over=passed_over)
+        self.enumerator: AnySplitEnumerator
+        if state is None:
+            self.enumerator = source.create_enumerator(self.context)
+        else:
+            restored = self._serializer.deserialize(*state)
+            self.enumerator = source.restore_enumerator(self.context, restored)
+        self._returned = dict(returned or {})
+
+    def start(self) -> Enumeration:
+        """Start the enumerator and register the readers."""
+        self.enumerator.start()
+        for subtask, splits in sorted(self._returned.items()):
+            self.enumerator.add_splits_back(splits, subtask)
+        for subtask in range(self.context.current_parallelism):
+            self.context.register(subtask)
+            self.enumerator.add_reader(subtask)
+        self.context.work()
+        return self
+
+    @property
+    def splits(self) -> list[Any]:
+        """What was assigned, in order."""
+        return [split for _, split in self.context.assigned]
+
+    def request(self, subtask: int = 0) -> None:
+        """A reader asks for a split."""
+        self.enumerator.handle_split_request(subtask)
+        self.context.work()
+
+    def ask_on(self) -> None:
+        """Let all readers ask until nothing comes any more, discovery included."""
+        for _ in range(_MOST_ROUNDS):
+            before = self.context.assignments
+            for subtask in sorted(self.context.registered_readers - self.context.no_more):
+                self.request(subtask)
+            if self.context.assignments == before:
+                self.context.let_time_pass()
+                if self.context.assignments == before:
+                    return
+        raise AssertionError(f"it assigns for ever, {len(self.context.assigned)} splits by now")
+
+    def snapshot(self, checkpoint_id: int = 0) -> tuple[int, bytes]:
+        """The state as it is stored, with the number of its layout."""
+        state = self.enumerator.snapshot_state(checkpoint_id)
+        return self._serializer.version, self._serializer.serialize(state)
+
+    def lose_reader(self, subtask: int) -> list[Any]:
+        """A reader goes away; its splits are given back. Returns those of the others."""
+        lost = [split for reader, split in self.context.assigned if reader == subtask]
+        kept = [split for reader, split in self.context.assigned if reader != subtask]
+        self.context.assigned.clear()
+        self.context.unregister(subtask)
+        self.context.no_more.clear()
+        self.enumerator.add_splits_back(lost, subtask)
+        self.context.work()
+        return kept
+
+
+def all_splits(source: AnySource) -> list[Any]:
+    """All splits that a source has now, as one reader gets them."""
+    enumeration = Enumeration(source).start()
+    try:
+        enumeration.ask_on()
+        return enumeration.splits
+    finally:
+        enumeration.enumerator.close()

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit suite of split enumerators: nothing lost, nothing doubled, whatever comes when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from connectors_core.source import Boundedness, SupportsAvailableNow
+from connectors_core.source.source import AnySource
+from connectors_core.testing.capabilities import Capability
+from connectors_core.testing.cases import case
+from connectors_core.testing.enumeration import Enumeration, all_splits
+from connectors_core.testing.source_unit import Reading, SourceUnitSuite, SourceUnitTrial
+
+_SPLITS: Final = 5
+_ROUNDS_OF_FAILURE: Final = 50
+_STEPS: Final = 80
+_MOST_SPLITS_IN_A_WALK: Final = 12
+
+
+class SplitEnumeratorTestSuite(SourceUnitSuite):
+    """Cases for the enumerators of a source, without a pipeline. Derive as `SourceTestSuite`."""
+
+    # --- Discovery and assignment ---------------------------------------------------------------
+
+    @case()
+    def test_nothing_happens_before_the_start(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        life = Enumeration(trial.source())
+        for subtask in range(life.context.current_parallelism):
+            life.context.register(subtask)
+        life.context.work()
+        assert not life.context.assigned, "splits are assigned before the start"
+        assert not life.context.calls, "it works before the start"
+
+    @case()
+    def test_every_split_is_assigned_once(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source()
+        splits = all_splits(source)
+        _assert_once(splits)
+        trial.assert_complete(source, trial.read(source, splits))
+
+    @case(after="test_every_split_is_assigned_once")
+    def test_a_split_has_the_same_id_whenever_it_is_found(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        assert _ids(all_splits(trial.source())) == _ids(all_splits(trial.source()))
+
+    @case(Capability.BOUNDED, after="test_every_split_is_assigned_once")
+    @pytest.mark.parametrize("splits", [0, 1, _SPLITS])
+    def test_every_reader_is_told_that_there_are_no_more(
+        self, trial: SourceUnitTrial, splits: int
+    ) -> None:
+        trial.write_splits(splits)
+        life = Enumeration(trial.source(Boundedness.BOUNDED), 3).start()
+        life.ask_on()
+        _assert_all_told(life)
+
+    @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
+    def test_several_readers_share_the_splits(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source()
+        life = Enumeration(source, 3).start()
+        life.ask_on()
+        _assert_once(life.splits)
+        assert _ids(life.splits) == _ids(all_splits(source))
+
+    @case(Capability.UNBOUNDED, after="test_every_split_is_assigned_once")
+    def test_without_an_end_no_reader_is_told_of_one(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        life = Enumeration(trial.source(Boundedness.CONTINUOUS_UNBOUNDED), 2).start()
+        life.ask_on()
+        assert not life.context.no_more, "it says that there are no more splits"
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        after="test_without_an_end_no_reader_is_told_of_one",
+    )
+    def test_splits_that_appear_are_found_once(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(2)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        life = Enumeration(source, 2).start()
+        life.ask_on()
+        trial.write_splits(2)
+        life.ask_on()
+        _assert_once(life.splits)
+        trial.assert_complete(source, trial.read(source, life.splits))
+
+    @case(
+        Capability.UNBOUNDED,
+        after=(
+            "test_every_reader_is_told_that_there_are_no_more",
+            "test_a_split_has_the_same_id_whenever_it_is_found",
+        ),
+    )
+    def test_a_run_to_what_is_available_now_ends(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(2)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        life = Enumeration(source, 2).start()
+        trial.write_splits()
+        _freeze(life)
+        _assert_once(life.splits)
+        trial.assert_complete(source, trial.read(source, life.splits))
+        _assert_all_told(life)
+
+    # --- Splits that come back ------------------------------------------------------------------
+
+    @case(after="test_several_readers_share_the_splits")
+    def test_splits_of_a_reader_that_goes_away_go_to_others(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source()
+        life = Enumeration(source, 2).start()
+        for subtask in (0, 1):
+            life.request(subtask)
+        kept = life.lose_reader(1)
+        life.ask_on()
+        _assert_once(kept + life.splits)
+        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
+
+    @case(
+        Capability.BOUNDED,
+        after=(
+            "test_splits_of_a_reader_that_goes_away_go_to_others",
+            "test_every_reader_is_told_that_there_are_no_more",
+        ),
+    )
+    def test_splits_that_come_back_late_are_assigned_too(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source(Boundedness.BOUNDED)
+        life = Enumeration(source, 2).start()
+        life.ask_on()
+        kept = life.lose_reader(1)
+        life.ask_on()
+        _assert_once(kept + life.splits)
+        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
+
+    @case(
+        after=(
+            "test_splits_of_a_reader_that_goes_away_go_to_others",
+            "test_splits_that_come_back_late_are_assigned_too",
+        )
+    )
+    def test_a_split_that_comes_back_keeps_its_position(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        source = trial.source()
+        life = Enumeration(source, 2).start()
+        life.request(1)
+        with Reading(source, trial.deadline) as reading:
+            reading.add(life.splits)
+            for _ in reading.steps():
+                if reading.batches:
+                    break
+            moved = reading.reader.snapshot_state()
+        if not moved:
+            pytest.skip("the only batch of the split is its last")
+        life.context.assigned[:] = [(1, split) for split in moved]
+        life.lose_reader(1)
+        life.ask_on()
+        serializer = source.split_serializer()
+        again = {split.split_id: serializer.serialize(split) for split in life.splits}
+        for split in moved:
+            assert again.get(split.split_id) == serializer.serialize(split)
+
+    # --- Snapshots ------------------------------------------------------------------------------
+
+    @case(after="test_every_split_is_assigned_once")
+    def test_a_snapshot_stays_as_it_was_taken(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source()
+        serializer = source.enumerator_state_serializer()
+        life = Enumeration(source).start()
+        life.request()
+        state = life.enumerator.snapshot_state(1)
+        stored = serializer.serialize(state)
+        life.ask_on()
+        assert serializer.serialize(state) == stored, "it changes with the enumerator"
+
+    @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
+    def test_an_enumerator_restored_at_any_moment_goes_on(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source()
+        expected = all_splits(source)
+        for requests in range(len(expected) + 1):
+            print(f"restored after {requests} requests")
+            life = Enumeration(source).start()
+            for _ in range(requests):
+                life.request()
+            restored = Enumeration(source, state=life.snapshot()).start()
+            restored.ask_on()
+            _assert_once(life.splits + restored.splits)
+            assert _ids(life.splits + restored.splits) == _ids(expected), "splits are lost"
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        after=(
+            "test_splits_that_appear_are_found_once",
+            "test_an_enumerator_restored_at_any_moment_goes_on",
+        ),
+    )
+    def test_discovery_goes_on_after_a_restart(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits(2)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        life = Enumeration(source).start()
+        life.ask_on()
+        state = life.snapshot()
+        trial.write_splits()  # while nobody looks
+        restored = Enumeration(source, state=state).start()
+        restored.ask_on()
+        trial.write_splits()
+        restored.ask_on()
+        _assert_once(life.splits + restored.splits)
+        trial.assert_complete(source, trial.read(source, life.splits + restored.splits))
+
+    # --- Anything in any order ------------------------------------------------------------------
+
+    @case(
+        Capability.BOUNDED,
+        after=(
+            "test_splits_that_come_back_late_are_assigned_too",
+            "test_an_enumerator_restored_at_any_moment_goes_on",
+        ),
+    )
+    @pytest.mark.parametrize("walk", range(4))
+    def test_a_random_walk_loses_and_doubles_nothing(
+        self, trial: SourceUnitTrial, walk: int
+    ) -> None:
+        trial.write_splits(_MOST_SPLITS_IN_A_WALK)
+        source = trial.source(Boundedness.BOUNDED)
+        _Walk(trial, source, random.Random(f"{self.seed}/{walk}")).go()
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        after=(
+            "test_a_run_to_what_is_available_now_ends",
+            "test_discovery_goes_on_after_a_restart",
+            "test_splits_that_come_back_late_are_assigned_too",
+            "test_a_random_walk_loses_and_doubles_nothing",
+        ),
+    )
+    @pytest.mark.parametrize("walk", range(4))
+    def test_a_random_walk_while_splits_appear_loses_and_doubles_nothing(
+        self, trial: SourceUnitTrial, walk: int
+    ) -> None:
+        trial.write_splits(_SPLITS)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        _Walk(trial, source, random.Random(f"{self.seed}/{walk}"), appear=True).go()
+
+    # --- Errors and the end ---------------------------------------------------------------------
+
+    @case()
+    def test_an_error_of_a_discovery_reaches_the_coordinator(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        failure = PermissionError("the external system refuses")
+        calls = 0
+        for boundedness in trial.boundednesses:
+            life = Enumeration(trial.source(boundedness))
+            life.context.failure = failure
+            heard: Exception | None = None
+            try:
+                life.start()
+                for _ in range(_ROUNDS_OF_FAILURE):
+                    life.context.let_time_pass()
+            except Exception as error:
+                heard = error
+            calls += life.context.calls
+            if life.context.calls:
+                assert heard is not None, "it fails again and again, and nobody hears of it"
+                assert failure in _causes(heard), f"it hides the cause: {heard!r}"
+        if not calls:
+            pytest.skip("it looks on the coordinator's own thread, where no error is lost")
+
+    @case()
+    def test_closing_twice_does_nothing(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        life = Enumeration(trial.source()).start()
+        life.enumerator.close()
+        life.enumerator.close()
+
+    @case()
+    def test_an_enumerator_that_never_started_can_be_closed(self, trial: SourceUnitTrial) -> None:
+        trial.write_splits()
+        Enumeration(trial.source()).enumerator.close()
+
+
+class _Walk:
+    """Actions in random order, with crashes; notes who has which split.
+
+    What the coordinator does is done here in its order: splits that were assigned since the last
+    snapshot are passed over, those of readers that are gone are given back if nobody read them.
+    """
+
+    def __init__(
+        self,
+        trial: SourceUnitTrial,
+        source: AnySource,
+        chance: random.Random,
+        *,
+        appear: bool = False,
+    ) -> None:
+        self._trial = trial
+        self._source = source
+        self._chance = chance
+        self._appear = appear
+        self._held: dict[str, tuple[int, Any]] = {}
+        self._finished: set[str] = set()
+        self._since_snapshot: set[str] = set()
+        self._life = Enumeration(source, 2).start()
+        self._stored = self._life.snapshot()
+        self._take()
+
+    def go(self) -> None:
+        """Walk, end, and compare with all splits that there are."""
+        actions = [self.request] * 4 + [self.restart] * 3
+        actions += [self.snapshot, self.snapshot, self.finish, self.let_time_pass]
+        if self._appear:
+            actions.append(self.write)
+        for _ in range(_STEPS):
+            action = self._chance.choice(actions)
+            print(action.__name__, end=" ")
+            action()
+            self._take()
+        if self._appear:
+            _freeze(self._life)
+        else:
+            self._life.ask_on()
+        self._take()
+        _assert_all_told(self._life)
+        found = self._held.keys() | self._finished
+        lost = sorted(set(_ids(all_splits(self._source))) - found)
+        assert not lost, f"lost: {lost}"
+
+    def request(self) -> None:
+        context = self._life.context
+        hungry = sorted(context.registered_readers - context.no_more)
+        if hungry:
+            self._life.request(self._chance.choice(hungry))
+
+    def let_time_pass(self) -> None:
+        self._life.context.let_time_pass()
+
+    def finish(self) -> None:
+        if self._held:
+            split_id = self._chance.choice(sorted(self._held))
+            del self._held[split_id]
+            self._finished.add(split_id)
+
+    def snapshot(self) -> None:
+        self._stored = self._life.snapshot()
+        self._since_snapshot = set(self._life.context.passed_over)
+        self._life.enumerator.notify_checkpoint_complete(1)
+
+    def write(self) -> None:
+        if len(self._trial.written) < _MOST_SPLITS_IN_A_WALK:
+            self._trial.write_splits()
+
+    def restart(self) -> None:
+        parallelism = self._chance.randint(1, 3)
+        returned: dict[int, list[Any]] = {}
+        for split_id, (subtask, split) in list(self._held.items()):
+            if subtask >= parallelism and split_id not in self._since_snapshot:
+                returned.setdefault(subtask, []).append(split)
+                del self._held[split_id]
+            else:
+                self._held[split_id] = subtask % parallelism, split
+        self._life = Enumeration(
+            self._source,
+            parallelism,
+            state=self._stored,
+            returned=returned,
+            passed_over=self._since_snapshot,
+        ).start()
+        self._take()
+        self.snapshot()  # as the first plan of every start has one
+
+    def _take(self) -> None:
+        for subtask, split in self._life.context.assigned:
+            known = self._held.keys() | self._finished
+            assert split.split_id not in known, f"assigned twice: {split.split_id!r}"
+            self._held[split.split_id] = subtask, split
+            self._since_snapshot.add(split.split_id)
+        self._life.context.assigned.clear()
+
+
+def _freeze(life: Enumeration) -> None:
+    assert isinstance(life.enumerator, SupportsAvailableNow), (
+        "the enumerator of an unbounded source has no freeze_end"
+    )
+    life.enumerator.freeze_end()
+    life.context.work()
+    life.ask_on()
+
+
+def _assert_all_told(life: Enumeration) -> None:
+    untold = sorted(life.context.registered_readers - life.context.no_more)
+    assert not untold, f"readers that wait for ever: {untold}"
+
+
+def _ids(splits: Sequence[Any]) -> list[str]:
+    return sorted(split.split_id for split in splits)
+
+
+def _assert_once(splits: Sequence[Any]) -> None:
+    ids = _ids(splits)
+    doubled = sorted({each for each in ids if ids.count(each) > 1})
+    assert not doubled, f"assigned twice: {doubled}"
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A coordinator's mailbox without threads: everything happens when a test says so."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from connectors_core.coordinator.mailbox import Mailbox
+
+T = TypeVar("T")
+Action = Callable[[], None]
+
+
+class ManualClock:
+    """Seconds that pass only when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+class ManualMailbox(Mailbox):
+    """Runs its actions, timers and asynchronous calls when it is told to, in the caller's thread.
+
+    Args:
+        name: As of `Mailbox`.
+        on_error: Called with the error that stopped it.
+        clock: The time of its timers.
+    """
+
+    def __init__(
+        self, name: str, on_error: Callable[[BaseException], None], clock: ManualClock
+    ) -> None:
+        super().__init__(name, on_error)
+        self.clock = clock
+        self.actions: deque[Action] = deque()
+        self.timers: list[tuple[float, int, Action]] = []
+        self.calls: deque[Action] = deque()
+        self.closed = False
+        self._numbers = itertools.count()
+
+    def start(self) -> None:
+        """There is no thread."""
+
+    def execute(self, action: Action) -> None:
+        """Keep an action for :meth:`run`."""
+        if not self.closed:
+            self.actions.append(action)
+
+    def schedule(self, delay: float, action: Action) -> None:
+        """Keep an action until its time has come."""
+        if not self.closed:
+            heapq.heappush(self.timers, (self.clock() + delay, next(self._numbers), action))
+
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        """Keep a call for :meth:`run_calls`."""
+
+        def run() -> None:
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = call()
+            except Exception as exc:
+                error = exc
+            self.execute(lambda: finish(result, error))
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            handler(result, error)
+            if period is not None:
+                self.schedule(period.total_seconds(), lambda: self.calls.append(run))
+
+        if initial_delay:
+            self.schedule(initial_delay.total_seconds(), lambda: self.calls.append(run))
+        else:
+            self.calls.append(run)
+
+    def close(self) -> None:
+        """Forget all that waits."""
+        self.closed = True
+        self.actions.clear()
+        self.timers.clear()
+        self.calls.clear()
+
+    def run(self, limit: int = 10_000) -> None:
+        """Run the actions there are, and those that they cause."""
+        for _ in range(limit):
+            while self.timers and self.timers[0][0] <= self.clock():
+                self.actions.append(heapq.heappop(self.timers)[2])
+            if not self.actions:
+                return
+            try:
+                self.actions.popleft()()
+            except BaseException as error:
+                self.close()
+                self._on_error(error)
+                return
+        raise AssertionError("the mailbox never comes to rest")
+
+    def run_calls(self) -> None:
+        """Run the asynchronous calls that wait."""
+        while self.calls:
+            self.calls.popleft()()
+        self.run()
+
+    def to_next_timer(self) -> bool:
+        """Let time pass; False when nothing would ever happen."""
+        if not self.timers:
+            return False
+        self.clock.now = max(self.clock.now, self.timers[0][0])
+        self.run()
+        return True

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the unit suites of a sink have in common: rows, writers, committers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+from connectors_core.testing.context import ROWS, SinkExternalContext
+from connectors_core.testing.data import assert_exactly, make_rows
+
+ROWS_PER_WRITER: Final = 20
+_PIPELINE: Final = "0f0e0d0c"
+UID: Final = "out"
+
+
+class SinkUnitTrial:
+    """One case at work: its external system, a sink, and what was staged."""
+
+    def __init__(self, context: SinkExternalContext, seed: int) -> None:
+        self.context = context
+        self.sink: TwoPhaseCommittingSink[Any] = self._two_phase(context.create_sink())
+        self.rows: dict[int, list[pa.Table]] = {}
+        self._seed = seed
+        self._attempts = itertools.count()
+
+    @staticmethod
+    def _two_phase(sink: object) -> TwoPhaseCommittingSink[Any]:
+        if not isinstance(sink, TwoPhaseCommittingSink):
+            raise ConfigurationError(
+                f"{type(sink).__name__} has no committer",
+                expected="a TwoPhaseCommittingSink",
+                hint="leave this suite out",
+            )
+        return sink
+
+    def stage(
+        self, epoch: int, *, writers: int = 1, rows: int = ROWS_PER_WRITER, uid: str = UID
+    ) -> list[Any]:
+        """Have writers stage rows of an epoch; returns the committables.
+
+        Args:
+            epoch: The epoch; its rows have its number as split.
+            writers: Number of writers.
+            rows: Rows of each.
+            uid: The sink within the pipeline.
+        """
+        committables: list[Any] = []
+        tables = self.rows.setdefault(epoch, [])
+        for subtask in range(writers):
+            table = make_rows(epoch, len(tables) * ROWS_PER_WRITER, rows, self._seed)
+            tables.append(table)
+            with contextlib.closing(self.writer(epoch, subtask, uid=uid)) as writer:
+                for batch in table.to_batches(max_chunksize=7):
+                    writer.write(batch)
+                writer.flush()
+                committables += writer.prepare_commit()
+        return committables
+
+    def fail_writer(self, epoch: int) -> None:
+        """Have a writer fail in the middle of its rows."""
+        table = make_rows(epoch, 0, ROWS_PER_WRITER, self._seed + 1)
+        with contextlib.closing(self.writer(epoch, 0)) as writer:
+            for batch in table.to_batches():
+                writer.write(batch)
+
+    def writer(self, epoch: int, subtask: int, *, uid: str = UID) -> Any:
+        """A writer of a new attempt."""
+        attempt = next(self._attempts)
+        return self.sink.create_writer(
+            WriterInitContext(
+                pipeline_id=_PIPELINE,
+                sink_uid=uid,
+                checkpoint_id=epoch,
+                subtask_id=subtask,
+                attempt_number=attempt,
+                nonce=f"{attempt:08x}",
+                schema=ROWS,
+                record_errors=RecordErrorHandler(RecordPolicy.fail()),
+            )
+        )
+
+    def committer(self, *, uid: str = UID) -> Committer[Any]:
+        """A committer, as of a new life of the driver."""
+        return self.sink.create_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=uid))
+
+    def assert_visible(self, *epochs: int) -> None:
+        """A reader sees the rows of these epochs, each once, and no others."""
+        expected = [table for epoch in epochs for table in self.rows[epoch]]
+        assert_exactly(self.context.read_back(), expected)
+
+    def assert_nothing_left(self) -> None:
+        """Nothing staged is left behind."""
+        left = list(self.context.leftovers())
+        assert not left, f"left behind: {', '.join(left[:5])}"
+
+
+def commit(committer: Committer[Any], committables: Sequence[Any]) -> list[CommitRequest[Any]]:
+    """Have a committer commit; returns the requests with what it said on them."""
+    requests = [CommitRequest(each) for each in committables]
+    committer.commit(requests)
+    return requests

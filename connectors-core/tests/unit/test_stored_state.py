@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of stored state are asked for, written when told to, and never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors_core.testing.stored_state import stored_files
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import sys
+sys.path.insert(0, {folder!r})
+from pathlib import Path
+from toy_sink import Directory
+from connectors_core.testing import SerializerTestSuite
+
+class TestStored(SerializerTestSuite):
+    state_folder = Path({state!r})
+
+    def external_context(self, folder):
+        return Directory(folder)
+"""
+CASES = ("-k", "has_a_file or earlier_releases", "-p", "connectors_core.testing.stored_state")
+
+
+@pytest.fixture
+def state(pytester):
+    """The folder of a suite that has no file yet."""
+    folder = pytester.path / "state"
+    here = str(Path(__file__).parent)
+    pytester.makepyfile(test_stored=SUITE.format(folder=here, state=str(folder)))
+    return folder
+
+
+def test_a_missing_file_is_asked_for_with_the_command_that_writes_it(pytester, state):
+    result = pytester.runpytest(*CASES)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*committable-v1.bin is missing*--connector-write-state*"])
+    assert not state.exists()
+
+
+def test_a_missing_file_is_written_once(pytester, state):
+    pytester.runpytest(*CASES, "--connector-write-state").assert_outcomes(passed=2)
+    (file,) = stored_files(state)
+    assert (file.kind, file.version) == ("committable", 1)
+    before = file.path.read_bytes()
+    pytester.runpytest(*CASES, "--connector-write-state").assert_outcomes(passed=2)
+    assert file.path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_read_is_a_failure(pytester, state):
+    state.mkdir()
+    (state / "committable-v1.bin").write_bytes(b'{"former": 1}')
+    result = pytester.runpytest(*CASES)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*committable-v1.bin can no longer be read*"])
+
+
+def test_a_file_of_another_name_is_refused(tmp_path):
+    (tmp_path / "committable.bin").touch()
+    with pytest.raises(AssertionError, match="not named"):
+        list(stored_files(tmp_path))

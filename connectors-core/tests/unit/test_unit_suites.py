@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit suites on the toy source and the sink of tests."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from toy_connector import LogFolder, LogSource
+from toy_sink import Directory
+
+from connectors_core.testing import (
+    Capabilities,
+    Capability,
+    CommitterTestSuite,
+    SerializerTestSuite,
+    SourceReaderTestSuite,
+    SplitEnumeratorTestSuite,
+)
+from connectors_core.testing.directory_sink import StagedFile
+
+SOURCE = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.UNBOUNDED,
+            Capability.DISCOVERY,
+            Capability.POISON_READS,
+            Capability.SECRETS,
+        }
+    ),
+)
+STATE = Path(__file__).parent / "state"
+
+
+def logs(folder):
+    return LogFolder(folder, LogSource, timedelta(seconds=1))
+
+
+class TestLogReader(SourceReaderTestSuite):
+    capabilities = SOURCE
+
+    def external_context(self, folder):
+        return logs(folder)
+
+
+class TestLogEnumerator(SplitEnumeratorTestSuite):
+    capabilities = SOURCE
+
+    def external_context(self, folder):
+        return logs(folder)
+
+
+class TestLogSerializers(SerializerTestSuite):
+    capabilities = SOURCE
+    state_folder = STATE
+
+    def external_context(self, folder):
+        return logs(folder)
+
+
+class TestDirectoryCommitter(CommitterTestSuite):
+    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+
+    def external_context(self, folder):
+        return Directory(folder)
+
+
+class TestDirectorySerializer(SerializerTestSuite):
+    state_folder = STATE
+
+    def external_context(self, folder):
+        return Directory(folder)
+
+    def examples(self):
+        return {"committable": [StagedFile("/data/_staging/1/a.arrow", "a.arrow")]}
