@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from file_suites import FileSinkSuite, FileSourceSuite
 
 

@@ -124,7 +124,7 @@ class SharesItsRows(Writer):
 
     def __init__(self, sink, context):
         super().__init__(sink, context)
-        task = (context.pipeline_id, context.checkpoint_id, context.subtask_id)
+        task = (context.checkpoint_id, context.subtask_id, context.attempt_number)
         if getattr(self.first, "task", None) != task:
             self.first.task, self.first.writer = task, self.inner
 
@@ -222,9 +222,6 @@ class NumbersItsFiles(Commit):
 
 class SweepsNothing(Commit):
     def sweep(self, checkpoint_id):
-        pass
-
-    def recover(self, last_decided):
         pass
 
 

@@ -196,7 +196,12 @@ class SinkTestSuite(PipelineSuite):
         assert fault.fired
         trial.assert_complete()
 
-    @case(after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers")
+    @case(
+        after=(
+            "test_nothing_is_visible_before_its_epoch_is_decided",
+            "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+        )
+    )
     @pytest.mark.parametrize(
         "point",
         [
