@@ -10,7 +10,7 @@ SHORT_DEADLINE = """
 import sys
 sys.path.insert(0, {folder!r})
 import connectors_core.testing.trial as trial
-trial.DEADLINE = 8.0
+trial.DEADLINE = 25.0
 """
 
 
