@@ -24,7 +24,7 @@ class TestStored(SerializerTestSuite):
     def external_context(self, folder):
         return Directory(folder)
 """
-CASES = ("-k", "has_a_file or earlier_releases", "-p", "connectors_core.testing.stored_state")
+CASES = ("-k", "has_a_file or earlier_releases")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 
 from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, ConnectorSuite, case_of
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
+from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
 
 _NOT_RUN: Final = "connectors_not_run"
@@ -25,13 +26,19 @@ _RESULTS: Final = "connectors-results"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--connector-report``."""
-    parser.getgroup("connectors").addoption(
+    """Add the options of the suites."""
+    group = parser.getgroup("connectors")
+    group.addoption(
         "--connector-report",
         metavar="PATH",
         help="write what the connector suites found to PATH.json and PATH.md",
     )
-    parser.getgroup("connectors").addoption(
+    group.addoption(
+        WRITE_OPTION,
+        action="store_true",
+        help="let the serialiser suites write the files of stored state that are missing",
+    )
+    group.addoption(
         "--connector-environment",
         choices=("local", "cluster"),
         default="local",
@@ -62,10 +69,6 @@ class _Judged:
     result: CaseResult
     after: tuple[str, ...]
 
-    @property
-    def function(self) -> tuple[str, str]:
-        return self.result.suite, self.result.case.partition("[")[0]
-
 
 class _Results:
     """Results of the suites; with pytest-xdist those of all workers."""
@@ -74,6 +77,7 @@ class _Results:
         self._config = config
         self._not_run: set[CaseResult] = set()
         self._judged: dict[str, _Judged] = {}
+        self._failed: set[tuple[str, str]] = set()  # suite and function
         self.systems: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
@@ -156,12 +160,12 @@ class _Results:
             outcome = Outcome.NEW_PASSED
         result = CaseResult(suite, name, outcome, reason, seconds)
         self._judged[report.nodeid] = _Judged(result, tuple(after))
+        if outcome in (Outcome.FAILED, Outcome.NEW_FAILED, Outcome.NOT_JUDGED):
+            self._failed.add((suite, name.partition("[")[0]))
 
     def _failed_of(self, suite: str, after: tuple[str, ...]) -> str | None:
         """The first of some cases that failed or was not judged."""
-        bad = (Outcome.FAILED, Outcome.NEW_FAILED, Outcome.NOT_JUDGED)
-        failed = {each.function for each in self._judged.values() if each.result.outcome in bad}
-        return next((name for name in after if (suite, name) in failed), None)
+        return next((name for name in after if (suite, name) in self._failed), None)
 
     def pytest_sessionfinish(self) -> None:
         """Hand on what a worker knows, or write the report."""

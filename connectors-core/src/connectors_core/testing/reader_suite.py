@@ -277,7 +277,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
     def test_closing_in_the_middle_leaves_nothing(
         self, trial: SourceUnitTrial, tmp_path: Path
     ) -> None:
-        with nothing_left(tmp_path / "temporary", handles=True):
+        with nothing_left(tmp_path / "temporary"):
             for reading in _interrupted(trial):
                 reading.close()
 

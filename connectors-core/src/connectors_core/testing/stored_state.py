@@ -13,20 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 WRITE_OPTION: Final = "--connector-write-state"
-WRITE_COMMAND: Final = f"pytest -p {__name__} {WRITE_OPTION}"
+WRITE_COMMAND: Final = f"pytest {WRITE_OPTION}"
 _NAME: Final = re.compile(r"(?P<kind>[a-z][a-z\-]*)-v(?P<version>[0-9]+)\.bin")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--connector-write-state``."""
-    parser.getgroup("connectors").addoption(
-        WRITE_OPTION,
-        action="store_true",
-        help="let the serialiser suites write the files of stored state that are missing",
-    )
 
 
 @dataclass(frozen=True)
