@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suites of the core need to know about the system: how to fill it and look at it."""
+
+from __future__ import annotations
+
+{% if cookiecutter.source %}
+import itertools
+{% endif %}
+import uuid
+{% if cookiecutter.sink %}
+from collections.abc import Sequence
+{% endif %}
+{% if cookiecutter.source %}
+from datetime import timedelta
+{% endif %}
+
+import pyarrow as pa
+
+{% if cookiecutter.sink %}
+from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
+{% endif %}
+{% if cookiecutter.source %}
+from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
+{% endif %}
+from {{ cookiecutter.__package }}.testing.server import Topic
+{% if cookiecutter.source %}
+from connectors_core.source import Boundedness
+{% endif %}
+{% if cookiecutter.source and cookiecutter.sink %}
+from connectors_core.testing import (
+    ROWS,
+    SinkExternalContext,
+    SourceExternalContext,
+    SplitDataWriter,
+)
+{% elif cookiecutter.source %}
+from connectors_core.testing import ROWS, SourceExternalContext, SplitDataWriter
+{% else %}
+from connectors_core.testing import ROWS, SinkExternalContext
+{% endif %}
+
+{% if cookiecutter.source and cookiecutter.sink %}
+__all__ = ["SinkTopic", "SourceTopic"]
+{% elif cookiecutter.source %}
+__all__ = ["SourceTopic"]
+{% else %}
+__all__ = ["SinkTopic"]
+{% endif %}
+{% if cookiecutter.source %}
+
+
+class PartitionWriter(SplitDataWriter):
+    """Writes to one partition."""
+
+    def __init__(self, topic: Topic, partition: int) -> None:
+        self._topic = topic
+        self._partition = partition
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows."""
+        self._topic.append(self._partition, rows)
+
+    def write_poison(self) -> None:
+        """Append a row with a text where a number belongs."""
+        columns = {name: pa.nulls(1, pa.string()) for name in ROWS.names}
+        self._topic.append(self._partition, pa.table(columns | {"seq": ["not a number"]}))
+
+
+class SourceTopic(SourceExternalContext):
+    """A topic for one case of a source.
+
+    Args:
+        address: Address of the server.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._name = f"suite-{uuid.uuid4().hex}"
+        self._topic = Topic(address, self._name)
+        self._topic.create(ROWS)
+        self._partitions = itertools.count()
+
+    def create_split(self) -> PartitionWriter:
+        """A new partition."""
+        partition = next(self._partitions)
+        self._topic.append(partition, ROWS.empty_table())
+        return PartitionWriter(self._topic, partition)
+
+    def create_source(self, boundedness: Boundedness) -> {{ cookiecutter.__class }}Source:
+        """A source of the topic."""
+        endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+        interval = timedelta(milliseconds=50) if endless else None
+        return {{ cookiecutter.__class }}Source(self._address, self._name, discovery_interval=interval)
+{% endif %}
+{% if cookiecutter.sink %}
+
+
+class SinkTopic(SinkExternalContext):
+    """A topic for one case of a sink.
+
+    Args:
+        address: Address of the server.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._name = f"suite-{uuid.uuid4().hex}"
+        self._topic = Topic(address, self._name)
+        self._topic.create(ROWS)
+
+    def create_sink(self) -> {{ cookiecutter.__class }}Sink:
+        """A sink to the topic."""
+        return {{ cookiecutter.__class }}Sink(self._address, self._name)
+
+    def read_back(self) -> pa.Table:
+        """What was committed."""
+        return self._topic.rows()
+
+    def leftovers(self) -> Sequence[str]:
+        """Transactions that are still open."""
+        return self._topic.open_transactions()
+{% endif %}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refuses answers that give no working project."""
+
+import re
+import sys
+
+NAME = {{cookiecutter.name | tojson}}  # noqa: F821
+DESCRIPTION = {{cookiecutter.description | tojson}}  # noqa: F821
+OWNER = {{cookiecutter.owner | tojson}}  # noqa: F821
+SOURCE = "{{ cookiecutter.source }}" == "True"
+SINK = "{{ cookiecutter.sink }}" == "True"
+
+
+def problem() -> str | None:
+    """What is wrong with the answers, in one sentence."""
+    if NAME.startswith("connector"):
+        return f"name: 'connector-' is put in front by the template, so {NAME!r} is too much."
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", NAME):
+        return f"name: expected lower-case words joined by '-', such as pulsar, found {NAME!r}."
+    if not DESCRIPTION.strip() or re.search(r'["\\\n]', DESCRIPTION):
+        return "description: expected one line without quotation marks and backslashes."
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", OWNER):
+        return f"owner: expected the name of an organisation on GitHub, found {OWNER!r}."
+    if not (SOURCE or SINK):
+        return "source, sink: a connector needs at least one of the two."
+    return None
+
+
+if found := problem():
+    sys.exit(found)
