@@ -130,7 +130,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if pinned is None and entry.claim:
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
-            _spool(cast(BinaryIO, file), schema, reading.batches())
+            _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()))
             report = reading.report(attempt)
             fault_point(
                 "before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask
@@ -143,12 +143,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
         pinned = _winner(store, entry, report, path)
 
     reading = _EntryReading(task, entry, pinned)
-    with closing(reading.batches()) as batches:
-        for batch in batches:
-            yield batch
-            fault_point(
-                "reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask
-            )
+    yield from _fetched(entry, reading.batches())
     if pinned is not None:
         return
     report = reading.report(attempt)
@@ -156,6 +151,17 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if not REPORTS.create(store, path, report):
         _assert_same_stops(report, _winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
+
+
+def _fetched(
+    entry: Entry, batches: Generator[pa.RecordBatch, None, None]
+) -> Iterator[pa.RecordBatch]:
+    with closing(batches):
+        for batch in batches:
+            yield batch
+            fault_point(
+                "reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask
+            )
 
 
 def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
