@@ -25,7 +25,7 @@ from connectors_core.errors import (
     RetryableError,
 )
 
-__all__ = ["Client", "decode_rows", "encode_rows"]
+__all__ = ["Client", "decode_rows", "encode_rows", "fitted"]
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -158,3 +158,18 @@ def decode_rows(data: bytes) -> pa.RecordBatch:
     """The rows that `encode_rows` wrote."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
+
+
+def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with exactly the columns of a schema; one that they do not have is null.
+
+    Raises:
+        pyarrow.ArrowException: A value has no place in its column.
+    """
+    columns = [
+        rows.column(each.name).cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -5,13 +5,53 @@ from __future__ import annotations
 
 from pathlib import Path
 
-{% if cookiecutter.source and cookiecutter.sink %}
-from {{ cookiecutter.__package }}.testing import SinkTopic, SourceTopic, System
-from connectors_core.testing import Capabilities, Capability, SinkTestSuite, SourceTestSuite
-{% elif cookiecutter.source %}
-from {{ cookiecutter.__package }}.testing import SourceTopic, System
-from connectors_core.testing import Capabilities, Capability, SourceTestSuite
-{% else %}
-from {{ cookiecutter.__package }}.testing import SinkTopic, System
-from connectors_core.testing import Capabilities, Capability, SinkTestSuite
+from {{ cookiecutter.__package }}.testing import (
+    LogSystem,
+{% if cookiecutter.sink %}
+    SinkTopic,
+{% endif %}
+{% if cookiecutter.source %}
+    SourceTopic,
+{% endif %}
+)
+from connectors_core.testing import (
+    Capabilities,
+    Capability,
+{% if cookiecutter.sink %}
+    SinkTestSuite,
+{% endif %}
+{% if cookiecutter.source %}
+    SourceTestSuite,
+{% endif %}
+)
+{% if cookiecutter.source %}
+
+
+class Test{{ cookiecutter.__class }}Source(SourceTestSuite):
+    system = LogSystem()
+    # What the system cannot do at all goes into `cannot={...: "the reason"}`.
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+                Capability.BOUNDED,
+                Capability.UNBOUNDED,
+                Capability.DISCOVERY,
+                Capability.GROWING_SPLITS,
+                Capability.POISON_READS,
+            }
+        )
+    )
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+{% endif %}
+{% if cookiecutter.sink %}
+
+
+class Test{{ cookiecutter.__class }}Sink(SinkTestSuite):
+    system = LogSystem()
+    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+
+    def external_context(self, folder: Path) -> SinkTopic:
+        return SinkTopic(self.address)
 {% endif %}

@@ -1,6 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the connector is tested with, and may be by those who use it: a server of its own."""
+"""What the connector is tested with, and what its users may test with: a server of its own."""
 
 from {{ cookiecutter.__package }}.testing.server import Topic, running_server
+from {{ cookiecutter.__package }}.testing.system import (
+    LogSystem,
+{% if cookiecutter.sink %}
+    SinkTopic,
+{% endif %}
+{% if cookiecutter.source %}
+    SourceTopic,
+{% endif %}
+)
 
-__all__ = ["Topic", "running_server"]
+__all__ = [
+    "LogSystem",
+{% if cookiecutter.sink %}
+    "SinkTopic",
+{% endif %}
+{% if cookiecutter.source %}
+    "SourceTopic",
+{% endif %}
+    "Topic",
+    "running_server",
+]

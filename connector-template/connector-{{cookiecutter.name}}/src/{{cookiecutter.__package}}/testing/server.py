@@ -24,11 +24,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 
-from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows
+from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows, fitted
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
 
-__all__ = ["Topic", "running_server"]
+__all__ = ["Topic", "running_server", "serve"]
 
 
 @contextmanager
@@ -41,9 +41,11 @@ def running_server(token: str = "") -> Iterator[str]:
     Yields:
         Its address.
     """
-    program = "from {{ cookiecutter.__package }}.testing.server import serve; serve()"
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=PIPE, stdout=PIPE, text=True
+        [sys.executable, "-m", "{{ cookiecutter.__package }}.testing"],
+        stdin=PIPE,
+        stdout=PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -77,11 +79,21 @@ class Topic:
         for batch in rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]:
             self._call("append", encode_rows(batch), partition=partition)
 
-    def rows(self) -> pa.Table:
-        """All rows that can be seen, partition by partition."""
-        data = self._call("rows")
-        with pa.ipc.open_stream(data) as reader:
-            return reader.read_all()
+    def rows(self, schema: pa.Schema) -> pa.Table:
+        """All rows that can be seen, partition by partition.
+
+        Args:
+            schema: Columns to return; null in rows that do not have them.
+        """
+        found = []
+        ends: dict[str, int] = json.loads(self._call("ends"))
+        for partition, end in sorted(ends.items()):
+            offset = 0
+            while offset < end:
+                data = self._call("read", partition=partition, offset=offset, limit=end)
+                found.append(fitted(decode_rows(data), schema))
+                offset += found[-1].num_rows
+        return pa.Table.from_batches(found, schema)
 
     def open_transactions(self) -> list[str]:
         """Names of the transactions that are open."""
@@ -138,15 +150,6 @@ class _Topic:
         found = self.partitions[int(partition)].read(int(offset), int(limit))
         return b"" if found is None else encode_rows(found)
 
-    def rows(self, body: bytes) -> bytes:
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, self.schema) as writer:
-            for _, partition in sorted(self.partitions.items()):
-                for _, batch in partition.batches:
-                    writer.write_batch(batch.select(self.schema.names))
-        data: bytes = out.getvalue().to_pybytes()
-        return data
-
     def stage(self, body: bytes, transaction: str, partition: str) -> bytes:
         self.open.setdefault(transaction, []).append((int(partition), decode_rows(body)))
         return b""
@@ -158,6 +161,7 @@ class _Topic:
             return _json(None)
         for partition, batch in self.open.pop(transaction):
             self.partitions.setdefault(partition, _Partition()).append(batch)
+            self.schema = pa.unify_schemas([self.schema, batch.schema])
         self.committed.add(transaction)
         return _json(True)
 
@@ -180,7 +184,6 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "ends": _Topic.ends,
     "open": _Topic.open_names,
     "read": _Topic.read,
-    "rows": _Topic.rows,
     "schema": _Topic.schema_bytes,
     "stage": _Topic.stage,
 }

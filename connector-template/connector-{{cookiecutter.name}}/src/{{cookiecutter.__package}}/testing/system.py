@@ -7,9 +7,8 @@ from __future__ import annotations
 import itertools
 {% endif %}
 import uuid
-{% if cookiecutter.sink %}
 from collections.abc import Sequence
-{% endif %}
+from contextlib import AbstractContextManager
 {% if cookiecutter.source %}
 from datetime import timedelta
 {% endif %}
@@ -22,30 +21,45 @@ from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% endif %}
-from {{ cookiecutter.__package }}.testing.server import Topic
+from {{ cookiecutter.__package }}.testing.server import Topic, running_server
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
 {% endif %}
-{% if cookiecutter.source and cookiecutter.sink %}
 from connectors_core.testing import (
     ROWS,
+{% if cookiecutter.sink %}
     SinkExternalContext,
+{% endif %}
+{% if cookiecutter.source %}
     SourceExternalContext,
     SplitDataWriter,
+{% endif %}
+    TestSystem,
 )
-{% elif cookiecutter.source %}
-from connectors_core.testing import ROWS, SourceExternalContext, SplitDataWriter
-{% else %}
-from connectors_core.testing import ROWS, SinkExternalContext
-{% endif %}
 
-{% if cookiecutter.source and cookiecutter.sink %}
-__all__ = ["SinkTopic", "SourceTopic"]
-{% elif cookiecutter.source %}
-__all__ = ["SourceTopic"]
-{% else %}
-__all__ = ["SinkTopic"]
+__all__ = [
+    "LogSystem",
+{% if cookiecutter.sink %}
+    "SinkTopic",
 {% endif %}
+{% if cookiecutter.source %}
+    "SourceTopic",
+{% endif %}
+]
+
+
+class LogSystem(TestSystem):
+    """One server for a whole test run: a running one, or the embedded one.
+
+    Name a container image, and start it in `container`, to test against the real system too.
+    """
+
+    name = "{{ cookiecutter.name }}"
+    variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
+
+    def embedded(self) -> AbstractContextManager[str]:
+        """Start the embedded server."""
+        return running_server()
 {% if cookiecutter.source %}
 
 
@@ -76,6 +90,7 @@ class SourceTopic(SourceExternalContext):
     def __init__(self, address: str) -> None:
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
+        self._token = uuid.uuid4().hex
         self._topic = Topic(address, self._name)
         self._topic.create(ROWS)
         self._partitions = itertools.count()
@@ -90,7 +105,24 @@ class SourceTopic(SourceExternalContext):
         """A source of the topic."""
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         interval = timedelta(milliseconds=50) if endless else None
-        return {{ cookiecutter.__class }}Source(self._address, self._name, discovery_interval=interval)
+        return {{ cookiecutter.__class }}Source(
+            self._address,
+            self._name,
+            token=self._token,
+            discovery_interval=interval,
+        )
+
+    def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
+        """A source of other rows, in a topic of their own."""
+        name = f"{self._name}-typed"
+        topic = Topic(self._address, name)
+        topic.create(rows.schema)
+        topic.append(0, rows)
+        return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
+
+    def secrets(self) -> Sequence[str]:
+        """What nobody may ever see."""
+        return [self._token]
 {% endif %}
 {% if cookiecutter.sink %}
 
@@ -105,18 +137,23 @@ class SinkTopic(SinkExternalContext):
     def __init__(self, address: str) -> None:
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
+        self._token = uuid.uuid4().hex
         self._topic = Topic(address, self._name)
         self._topic.create(ROWS)
 
     def create_sink(self) -> {{ cookiecutter.__class }}Sink:
         """A sink to the topic."""
-        return {{ cookiecutter.__class }}Sink(self._address, self._name)
+        return {{ cookiecutter.__class }}Sink(self._address, self._name, token=self._token)
 
-    def read_back(self) -> pa.Table:
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         """What was committed."""
-        return self._topic.rows()
+        return self._topic.rows(schema)
 
     def leftovers(self) -> Sequence[str]:
         """Transactions that are still open."""
         return self._topic.open_transactions()
+
+    def secrets(self) -> Sequence[str]:
+        """What nobody may ever see."""
+        return [self._token]
 {% endif %}
