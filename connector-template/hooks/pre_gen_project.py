@@ -17,8 +17,8 @@ def problem() -> str | None:
         return f"name: 'connector-' is put in front by the template, so {NAME!r} is too much."
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", NAME):
         return f"name: expected lower-case words joined by '-', such as pulsar, found {NAME!r}."
-    if len(NAME) > 24:
-        return f"name: expected 24 characters at most, found {len(NAME)}."
+    if len(NAME) > 20:
+        return f"name: expected 20 characters at most, found {len(NAME)}."
     if not DESCRIPTION.strip() or re.search(r'["\\\n]', DESCRIPTION):
         return "description: expected one line without quotation marks and backslashes."
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", OWNER):

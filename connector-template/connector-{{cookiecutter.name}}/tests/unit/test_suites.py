@@ -6,6 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from {{ cookiecutter.__package }}.testing import (
+{% if cookiecutter.sink %}
+    SINK_CAPABILITIES,
+{% endif %}
+{% if cookiecutter.source %}
+    SOURCE_CAPABILITIES,
+{% endif %}
     LogSystem,
 {% if cookiecutter.sink %}
     SinkTopic,
@@ -15,8 +21,6 @@ from {{ cookiecutter.__package }}.testing import (
 {% endif %}
 )
 from connectors_core.testing import (
-    Capabilities,
-    Capability,
 {% if cookiecutter.sink %}
     SinkTestSuite,
 {% endif %}
@@ -29,18 +33,7 @@ from connectors_core.testing import (
 
 class Test{{ cookiecutter.__class }}Source(SourceTestSuite):
     system = LogSystem()
-    # What the system cannot do at all goes into `cannot={...: "the reason"}`.
-    capabilities = Capabilities(
-        can=frozenset(
-            {
-                Capability.BOUNDED,
-                Capability.UNBOUNDED,
-                Capability.DISCOVERY,
-                Capability.GROWING_SPLITS,
-                Capability.POISON_READS,
-            }
-        )
-    )
+    capabilities = SOURCE_CAPABILITIES
 
     def external_context(self, folder: Path) -> SourceTopic:
         return SourceTopic(self.address)
@@ -50,7 +43,7 @@ class Test{{ cookiecutter.__class }}Source(SourceTestSuite):
 
 class Test{{ cookiecutter.__class }}Sink(SinkTestSuite):
     system = LogSystem()
-    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+    capabilities = SINK_CAPABILITIES
 
     def external_context(self, folder: Path) -> SinkTopic:
         return SinkTopic(self.address)

@@ -3,6 +3,12 @@
 
 from {{ cookiecutter.__package }}.testing.server import Topic, running_server
 from {{ cookiecutter.__package }}.testing.system import (
+{% if cookiecutter.sink %}
+    SINK_CAPABILITIES,
+{% endif %}
+{% if cookiecutter.source %}
+    SOURCE_CAPABILITIES,
+{% endif %}
     LogSystem,
 {% if cookiecutter.sink %}
     SinkTopic,
@@ -13,6 +19,12 @@ from {{ cookiecutter.__package }}.testing.system import (
 )
 
 __all__ = [
+{% if cookiecutter.sink %}
+    "SINK_CAPABILITIES",
+{% endif %}
+{% if cookiecutter.source %}
+    "SOURCE_CAPABILITIES",
+{% endif %}
     "LogSystem",
 {% if cookiecutter.sink %}
     "SinkTopic",

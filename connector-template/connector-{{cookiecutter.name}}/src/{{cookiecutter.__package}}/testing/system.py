@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 {% if cookiecutter.source %}
 from datetime import timedelta
 {% endif %}
+from typing import Final
 
 import pyarrow as pa
 
@@ -27,6 +28,8 @@ from connectors_core.source import Boundedness
 {% endif %}
 from connectors_core.testing import (
     ROWS,
+    Capabilities,
+    Capability,
 {% if cookiecutter.sink %}
     SinkExternalContext,
 {% endif %}
@@ -38,6 +41,12 @@ from connectors_core.testing import (
 )
 
 __all__ = [
+{% if cookiecutter.sink %}
+    "SINK_CAPABILITIES",
+{% endif %}
+{% if cookiecutter.source %}
+    "SOURCE_CAPABILITIES",
+{% endif %}
     "LogSystem",
 {% if cookiecutter.sink %}
     "SinkTopic",
@@ -46,6 +55,24 @@ __all__ = [
     "SourceTopic",
 {% endif %}
 ]
+
+# They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
+{% if cookiecutter.source %}
+SOURCE_CAPABILITIES: Final = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.UNBOUNDED,
+            Capability.DISCOVERY,
+            Capability.GROWING_SPLITS,
+            Capability.POISON_READS,
+        }
+    )
+)
+{% endif %}
+{% if cookiecutter.sink %}
+SINK_CAPABILITIES: Final = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+{% endif %}
 
 
 class LogSystem(TestSystem):
