@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connectors made from the template, each once for all tests of a run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cookiecutter.main import cookiecutter
+
+TEMPLATE = Path(__file__).parents[1]
+
+Generate = Callable[[str, bool, bool], Path]
+
+
+@pytest.fixture(scope="session")
+def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
+    """Makes the connector of a name, with or without source and sink; returns its folder."""
+
+    @functools.cache
+    def made(name: str, source: bool, sink: bool) -> Path:
+        answers = {"name": name, "source": source, "sink": sink}
+        folder = tmp_path_factory.mktemp("connectors")
+        config = folder / "no-answers-of-the-user.yaml"
+        config.write_text("{}")
+        return Path(
+            cookiecutter(
+                str(TEMPLATE),
+                no_input=True,
+                extra_context=answers,
+                output_dir=str(folder),
+                config_file=str(config),
+            )
+        )
+
+    return made

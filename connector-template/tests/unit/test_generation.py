@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the template makes is in order before its author has written a line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+TEMPLATE = Path(__file__).parents[2]
+ROOT = TEMPLATE.parent
+# By what the connector has: a source, a sink.
+COMBINATIONS = {"source": (True, False), "sink": (False, True), "both": (True, True)}
+# Where lines break depends on the length of names.
+NAMES = ["x", "a-name-of-20-letters"]
+FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
+
+
+@pytest.fixture(params=COMBINATIONS)
+def project(request: pytest.FixtureRequest, generate) -> Path:
+    return generate("pulsar", *COMBINATIONS[request.param])
+
+
+@pytest.fixture(scope="session")
+def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mypy")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a generated connector, which needs not be installed."""
+    path = [str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def succeed(folder: Path, *arguments: str) -> None:
+    done = run(folder, *arguments)
+    assert done.returncode == 0, f"{arguments}: {done.stdout[-6000:]}{done.stderr[-2000:]}"
+
+
+def sources(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+
+
+def in_style(folder: Path) -> None:
+    succeed(folder, "-m", "ruff", "check", "--no-cache")
+    succeed(folder, "-m", "ruff", "format", "--check", "--no-cache")
+
+
+def test_nothing_is_left_of_the_template(project: Path) -> None:
+    for path in sources(project):
+        text = path.read_text(encoding="utf-8")
+        for mark in ("cookiecutter", "{%", "%}"):
+            assert mark not in text, f"{path.name}: {mark}"
+            assert mark not in str(path.relative_to(project))
+        assert text.count("{{") == text.count("${{"), path.name
+        assert text.endswith("\n") or not text, f"{path.name} does not end with a line break"
+
+
+def test_every_source_file_names_its_licence(project: Path) -> None:
+    for path in sources(project):
+        if path.suffix == ".py":
+            assert path.read_text(encoding="utf-8").startswith(FIRST_LINE), path.name
+
+
+def test_what_was_not_asked_for_is_not_there(generate) -> None:
+    names = {
+        kind: {path.name for path in sources(generate("pulsar", *COMBINATIONS[kind]))}
+        for kind in COMBINATIONS
+    }
+    of_source = {"enumerator.py", "reader.py", "source.md", "source.py", "split.py"}
+    of_sink = {"committer.py", "sink.md", "sink.py", "writer.py"}
+    assert names["both"] - names["sink"] == of_source
+    assert names["both"] - names["source"] == of_sink
+
+
+def test_style(project: Path) -> None:
+    in_style(project)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_style_with_any_name(generate, name: str) -> None:
+    in_style(generate(name, True, True))
+
+
+def test_types(project: Path, types_cache: Path) -> None:
+    succeed(project, "-m", "mypy", f"--cache-dir={types_cache}", "src")
+
+
+def test_the_suites_pass(project: Path) -> None:
+    succeed(project, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "tests/unit")
+
+
+def test_it_is_imported_without_spark_and_without_the_runtime(project: Path) -> None:
+    check = (
+        "import connector_pulsar.testing, sys;"
+        "found = {'pyspark', 'pytest', 'connectors_core.runtime'} & sys.modules.keys();"
+        "sys.exit(str(found) if found else 0)"
+    )
+    succeed(project, "-c", check)
+
+
+def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    generated = generate("pulsar", True, True) / "pyproject.toml"
+    theirs = tomllib.loads(generated.read_text(encoding="utf-8"))["tool"]
+    assert theirs["mypy"] == ours["mypy"]
+    for name in ("line-length", "target-version"):
+        assert theirs["ruff"][name] == ours["ruff"][name]
+    ours, theirs = ours["ruff"]["lint"], theirs["ruff"]["lint"]
+    assert theirs.pop("per-file-ignores").items() <= ours.pop("per-file-ignores").items()
+    assert theirs == ours
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("name=Pulsar", "name: expected lower-case words"),
+        ("name=connector-pulsar", "name: 'connector-' is put in front by the template"),
+        ("name=a-name-of-21-letters-", "name: expected"),
+        ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
+        ('description=A "quoted" word', "description: expected one line"),
+        ("owner=no owner", "owner: expected the name of an organisation"),
+        ("source=no", "source, sink: a connector needs at least one of the two"),
+    ],
+)
+def test_answers_that_give_no_connector_are_refused(
+    tmp_path: Path, answer: str, said: str
+) -> None:
+    arguments = ["--no-input", f"--output-dir={tmp_path}", str(TEMPLATE), "sink=no", answer]
+    done = run(tmp_path, "-m", "cookiecutter", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.count(said) == 1, done.stderr
+    assert list(tmp_path.iterdir()) == []
