@@ -4,4 +4,10 @@
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("connector", deadline=None)
+settings.load_profile("connector")

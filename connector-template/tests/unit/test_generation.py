@@ -135,9 +135,7 @@ def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
         ("source=no", "source, sink: a connector needs at least one of the two"),
     ],
 )
-def test_answers_that_give_no_connector_are_refused(
-    tmp_path: Path, answer: str, said: str
-) -> None:
+def test_answers_that_give_no_connector_are_refused(tmp_path: Path, answer: str, said: str) -> None:
     arguments = ["--no-input", f"--output-dir={tmp_path}", str(TEMPLATE), "sink=no", answer]
     done = run(tmp_path, "-m", "cookiecutter", *arguments)
     assert done.returncode == 1

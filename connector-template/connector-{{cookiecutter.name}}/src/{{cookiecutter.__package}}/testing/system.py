@@ -66,12 +66,25 @@ SOURCE_CAPABILITIES: Final = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
         }
     )
 )
 {% endif %}
 {% if cookiecutter.sink %}
-SINK_CAPABILITIES: Final = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+SINK_CAPABILITIES: Final = Capabilities(
+    can=frozenset(
+        {
+            Capability.EXACTLY_ONCE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    )
+)
 {% endif %}
 
 
