@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connector lives outside the tree: its wheel, its own tox, a fresh environment."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from uv import find_uv_bin
+
+ROOT = Path(__file__).parents[3]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+# The Spark line whose lane this is.
+LINE = ".".join(version("pyspark").split(".")[:2])
+CELL = f"spark{LINE.replace('.', '')}"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# One case of each kind; the others run where nothing is left out.
+SOME_CASES = "single_split or arrive or after_decision or readme"
+
+slow = pytest.mark.slow
+pytestmark = pytest.mark.timeout(1800)
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """The output of a command, which succeeds."""
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Builds wheels and environments, with the versions that the tree is tested with."""
+
+    folder: Path
+
+    @property
+    def wheels(self) -> Path:
+        return self.folder / "wheels"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of commands that install something; nothing of this process's Python and Spark."""
+        own = ("PYTHONPATH", "PYSPARK", "SPARK", "PYTEST", "COVERAGE", "VIRTUAL_ENV", "TOX", "UV_")
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith(own)},
+            "UV_FIND_LINKS": f"{CACHE / 'connectors/wheelhouse'},{self.wheels}",
+            "UV_CONSTRAINT": str(self.constraints()),
+            "UV_PYTHON_DOWNLOADS": "never",
+        }
+
+    def constraints(self) -> Path:
+        path = self.folder / "constraints.txt"
+        if not path.exists():
+            names = [f"{kind}{LINE.replace('.', '')}.txt" for kind in ("spark", "pyspark")]
+            text = "".join((ROOT / "requirements" / name).read_text() for name in names)
+            pins = re.findall(r"^[A-Za-z0-9._\[\]-]+==[^ ;\\\n]+", text, re.MULTILINE)
+            path.write_text("\n".join(pins) + "\n")
+        return path
+
+    def wheel(self, project: Path, spark: str | None = None) -> Path:
+        before = set(self.wheels.glob("*"))
+        build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
+        env = {**os.environ, "CONNECTOR_SPARK": spark} if spark else None
+        run(*build, "--outdir", self.wheels, project, cwd=project, env=env)
+        (built,) = set(self.wheels.glob("*")) - before
+        return built
+
+    def tox(self, project: Path, cell: str, *arguments: str | Path) -> str:
+        command = (sys.executable, "-m", "tox", "run", "-e", cell, *arguments)
+        return run(*command, cwd=project, env=self.environment)
+
+    def python_with(self, wheel: Path) -> Path:
+        """The Python of a fresh environment in which the wheel was installed."""
+        uv, python = find_uv_bin(), self.folder / wheel.stem / "bin/python"
+        env = self.environment
+        run(uv, "venv", "-q", "--python", sys.executable, python.parents[1], cwd=ROOT, env=env)
+        run(uv, "pip", "install", "-q", "--python", python, wheel, cwd=ROOT, env=env)
+        return python
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    made = Workshop(tmp_path_factory.mktemp("workshop"))
+    made.wheels.mkdir()
+    made.wheel(ROOT / "connectors-core")
+    return made
+
+
+def passed(output: str) -> int:
+    """Number of tests that passed, of which there is one at least."""
+    (number,) = re.findall(r"(\d+) passed", output)
+    return int(number)
+
+
+def assert_works_outside_the_tree(
+    workshop: Workshop, project: Path, *cases: str, least: int
+) -> None:
+    wheel = workshop.wheel(project, LINE)
+    assert f".{LINE}-py3" in wheel.name
+    output = workshop.tox(project, CELL, "--installpkg", wheel, *cases)
+    assert passed(output) >= least, output[-4000:]
+
+    (example,) = CODE.findall((project / "README.md").read_text(encoding="utf-8"))
+    script = workshop.folder / f"{wheel.stem}.py"
+    script.write_text(example)
+    python = workshop.python_with(wheel)
+    env = {**workshop.environment, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    shown = run(python, script, cwd=workshop.folder, env=env)
+    assert "UA1545" in shown or "[{'value': 2}" in shown
+
+
+def test_a_generated_connector_works_outside_the_tree(workshop: Workshop, generate) -> None:
+    cases = ("--", "tests/spark", "-m", "not slow", "-k", SOME_CASES)
+    project = generate("pulsar", True, True)
+    assert_works_outside_the_tree(workshop, project, *cases, least=7)
+
+
+@slow
+@pytest.mark.parametrize(("source", "sink"), [(True, True), (True, False), (False, True)])
+def test_all_its_tests_pass_outside_the_tree(
+    workshop: Workshop, generate: Callable[[str, bool, bool], Path], source: bool, sink: bool
+) -> None:
+    name = f"ours-{source:d}-{sink:d}"
+    assert_works_outside_the_tree(workshop, generate(name, source, sink), least=90)
+
+
+@slow
+def test_style_and_types_outside_the_tree(workshop: Workshop, generate) -> None:
+    project = generate("tools", True, True)
+    wheel = workshop.wheel(project)
+    workshop.tox(project, "lint,types", "--installpkg", wheel)
+
+
+@slow
+def test_a_connector_of_the_tree_is_a_repository_of_its_own(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    archive = subprocess.run(
+        ["git", "archive", "HEAD", "connector-filesystem"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(tmp_path, filter="data")
+    project = tmp_path / "connector-filesystem"
+    run("git", "init", "-q", cwd=project)
+    wheel = workshop.wheel(project, LINE)
+    output = workshop.tox(project, f"lint,types,{CELL}", "--installpkg", wheel)
+    assert passed(output) >= 100, output[-4000:]
