@@ -3,63 +3,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
-
-from {{ cookiecutter.__package }}.testing import (
+from log_suites import (
 {% if cookiecutter.sink %}
-    SINK_CAPABILITIES,
+    LogSinkSuite,
 {% endif %}
 {% if cookiecutter.source %}
-    SOURCE_CAPABILITIES,
-{% endif %}
-    LogSystem,
-{% if cookiecutter.sink %}
-    SinkTopic,
-{% endif %}
-{% if cookiecutter.source %}
-    SourceTopic,
+    LogSourceSuite,
 {% endif %}
 )
-from connectors_core.testing import (
-    LocalSpark,
-{% if cookiecutter.sink %}
-    SinkTestSuite,
-{% endif %}
-{% if cookiecutter.source %}
-    SourceTestSuite,
-{% endif %}
-)
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 {% if cookiecutter.source %}
 
 
-class Test{{ cookiecutter.__class }}Source(SourceTestSuite):
-    system = LogSystem()
-    capabilities = SOURCE_CAPABILITIES
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-    @pytest.fixture
-    def environment(self, spark: SparkSession) -> LocalSpark:
-        return LocalSpark(spark)
+class Test{{ cookiecutter.__class }}SourceOnSpark(LogSourceSuite):
+    on_spark = True
 {% endif %}
 {% if cookiecutter.sink %}
 
 
-class Test{{ cookiecutter.__class }}Sink(SinkTestSuite):
-    system = LogSystem()
-    capabilities = SINK_CAPABILITIES
-
-    def external_context(self, folder: Path) -> SinkTopic:
-        return SinkTopic(self.address)
-
-    @pytest.fixture
-    def environment(self, spark: SparkSession) -> LocalSpark:
-        return LocalSpark(spark)
+class Test{{ cookiecutter.__class }}SinkOnSpark(LogSinkSuite):
+    on_spark = True
 {% endif %}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded external system: a small log server on loopback, in a process of its own.
+"""The external system of the tests: a small log server on loopback, in a process of its own.
 
 A topic has partitions, a partition has rows, a row has an offset and never changes. Rows that are
 staged under a transaction become visible together, with its commit. Everything is in memory.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from subprocess import PIPE
@@ -27,8 +27,9 @@ import pyarrow as pa
 from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows, fitted
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
+from connectors_core.testing import TestSystem
 
-__all__ = ["Topic", "running_server", "serve"]
+__all__ = ["LogSystem", "Topic", "running_server"]
 
 
 @contextmanager
@@ -52,6 +53,20 @@ def running_server(token: str = "") -> Iterator[str]:
         process.stdin.write(f"{token}\n")
         process.stdin.flush()
         yield process.stdout.readline().strip()
+
+
+class LogSystem(TestSystem):
+    """One server for a whole test run: a running one, or the embedded one.
+
+    Name a container image, and start it in `container`, to test against the real system too.
+    """
+
+    name = "{{ cookiecutter.name }}"
+    variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
+
+    def embedded(self) -> AbstractContextManager[str]:
+        """Start the embedded server."""
+        return running_server()
 
 
 class Topic:
@@ -246,3 +261,7 @@ def serve() -> None:
         print(f"127.0.0.1:{server.server_port}", flush=True)
         sys.stdin.read()
         server.shutdown()
+
+
+if __name__ == "__main__":
+    serve()

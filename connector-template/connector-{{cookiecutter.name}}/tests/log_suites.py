@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of the core need to know about the system: how to fill it and look at it."""
+"""What the suites of the core need to know: how to fill the system, and what the connector can."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import itertools
 {% endif %}
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 {% if cookiecutter.source %}
 from datetime import timedelta
 {% endif %}
-from typing import Final
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -22,7 +21,7 @@ from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% endif %}
-from {{ cookiecutter.__package }}.testing.server import Topic, running_server
+from {{ cookiecutter.__package }}.testing import LogSystem, Topic
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
 {% endif %}
@@ -32,33 +31,18 @@ from connectors_core.testing import (
     Capability,
 {% if cookiecutter.sink %}
     SinkExternalContext,
+    SinkTestSuite,
 {% endif %}
 {% if cookiecutter.source %}
     SourceExternalContext,
+    SourceTestSuite,
     SplitDataWriter,
 {% endif %}
-    TestSystem,
 )
-
-__all__ = [
-{% if cookiecutter.sink %}
-    "SINK_CAPABILITIES",
-{% endif %}
-{% if cookiecutter.source %}
-    "SOURCE_CAPABILITIES",
-{% endif %}
-    "LogSystem",
-{% if cookiecutter.sink %}
-    "SinkTopic",
-{% endif %}
-{% if cookiecutter.source %}
-    "SourceTopic",
-{% endif %}
-]
 
 # They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
-SOURCE_CAPABILITIES: Final = Capabilities(
+SOURCE = Capabilities(
     can=frozenset(
         {
             Capability.BOUNDED,
@@ -75,7 +59,7 @@ SOURCE_CAPABILITIES: Final = Capabilities(
 )
 {% endif %}
 {% if cookiecutter.sink %}
-SINK_CAPABILITIES: Final = Capabilities(
+SINK = Capabilities(
     can=frozenset(
         {
             Capability.EXACTLY_ONCE,
@@ -86,20 +70,6 @@ SINK_CAPABILITIES: Final = Capabilities(
     )
 )
 {% endif %}
-
-
-class LogSystem(TestSystem):
-    """One server for a whole test run: a running one, or the embedded one.
-
-    Name a container image, and start it in `container`, to test against the real system too.
-    """
-
-    name = "{{ cookiecutter.name }}"
-    variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
-
-    def embedded(self) -> AbstractContextManager[str]:
-        """Start the embedded server."""
-        return running_server()
 {% if cookiecutter.source %}
 
 
@@ -111,21 +81,15 @@ class PartitionWriter(SplitDataWriter):
         self._partition = partition
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows."""
         self._topic.append(self._partition, rows)
 
     def write_poison(self) -> None:
-        """Append a row with a text where a number belongs."""
         columns = {name: pa.nulls(1, pa.string()) for name in ROWS.names}
         self._topic.append(self._partition, pa.table(columns | {"seq": ["not a number"]}))
 
 
 class SourceTopic(SourceExternalContext):
-    """A topic for one case of a source.
-
-    Args:
-        address: Address of the server.
-    """
+    """A topic for one case of a source."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -136,13 +100,11 @@ class SourceTopic(SourceExternalContext):
         self._partitions = itertools.count()
 
     def create_split(self) -> PartitionWriter:
-        """A new partition."""
         partition = next(self._partitions)
         self._topic.append(partition, ROWS.empty_table())
         return PartitionWriter(self._topic, partition)
 
     def create_source(self, boundedness: Boundedness) -> {{ cookiecutter.__class }}Source:
-        """A source of the topic."""
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         interval = timedelta(milliseconds=50) if endless else None
         return {{ cookiecutter.__class }}Source(
@@ -150,10 +112,10 @@ class SourceTopic(SourceExternalContext):
             self._name,
             token=self._token,
             discovery_interval=interval,
+            batch_rows=7,  # so that a split is read in many steps
         )
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
-        """A source of other rows, in a topic of their own."""
         name = f"{self._name}-typed"
         topic = Topic(self._address, name)
         topic.create(rows.schema)
@@ -161,18 +123,21 @@ class SourceTopic(SourceExternalContext):
         return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
 
     def secrets(self) -> Sequence[str]:
-        """What nobody may ever see."""
         return [self._token]
+
+
+class LogSourceSuite(SourceTestSuite):
+    system = LogSystem()
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
 {% endif %}
 {% if cookiecutter.sink %}
 
 
 class SinkTopic(SinkExternalContext):
-    """A topic for one case of a sink.
-
-    Args:
-        address: Address of the server.
-    """
+    """A topic for one case of a sink."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -182,18 +147,22 @@ class SinkTopic(SinkExternalContext):
         self._topic.create(ROWS)
 
     def create_sink(self) -> {{ cookiecutter.__class }}Sink:
-        """A sink to the topic."""
         return {{ cookiecutter.__class }}Sink(self._address, self._name, token=self._token)
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
-        """What was committed."""
         return self._topic.rows(schema)
 
     def leftovers(self) -> Sequence[str]:
-        """Transactions that are still open."""
         return self._topic.open_transactions()
 
     def secrets(self) -> Sequence[str]:
-        """What nobody may ever see."""
         return [self._token]
+
+
+class LogSinkSuite(SinkTestSuite):
+    system = LogSystem()
+    capabilities = SINK
+
+    def external_context(self, folder: Path) -> SinkTopic:
+        return SinkTopic(self.address)
 {% endif %}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unit suites of the core: each part of the connector by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from log_suites import (
+{% if cookiecutter.sink %}
+    SINK,
+{% endif %}
+{% if cookiecutter.source %}
+    SOURCE,
+{% endif %}
+{% if cookiecutter.sink %}
+    SinkTopic,
+{% endif %}
+{% if cookiecutter.source %}
+    SourceTopic,
+{% endif %}
+)
+
+{% if cookiecutter.source %}
+from {{ cookiecutter.__package }}.enumerator import EnumeratorState
+{% endif %}
+{% if cookiecutter.sink %}
+from {{ cookiecutter.__package }}.sink import SINK_OPTIONS, {{ cookiecutter.__class }}Sink
+{% endif %}
+{% if cookiecutter.source %}
+from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.__class }}Source
+from {{ cookiecutter.__package }}.split import PartitionSplit
+{% endif %}
+from {{ cookiecutter.__package }}.testing import LogSystem
+{% if cookiecutter.sink %}
+from {{ cookiecutter.__package }}.writer import Committable
+{% endif %}
+from connectors_core.testing import (
+    Capabilities,
+    Capability,
+{% if cookiecutter.sink %}
+    CommitterTestSuite,
+{% endif %}
+    OptionsTestSuite,
+    SerializerTestSuite,
+{% if cookiecutter.source %}
+    SourceReaderTestSuite,
+    SplitEnumeratorTestSuite,
+{% endif %}
+)
+
+# Written once for each layout, by `pytest -p connectors_core.testing.stored_state
+# --connector-write-state`: what a release stored, later ones must read.
+STATE = Path(__file__).parent / "state"
+OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
+VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
+{% if cookiecutter.source %}
+
+
+class TestReader(SourceReaderTestSuite):
+    system = LogSystem()
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+
+class TestEnumerator(SplitEnumeratorTestSuite):
+    system = LogSystem()
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+
+class TestSourceSerializers(SerializerTestSuite):
+    system = LogSystem()
+    capabilities = SOURCE
+    state_folder = STATE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+    def examples(self) -> Mapping[str, list[object]]:
+        split = PartitionSplit(split_id="flights/3/100", partition=3, offset=120, end=200)
+        state = EnumeratorState(assigned={0: 60, 1: None}, waiting=(split,), complete=True)
+        return {"split": [split], "enumerator-state": [state]}
+
+
+class TestSourceOptions(OptionsTestSuite):
+    capabilities = OPTIONS
+    factory = {{ cookiecutter.__class }}Source
+    options = SOURCE_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return VALID
+{% endif %}
+{% if cookiecutter.sink %}
+
+
+class TestCommitter(CommitterTestSuite):
+    system = LogSystem()
+    capabilities = SINK
+
+    def external_context(self, folder: Path) -> SinkTopic:
+        return SinkTopic(self.address)
+
+
+class TestSinkSerializer(SerializerTestSuite):
+    system = LogSystem()
+    capabilities = SINK
+    state_folder = STATE
+
+    def external_context(self, folder: Path) -> SinkTopic:
+        return SinkTopic(self.address)
+
+    def examples(self) -> Mapping[str, list[object]]:
+        transaction = "p-1/out/0000000001/00000-0-1a2b"
+        return {"committable": [Committable(transaction=transaction, rows=20)]}
+
+
+class TestSinkOptions(OptionsTestSuite):
+    capabilities = OPTIONS
+    factory = {{ cookiecutter.__class }}Sink
+    options = SINK_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return VALID
+{% endif %}
