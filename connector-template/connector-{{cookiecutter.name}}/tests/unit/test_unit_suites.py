@@ -50,8 +50,8 @@ from connectors_core.testing import (
 {% endif %}
 )
 
-# Written once for each layout, by `pytest -p connectors_core.testing.stored_state
-# --connector-write-state`: what a release stored, later ones must read.
+# What a release stored later ones must read: one file for each layout, which is written once, by
+# `pytest --connector-write-state`.
 STATE = Path(__file__).parent / "state"
 OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
