@@ -13,6 +13,12 @@ from pathlib import Path
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+# The newest that a Spark line works with: pyarrow 26 refuses numpy 1, which Spark 3.5 needs.
+LIBRARIES = {
+    "3.5": ["numpy<2", "pandas<3", "pyarrow<26"],
+    "4.3": ["pandas<3"],
+}
+
 
 class SparkLine(MetadataHookInterface):
     def update(self, metadata: dict) -> None:
@@ -25,6 +31,6 @@ class SparkLine(MetadataHookInterface):
                 raise ValueError(f"CONNECTOR_SPARK: expected {supported}, found {line!r}")
             major, minor = line.split(".")
             version = f"{version}.{line}"
-            dependencies.append(f"pyspark>={line},<{major}.{int(minor) + 1}")
+            dependencies += [f"pyspark>={line},<{major}.{int(minor) + 1}", *LIBRARIES[line]]
         metadata["version"] = version
         metadata["dependencies"] = dependencies
