@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reader of the guide, who does what it says and sees what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = ROOT / "docs/write-a-connector.md"
+SECTION = re.compile(r"^## (?:\d+\. )?(.*)\n((?:(?!## ).*\n)*)", re.MULTILINE)
+# A file under its name, or commands and perhaps what they print.
+STEP = re.compile(
+    r"^(?:`(?P<name>[\w./]+)`:\n\n```python\n(?P<text>.*?)"
+    r"|```sh\n(?P<commands>.*?)(?:```\n\n```\n(?P<output>.*?))?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+FAILURE = re.compile(r"\bfailed\b|Error:")
+
+
+@dataclass
+class Follower:
+    """Follows the guide in a folder that stands for the clone of the repository."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def follow(self, title: str, *, run: bool = True) -> None:
+        """Write the files of a section; run its commands and look at what they print."""
+        sections = dict(SECTION.findall(GUIDE.read_text(encoding="utf-8")))
+        for step in STEP.finditer(sections[title]):
+            if step["name"]:
+                path = self.folder / step["name"]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(step["text"], encoding="utf-8")
+            elif run:
+                self._run(step["commands"], step["output"] or "")
+
+    def _run(self, commands: str, shown: str) -> None:
+        where = self.folder.parent / "where"
+        done = subprocess.run(
+            ["bash", "-c", f"trap 'pwd > {where}' EXIT\nset -e\nmake() {{ :; }}\n{commands}"],
+            cwd=self.folder,
+            env={
+                **{name: text for name, text in os.environ.items() if "PYTEST" not in name},
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                **self.environment,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        self.folder = Path(where.read_text(encoding="utf-8").strip())
+        wanted = re.escape(shown.strip()).replace(r"\.\.\.", ".*?")  # "..." is what varies
+        assert re.match(wanted, done.stdout.strip(), re.DOTALL), f"{shown}\nbut\n{done.stdout}"
+        fails = FAILURE.search(shown) is not None
+        assert (done.returncode != 0) == fails, f"{commands}\n{done.stdout}"
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Follower:
+    """One who has cloned the repository and read as far as the first section."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("connector-template", "docs"):
+        (clone / name).symlink_to(ROOT / name)
+    config = tmp_path / "cookiecutter.yaml"
+    config.write_text(f"replay_dir: {tmp_path}", encoding="utf-8")
+    # In place of `make env`, which installs the connector.
+    path = os.pathsep.join([f"{clone}/connector-shops/src", os.environ.get("PYTHONPATH", "")])
+    return Follower(
+        clone,
+        {
+            "COOKIECUTTER_CONFIG": str(config),
+            "MYPY_CACHE_DIR": str(ROOT / "build/mypy"),  # the types of the core take longest
+            "PYTHONPATH": path,
+        },
+    )

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connector of the guide on Spark: its suites, and the pipeline that is killed."""
+
+from __future__ import annotations
+
+import sys
+
+BEFORE = ("Client", "Split", "Enumerator", "Reader", "Source and options")
+# Cases that the guide runs all of; each has run in process.
+SOME_CASES = "a_single_split or a_limit_of_rows"
+
+
+def test_the_connector_of_the_guide_loses_and_doubles_nothing(follower) -> None:
+    follower.follow("Generate")
+    for title in BEFORE:
+        follower.follow(title, run=False)
+    follower.environment |= {
+        "PYTEST_ADDOPTS": f"-k '{SOME_CASES}'",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false "
+        "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
+    }
+    follower.follow("The suites")
+    follower.follow("On Spark")
+    follower.follow("A pipeline that is killed")
