@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs/write-a-connector.md"
-SECTION = re.compile(r"^## (?:\d+\. )?(.*)\n((?:(?!## ).*\n)*)", re.MULTILINE)
+SECTION = re.compile(r"^## \d+\. (.*)\n((?:(?!## \d+\. ).*\n)*)", re.MULTILINE)
 # A file under its name, or commands and perhaps what they print.
 STEP = re.compile(
     r"^(?:`(?P<name>[\w./]+)`:\n\n```python\n(?P<text>.*?)"
@@ -33,8 +33,9 @@ class Follower:
 
     def follow(self, title: str, *, run: bool = True) -> None:
         """Write the files of a section; run its commands and look at what they print."""
-        sections = dict(SECTION.findall(GUIDE.read_text(encoding="utf-8")))
-        for step in STEP.finditer(sections[title]):
+        section = dict(SECTION.findall(GUIDE.read_text(encoding="utf-8")))[title]
+        assert "```" not in STEP.sub("", section), "a block that nobody would follow"
+        for step in STEP.finditer(section):
             if step["name"]:
                 path = self.folder / step["name"]
                 path.parent.mkdir(parents=True, exist_ok=True)

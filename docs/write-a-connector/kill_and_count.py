@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from connector_shops.testing.server import Account, running_server
+from connector_shops.testing import Account, running_server
 
 SHOPS = (1, 2, 3)
 ORDERS = 4000  # of each shop

@@ -12,14 +12,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from subprocess import PIPE
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["Account", "running_server", "serve"]
+from connectors_core.testing import TestSystem
+
+__all__ = ["Account", "OrdersApi", "running_server"]
 
 _MOST_ORDERS = 50  # of a page
 
@@ -36,6 +38,17 @@ def running_server() -> Iterator[str]:
     ) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
+
+
+class OrdersApi(TestSystem):
+    """One server for a whole test run: a running one, or this one."""
+
+    name = "shops"
+    variable = "SHOPS_ADDRESS"
+
+    def embedded(self) -> AbstractContextManager[str]:
+        """Start this one."""
+        return running_server()
 
 
 class Account:
@@ -124,3 +137,7 @@ def serve() -> None:
         print(f"127.0.0.1:{server.server_port}", flush=True)
         sys.stdin.read()
         server.shutdown()
+
+
+if __name__ == "__main__":
+    serve()

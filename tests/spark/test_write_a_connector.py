@@ -21,6 +21,6 @@ def test_the_connector_of_the_guide_loses_and_doubles_nothing(follower) -> None:
         "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false "
         "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
     }
-    follower.follow("The suites")
+    follower.follow("External context")
     follower.follow("On Spark")
     follower.follow("A pipeline that is killed")

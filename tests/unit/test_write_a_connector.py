@@ -19,5 +19,6 @@ def test_a_connector_passes_the_suites_until_it_is_broken(follower) -> None:
     follower.follow("Enumerator")
     follower.follow("Reader")
     follower.follow("Source and options")
+    follower.follow("External context")
     follower.follow("The suites")
     follower.follow("Break it")
