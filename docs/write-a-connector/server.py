@@ -23,7 +23,7 @@ from connectors_core.testing import TestSystem
 
 __all__ = ["Account", "OrdersApi", "running_server"]
 
-_MOST_ORDERS = 50  # of a page
+_MOST_ORDERS = 20  # of a page
 
 
 @contextmanager
