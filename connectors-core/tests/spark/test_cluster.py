@@ -46,8 +46,8 @@ pytestmark = [pytest.mark.timeout(900), *SLOW_WHERE_NATIVE]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
 
 
 @contextmanager
