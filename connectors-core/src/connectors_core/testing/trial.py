@@ -127,6 +127,8 @@ class Trial:
         """
         assert secrets, "the context names no secret"
         caplog.set_level(logging.DEBUG)
+        # What this one says at DEBUG is all that goes to the JVM, the pickled secret among it.
+        caplog.set_level(logging.INFO, logger="py4j")
         seen = [repr(carrier), str(carrier)]
         fault = Fault(
             FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=self.root / "failed"
