@@ -575,6 +575,13 @@ SERIALIZERS = {
 # --- Committers ---------------------------------------------------------------------------------
 
 
+class ReusesAName(TokenSink):
+    """All attempts of a task stage the same file."""
+
+    def create_writer(self, context):
+        return super().create_writer(replace(context, attempt_number=0, nonce="0"))
+
+
 class CommitsNothing(_Committer):
     def commit(self, requests):
         pass
@@ -740,6 +747,7 @@ COMMITTERS = {
     CommitsNothing: "test_a_commit_makes_rows_visible",
     TakesCommittedRowsAway: "test_rows_stay_when_the_committer_is_closed",
     LosesTheSecondCommit: "test_a_second_commit_changes_nothing",
+    ReusesAName: "test_an_attempt_that_lost_changes_nothing",
     KnowsOnlyItsOwnLife: "test_another_life_commits_the_rest",
     CommitsInOrderOnly: "test_epochs_are_committed_in_any_order",
     StoresAnotherName: "test_committables_are_committed_as_they_were_stored",

@@ -7,7 +7,7 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,10 +16,12 @@ from connectors_core.sink import CommitOutcome, CommitRequest
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SinkExternalContext
+from connectors_core.testing.data import make_rows
 from connectors_core.testing.sink_unit import SinkUnitTrial, commit
 from connectors_core.testing.trial import PipelineSuite
 
-_DONE = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
+LATE_ROWS: Final = 500
+_DONE: Final = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
 
 
 class CommitterTestSuite(PipelineSuite):
@@ -70,7 +72,7 @@ class CommitterTestSuite(PipelineSuite):
     @pytest.mark.parametrize("committed", [0, 1, 2])
     def test_another_life_commits_the_rest(self, trial: SinkUnitTrial, committed: int) -> None:
         """The driver dies before, in the middle of, or after a commit; the next one repeats it."""
-        staged = [each for _ in range(2) for each in trial.stage(1)]
+        staged = trial.stage(1, writers=2)
         if committed:
             commit(trial.committer(), staged[:committed])
         _assert_done(commit(trial.committer(), staged))
@@ -108,7 +110,7 @@ class CommitterTestSuite(PipelineSuite):
     def test_a_sweep_removes_what_nobody_decided_on(self, trial: SinkUnitTrial) -> None:
         staged = trial.stage(1)
         decided = list(trial.rows[1])
-        trial.stage(1)  # of an attempt that lost
+        trial.stage(1, first=1)  # of an attempt that lost
         trial.fail_writer(1)
         trial.rows[1] = decided
         committer = trial.committer()
@@ -161,6 +163,28 @@ class CommitterTestSuite(PipelineSuite):
             assert isinstance(request.error, ConnectorError), repr(request.error)
         _assert_done(requests[len(swept) :])
         trial.assert_visible(2)
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        after=("test_a_sweep_can_be_repeated", "test_a_sweep_leaves_committed_rows"),
+    )
+    def test_an_attempt_that_lost_changes_nothing(self, trial: SinkUnitTrial) -> None:
+        """A late duplicate: a copy of a task goes on after another copy of it was decided on."""
+        late = trial.writer(1, 0)
+        (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
+        late.write(rows.slice(0, 1))
+        staged = trial.stage(1)
+        late.write(rows.slice(1))
+        committer = trial.committer()
+        _assert_done(commit(committer, staged))
+        committer.sweep(1)
+        with contextlib.suppress(Exception):  # what it staged may be gone
+            late.flush()
+            late.prepare_commit()
+        late.close()
+        committer.sweep(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
 
     # --- Recovery -------------------------------------------------------------------------------
 

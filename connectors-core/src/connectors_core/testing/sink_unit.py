@@ -48,19 +48,26 @@ class SinkUnitTrial:
         return sink
 
     def stage(
-        self, epoch: int, *, writers: int = 1, rows: int = ROWS_PER_WRITER, uid: str = UID
+        self,
+        epoch: int,
+        *,
+        writers: int = 1,
+        first: int = 0,
+        rows: int = ROWS_PER_WRITER,
+        uid: str = UID,
     ) -> list[Any]:
         """Have writers stage rows of an epoch; returns the committables.
 
         Args:
             epoch: The epoch; its rows have its number as split.
             writers: Number of writers.
+            first: Number of the first one within the epoch.
             rows: Rows of each.
             uid: The sink within the pipeline.
         """
         committables: list[Any] = []
         tables = self.rows.setdefault(epoch, [])
-        for subtask in range(writers):
+        for subtask in range(first, first + writers):
             table = make_rows(epoch, len(tables) * ROWS_PER_WRITER, rows, self._seed)
             tables.append(table)
             with contextlib.closing(self.writer(epoch, subtask, uid=uid)) as writer:
