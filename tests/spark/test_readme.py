@@ -51,7 +51,9 @@ def test_first_pipeline(run, capsys) -> None:
 
 def test_own_source_and_sink(tmp_path: Path) -> None:
     # A program of its own, since Spark's processes import the module from where they were started.
-    *definitions, script = blocks("connectors-core/README.md")
+    code = blocks("connectors-core/README.md")
+    definitions = [block for block in code if "Pipeline(" not in block and "Test" not in block]
+    (script,) = (block for block in code if "Pipeline(" in block)
     (tmp_path / "sqlite_connector.py").write_text("\n\n".join(definitions), encoding="utf-8")
     (tmp_path / "copy_rows.py").write_text(script, encoding="utf-8")
     done = subprocess.run(

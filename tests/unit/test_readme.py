@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite in the README of the core passes as it stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "connectors-core" / "README.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_sink_of_the_readme_passes_its_suite(tmp_path: Path) -> None:
+    code = CODE.findall(README.read_text(encoding="utf-8"))
+    connector = [block for block in code if "Pipeline(" not in block and "Test" not in block]
+    (suite,) = (block for block in code if "SinkTestSuite" in block)
+    (tmp_path / "sqlite_connector.py").write_text("\n\n".join(connector), encoding="utf-8")
+    (tmp_path / "test_folder_sink.py").write_text(suite, encoding="utf-8")
+    command = ["-m", "pytest", "-q", "-m", "not slow", "--connector-report", "report"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    counts = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["counts"]
+    assert counts["passed"] > 30
+    assert counts["failed"] == 0
