@@ -19,8 +19,7 @@ UV := .tools/bin/uv
 .PRECIOUS: .venv/spark%/.synced $(WHEELHOUSE)/pyspark-%.txt
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard connectors-core/pyproject.toml connector-*/pyproject.toml release-tools/pyproject.toml))
 # Unit tests of what runs beside Spark, for each line; all others once.
-LINE_UNIT := $(wildcard $(PACKAGES:=/tests/unit))
-LINE_UNIT := $(filter-out release-tools/%,$(LINE_UNIT))
+LINE_UNIT := $(filter-out release-tools/%,$(wildcard $(PACKAGES:=/tests/unit)))
 UNIT := $(filter-out $(LINE_UNIT),$(wildcard tests/unit */tests/unit))
 SPARK_TESTS := $(wildcard tests/spark */tests/spark)
 
