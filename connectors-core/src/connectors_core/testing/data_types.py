@@ -15,6 +15,11 @@ def _int(bits: int) -> list[int | None]:
     return [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), None]
 
 
+def _list_of(kind: pa.DataType) -> pa.DataType:
+    # Spark's name for what Arrow calls "item".
+    return pa.list_(pa.field("element", kind))
+
+
 _VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [True, False, None]),
     "byte": (pa.int8(), _int(8)),
@@ -39,10 +44,10 @@ _VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
         pa.duration("us"),
         [timedelta(0), timedelta(days=-3, microseconds=1), None],
     ),
-    "array": (pa.list_(pa.int64()), [[1, None, 3], [], None]),
+    "array": (_list_of(pa.int64()), [[1, None, 3], [], None]),
     "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1), ("b", None)], [], None]),
     "struct": (
-        pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))]),
+        pa.struct([("x", pa.int64()), ("y", _list_of(pa.string()))]),
         [{"x": 1, "y": ["a", None]}, {"x": None, "y": None}, None],
     ),
 }
