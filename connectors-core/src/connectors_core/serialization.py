@@ -15,7 +15,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -304,13 +304,16 @@ def _encode_bytes(value: Any, where: str) -> str:
 def _encode_datetime(value: Any, where: str) -> str:
     if not isinstance(value, datetime):
         raise _wrong(where, "datetime", value)
-    if value.utcoffset() is None:
+    offset = value.utcoffset()
+    if offset is None:
         raise UnsupportedError(
             f"{where} cannot be stored",
             expected="a datetime with a time zone",
             found="a datetime without one",
             hint="use datetime.now(timezone.utc) or set tzinfo",
         )
+    if offset.microseconds:
+        value = value.astimezone(UTC)  # `fromisoformat` may lose parts of a second of an offset
     return value.isoformat()
 
 

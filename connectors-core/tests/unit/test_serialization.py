@@ -104,6 +104,13 @@ def test_every_supported_type_comes_back_equal(hint: Any, values: st.SearchStrat
     check()
 
 
+def test_parts_of_a_second_of_an_offset_are_kept() -> None:
+    box = make_dataclass("Box", [("value", datetime)], frozen=True)
+    serializer: JsonDataclassSerializer[Any] = JsonDataclassSerializer(box, 1)
+    moment = datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1)))
+    assert serializer.deserialize(1, serializer.serialize(box(moment))).value == moment
+
+
 @given(st.frozensets(st.text()))
 def test_equal_sets_give_equal_bytes(values: frozenset[str]) -> None:
     @dataclass(frozen=True)
