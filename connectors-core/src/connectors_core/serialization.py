@@ -312,9 +312,9 @@ def _encode_datetime(value: Any, where: str) -> str:
             found="a datetime without one",
             hint="use datetime.now(timezone.utc) or set tzinfo",
         )
-    if offset.microseconds:
-        value = value.astimezone(UTC)  # `fromisoformat` may lose parts of a second of an offset
-    return value.isoformat()
+    # `fromisoformat` may lose parts of a second of an offset.
+    moment: datetime = value.astimezone(UTC) if offset.microseconds else value
+    return moment.isoformat()
 
 
 def _decode_datetime(value: Any, where: str) -> datetime:
