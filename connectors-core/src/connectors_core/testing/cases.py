@@ -69,8 +69,8 @@ class ConnectorSuite:
         capabilities: What the connector can do, and why it cannot do the rest.
         written_for: The suite version that the connector was written for. Younger cases run and
             are reported as new; a failure of one is no failure of the run.
-        on_spark: Whether its pipelines run on Spark, that of the fixture ``spark_environment``
-            (:mod:`connectors_core.testing.spark_session`), or in this process.
+        on_spark: Whether its pipelines run on Spark, that of the fixture ``spark_environment``, or
+            in this process.
         judged_by: Capabilities that do not select cases and say how strictly they judge.
     """
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -18,6 +18,11 @@ from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, Connecto
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from connectors_core.testing.environment import LocalSpark
 
 _NOT_RUN: Final = "connectors_not_run"
 _SYSTEMS: Final = "connectors_systems"
@@ -60,6 +65,24 @@ def connector_systems(pytestconfig: pytest.Config) -> Iterator[RunningSystems]:
     with closing(RunningSystems()) as systems:
         results.systems = systems.choices
         yield systems
+
+
+@pytest.fixture(scope="session")
+def spark_environment(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalSpark]:
+    """Where the pipelines of suites run that are ``on_spark``; see ``--connector-environment``."""
+    from connectors_core.testing.spark_session import running_spark
+
+    cluster = pytestconfig.getoption("--connector-environment") == "cluster"
+    with running_spark(tmp_path_factory.mktemp("spark"), cluster=cluster) as environment:
+        yield environment
+
+
+@pytest.fixture(scope="session")
+def spark(spark_environment: LocalSpark) -> SparkSession:
+    """The Spark session of all tests of a run."""
+    return spark_environment.spark
 
 
 @dataclass(frozen=True)

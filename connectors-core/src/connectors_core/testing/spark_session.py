@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small Spark for all tests: import ``spark`` and ``spark_environment`` in a conftest.
-
-``pytest --connector-environment cluster`` takes a standalone cluster with two workers instead.
-"""
+"""One small Spark for all tests of a run: a local session, or a cluster of two workers."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,28 +54,25 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     return session
 
 
-@pytest.fixture(scope="session")
-def spark_environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LocalSpark]:
-    """Where the suites with ``on_spark`` run their pipelines."""
-    folder = tmp_path_factory.mktemp("spark")
+@contextmanager
+def running_spark(folder: Path, *, cluster: bool) -> Iterator[LocalSpark]:
+    """Where the pipelines of suites run that are ``on_spark``.
+
+    Args:
+        folder: Takes what Spark writes, and the faults that are to happen.
+        cluster: Whether it is a standalone cluster with two workers.
+    """
     settings = {"spark.sql.warehouse.dir": (folder / "warehouse").as_uri()}
-    with pytest.MonkeyPatch.context() as patch:
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in faults_file_env(folder / "faults.json").items():
             patch.setenv(name, value)
-        if request.config.getoption("--connector-environment") == "cluster":
-            with running_cluster(folder) as cluster:
-                session = new_session(settings | cluster.settings())
-                yield StandaloneCluster(session, cluster)
-                session.stop()
+        if cluster:
+            workers = stack.enter_context(running_cluster(folder))
+            session = new_session(settings | workers.settings())
+            stack.callback(session.stop)
+            yield StandaloneCluster(session, workers)
         else:
             session = new_session(settings)
+            stack.callback(session.stop)
             yield LocalSpark(session)
-            session.stop()
-
-
-@pytest.fixture(scope="session")
-def spark(spark_environment: LocalSpark) -> SparkSession:
-    """The session of all tests of a run."""
-    return spark_environment.spark
