@@ -2,8 +2,8 @@
 """The client of the external system: the one module that knows how to talk to it.
 
 Replace it by the client library of your system, imported here and nowhere else. What stays: rows
-come and go as Arrow batches, and every error becomes one of the core's, in `_failure` and
-`_call`. That tells the runtime what to do: `RetryableError` (later it may work),
+come and go as Arrow batches, and every error becomes one of the core's, in `call` and
+`_failure`. That tells the runtime what to do: `RetryableError` (later it may work),
 `ConfigurationError` (a person must change an option), `FatalError` (going on would lose data).
 """
 

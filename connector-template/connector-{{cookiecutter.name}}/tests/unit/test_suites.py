@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+{% if cookiecutter.source %}
+from typing import Any
+
+import pytest
+{% endif %}
 from log_suites import (
 {% if cookiecutter.sink %}
     LogSinkSuite,
@@ -13,9 +18,29 @@ from log_suites import (
 )
 {% if cookiecutter.source %}
 
+from connectors_core.source import Boundedness, PlanLimits
+{% endif %}
+{% if cookiecutter.source %}
+
 
 class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
-    pass
+    """What only this system can do is a further test of the suite."""
+
+    @pytest.mark.parametrize("limits", [PlanLimits(), PlanLimits(splits=2)])
+    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: PlanLimits) -> None:
+        def pipeline() -> Any:
+            return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
+
+        trial.write_split(4)
+        for _ in range(2):
+            with pipeline() as endless:
+                endless.start()
+                trial.wait_for_all(endless)
+            trial.grow_splits()
+            with pipeline() as ending:
+                assert ending.run(available_now=True, drain=False, timeout=60)
+            trial.assert_complete()
+            trial.grow_splits()
 {% endif %}
 {% if cookiecutter.sink %}
 
