@@ -19,13 +19,15 @@ from log_suites import (
 {% if cookiecutter.source %}
 
 from connectors_core.source import Boundedness, PlanLimits
+from connectors_core.testing import Capability, case
 {% endif %}
 {% if cookiecutter.source %}
 
 
 class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
-    """What only this system can do is a further test of the suite."""
+    """The cases of the core, and one more: it applies to what can do all that it names."""
 
+    @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
     @pytest.mark.parametrize("limits", [PlanLimits(), PlanLimits(splits=2)])
     def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: PlanLimits) -> None:
         def pipeline() -> Any:
@@ -38,7 +40,7 @@ class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
                 trial.wait_for_all(endless)
             trial.grow_splits()
             with pipeline() as ending:
-                assert ending.run(available_now=True, drain=False, timeout=60)
+                assert ending.run(available_now=True, drain=False, timeout=120)
             trial.assert_complete()
             trial.grow_splits()
 {% endif %}
