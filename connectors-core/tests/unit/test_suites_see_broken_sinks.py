@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import threading
 from dataclasses import replace
@@ -15,9 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from broken_connectors import failed_cases
 from toy_sink import Directory, TokenSink
 

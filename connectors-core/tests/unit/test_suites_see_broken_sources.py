@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import tempfile
 import threading
 from dataclasses import dataclass, replace
@@ -13,9 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from broken_connectors import failed_cases
 from toy_connector import (
     LogEnumerator,

@@ -67,7 +67,11 @@ class Capabilities:
 
     def __or__(self, other: Capabilities) -> Capabilities:
         """What both say."""
-        return Capabilities(can=self.can | other.can, cannot={**self.cannot, **other.cannot})
+        return Capabilities(
+            can=self.can | other.can,
+            cannot={**self.cannot, **other.cannot},
+            cannot_carry={**self.cannot_carry, **other.cannot_carry},
+        )
 
     def undeclared(self, asked: frozenset[Capability]) -> list[Capability]:
         """Those of ``asked`` that are neither possible nor impossible."""

@@ -108,10 +108,10 @@ class ConnectorSuite:
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
         """Why a case with these parameters does not apply; None if it does."""
-        data_type = parameters.get("data_type")
-        if isinstance(data_type, str) and data_type in cls.capabilities.cannot_carry:
-            return f"{data_type}: {cls.capabilities.cannot_carry[data_type]}"
-        return cls.possible().reason_against(found.needs)
+        possible, data_type = cls.possible(), parameters.get("data_type")
+        if isinstance(data_type, str) and data_type in possible.cannot_carry:
+            return f"{data_type}: {possible.cannot_carry[data_type]}"
+        return possible.reason_against(found.needs)
 
     @classmethod
     def is_new(cls, found: Case) -> bool:

@@ -37,6 +37,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
+from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
 
 # Most of what a case costs on Spark are its micro-batches: a few where that is enough.
@@ -74,8 +75,7 @@ class SinkTestSuite(PipelineSuite):
     @pytest.mark.parametrize("parallelism", [in_full_on_spark(1), 3])
     def test_all_rows_arrive_as_they_were(self, trial: SinkTrial, parallelism: int) -> None:
         """Flink's ``testBasicSink``."""
-        with trial.pipeline(parallelism=parallelism) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all(parallelism=parallelism)
         trial.assert_complete()
 
     @case(after="test_all_rows_arrive_as_they_were")
@@ -91,15 +91,13 @@ class SinkTestSuite(PipelineSuite):
     @case(after="test_all_rows_arrive_as_they_were")
     def test_two_sinks_of_one_kind_do_not_touch_each_other(self, trial: SinkTrial) -> None:
         other = trial.new_context("other")
-        with trial.pipeline(other=other.create_sink()) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all(other=other.create_sink())
         trial.assert_complete()
         trial.assert_complete(other)
 
     @case(after="test_all_rows_arrive_as_they_were")
     def test_nulls_arrive_as_nulls(self, trial: SinkTrial) -> None:
-        with trial.pipeline(nulls=True) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all(nulls=True)
         texts = trial.context.read_back()["text"]
         assert texts.null_count == TOTAL // 2
 
@@ -130,8 +128,7 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_failure(pipeline)
         assert fault.fired
         assert trial.context.read_back().num_rows == 0
-        with trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all()
         trial.assert_complete()
 
     # --- Restarts -------------------------------------------------------------------------------
@@ -149,8 +146,7 @@ class SinkTestSuite(PipelineSuite):
             trial.wait(
                 lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
             )
-        with trial.pipeline(parallelism=after, plans=MANY_PLANS) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all(parallelism=after, plans=MANY_PLANS)
         trial.assert_complete()
 
     @case(
@@ -183,16 +179,16 @@ class SinkTestSuite(PipelineSuite):
     )
     def test_a_writer_that_fails_is_repeated(self, trial: SinkTrial, point: FaultPoint) -> None:
         fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
-        with injected(fault), trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        with injected(fault):
+            trial.write_all()
         assert fault.fired
         trial.assert_complete()
 
     @case(Capability.WORKERS_CAN_DIE, after="test_a_writer_that_fails_is_repeated")
     def test_a_worker_that_is_killed_is_replaced(self, trial: SinkTrial) -> None:
         fault = trial.death_of_a_worker(FaultPoint.WRITER_WROTE)
-        with injected(fault), trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        with injected(fault):
+            trial.write_all()
         assert fault.fired
         trial.assert_complete()
 
@@ -218,8 +214,7 @@ class SinkTestSuite(PipelineSuite):
         with injected(fault), trial.pipeline() as pipeline:
             trial.run_to_failure(pipeline)
         assert fault.fired
-        with trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all()
         trial.assert_complete()
 
     @case(Capability.EXACTLY_ONCE, after="test_a_driver_that_fails_is_restarted")
@@ -245,11 +240,9 @@ class SinkTestSuite(PipelineSuite):
 
     @case(after="test_all_rows_arrive_as_they_were")
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SinkTrial) -> None:
-        with trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all()
         trial.environment.forget_last_batch(trial.location)
-        with trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        trial.write_all()
         trial.assert_complete()
 
     @case(after="test_all_rows_arrive_as_they_were")
@@ -263,8 +256,8 @@ class SinkTestSuite(PipelineSuite):
 
     @case(Capability.ONE_PROCESS, after="test_all_rows_arrive_as_they_were")
     def test_no_thread_handle_or_temporary_file_is_left(self, trial: SinkTrial) -> None:
-        with trial.nothing_left(), trial.pipeline() as pipeline:
-            trial.run_to_end(pipeline)
+        with nothing_left(trial.root / "temporary"):
+            trial.write_all()
         trial.assert_complete()
 
     @case(Capability.SECRETS, after="test_a_driver_that_fails_is_restarted")
@@ -303,6 +296,11 @@ class SinkTrial(Trial):
     def pipeline(self, **settings: Any) -> Any:
         """A pipeline of known rows into the sink; each one goes on from the one before."""
         return self.job(**settings).build(self.environment)
+
+    def write_all(self, **settings: Any) -> None:
+        """Run a pipeline to its end."""
+        with self.pipeline(**settings) as pipeline:
+            self.run_to_end(pipeline)
 
     def job(
         self,

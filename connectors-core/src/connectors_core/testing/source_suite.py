@@ -48,6 +48,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
+from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
 
 ROWS_PER_SPLIT: Final = 60
@@ -82,16 +83,14 @@ class SourceTestSuite(PipelineSuite):
     def test_a_single_split_is_read_to_its_end(self, trial: SourceTrial) -> None:
         """Flink's ``testSourceSingleSplit``."""
         trial.write_split()
-        with trial.pipeline(Boundedness.BOUNDED, parallelism=1) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(parallelism=1)
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_a_single_split_is_read_to_its_end")
     def test_splits_are_read_side_by_side_and_each_in_its_order(self, trial: SourceTrial) -> None:
         """Flink's ``testMultipleSplits``."""
         trial.write_split(4)
-        with trial.pipeline(Boundedness.BOUNDED, parallelism=4) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(parallelism=4)
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_splits_are_read_side_by_side_and_each_in_its_order")
@@ -100,8 +99,7 @@ class SourceTestSuite(PipelineSuite):
     ) -> None:
         """Flink's ``testIdleReader``."""
         trial.write_split(4)
-        with trial.pipeline(Boundedness.BOUNDED, parallelism=5) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(parallelism=5)
         trial.assert_complete()
 
     @case(
@@ -110,8 +108,7 @@ class SourceTestSuite(PipelineSuite):
     )
     def test_nothing_to_read_is_the_end(self, trial: SourceTrial) -> None:
         trial.context.create_split().close()
-        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all()
         assert trial.sink.read().num_rows == 0
 
     @case(
@@ -154,8 +151,7 @@ class SourceTestSuite(PipelineSuite):
         trial.write_split()
         trial.write_split(further_column=True)
         trial.write_split()
-        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all()
         trial.assert_complete()
 
     @case(Capability.BOUNDED)
@@ -182,8 +178,7 @@ class SourceTestSuite(PipelineSuite):
         trial.write_split(2)
         rate = RateLimiterStrategy.per_second(ROWS_PER_SPLIT)
         began = time.monotonic()
-        with trial.pipeline(Boundedness.BOUNDED, rate_limiter=rate) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(rate_limiter=rate)
         assert time.monotonic() - began > 0.8
         trial.assert_complete()
 
@@ -264,8 +259,7 @@ class SourceTestSuite(PipelineSuite):
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
-        with trial.pipeline(Boundedness.BOUNDED, parallelism=after, limits=few) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(parallelism=after, limits=few)
         trial.assert_complete()
 
     @case(
@@ -281,13 +275,9 @@ class SourceTestSuite(PipelineSuite):
     ) -> None:
         """Flink's ``testSavepoint``, ``testScaleUp`` and ``testScaleDown``."""
         trial.write_split(4)
-        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, parallelism=before) as pipeline:
-            pipeline.start()
-            trial.wait_for_all(pipeline)
+        trial.follow(parallelism=before)
         trial.write_split(2)
-        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, parallelism=after) as pipeline:
-            pipeline.start()
-            trial.wait_for_all(pipeline)
+        trial.follow(parallelism=after)
         trial.assert_complete()
 
     @case(
@@ -302,13 +292,9 @@ class SourceTestSuite(PipelineSuite):
         self, trial: SourceTrial
     ) -> None:
         trial.write_split(2)
-        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
-            pipeline.start()
-            trial.wait_for_all(pipeline)
+        trial.follow()
         trial.grow_splits()
-        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
-            pipeline.start()
-            trial.wait_for_all(pipeline)
+        trial.follow()
         trial.assert_complete()
 
     @case(
@@ -323,9 +309,7 @@ class SourceTestSuite(PipelineSuite):
         self, trial: SourceTrial
     ) -> None:
         trial.write_split(2)
-        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
-            pipeline.start()
-            trial.wait_for_all(pipeline)
+        trial.follow()
         trial.grow_splits()
         with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
             trial.run_to_end(pipeline, available_now=True)
@@ -345,8 +329,8 @@ class SourceTestSuite(PipelineSuite):
     ) -> None:
         trial.write_split(2)
         fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
-        with injected(fault), trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        with injected(fault):
+            trial.read_all()
         assert fault.fired
         trial.assert_complete()
 
@@ -359,8 +343,8 @@ class SourceTestSuite(PipelineSuite):
         """Flink's ``testTaskManagerFailure``."""
         trial.write_split(2)
         fault = trial.death_of_a_worker(FaultPoint.READER_FETCHED)
-        with injected(fault), trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        with injected(fault):
+            trial.read_all()
         assert fault.fired
         trial.assert_complete()
 
@@ -383,8 +367,7 @@ class SourceTestSuite(PipelineSuite):
         with injected(fault), trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
             trial.run_to_failure(pipeline)
         assert fault.fired
-        with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(limits=few)
         trial.assert_complete()
 
     @case(
@@ -410,11 +393,9 @@ class SourceTestSuite(PipelineSuite):
     )
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SourceTrial) -> None:
         trial.write_split(2)
-        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all()
         trial.environment.forget_last_batch(trial.location)
-        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all()
         trial.assert_complete()
 
     @case(
@@ -452,8 +433,8 @@ class SourceTestSuite(PipelineSuite):
         letters = DirectorySink(trial.root / "letters")
         policy = RecordPolicy.dead_letter(letters)
         fault = Fault(FaultPoint.AFTER_REPORT, action=FaultAction.RAISE, once=trial.root / "failed")
-        with injected(fault), trial.pipeline(Boundedness.BOUNDED, record_policy=policy) as pipeline:
-            trial.run_to_end(pipeline)
+        with injected(fault):
+            trial.read_all(record_policy=policy)
         assert letters.read().num_rows == 2
         trial.assert_complete()
 
@@ -483,10 +464,7 @@ class SourceTestSuite(PipelineSuite):
         strategy = BY_TIME.with_watermark_alignment("suite", drift)
         trial.write_split(3)
         few = PlanLimits(rows=ROWS_PER_SPLIT // 2)
-        with trial.pipeline(
-            Boundedness.BOUNDED, limits=few, watermark_strategy=strategy
-        ) as pipeline:
-            trial.run_to_end(pipeline)
+        trial.read_all(limits=few, watermark_strategy=strategy)
         trial.assert_aligned(drift)
         trial.assert_nothing_late()
         trial.assert_complete()
@@ -525,8 +503,8 @@ class SourceTestSuite(PipelineSuite):
     )
     def test_no_thread_handle_or_temporary_file_is_left(self, trial: SourceTrial) -> None:
         trial.write_split(2)
-        with trial.nothing_left(), trial.pipeline(Boundedness.BOUNDED) as pipeline:
-            trial.run_to_end(pipeline)
+        with nothing_left(trial.root / "temporary"):
+            trial.read_all()
         trial.assert_complete()
 
     @case(
@@ -599,6 +577,17 @@ class SourceTrial(Trial):
     def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
         """A pipeline from the source to a folder; each one goes on from the one before."""
         return self.job(boundedness, parallelism=parallelism, **settings).build(self.environment)
+
+    def read_all(self, **settings: Any) -> None:
+        """Run a bounded pipeline to its end."""
+        with self.pipeline(Boundedness.BOUNDED, **settings) as pipeline:
+            self.run_to_end(pipeline)
+
+    def follow(self, **settings: Any) -> None:
+        """Run an unbounded pipeline until all that was written came out, and stop it."""
+        with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
+            pipeline.start()
+            self.wait_for_all(pipeline)
 
     def job(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> DriverJob:
         """The same pipeline for a process of its own."""

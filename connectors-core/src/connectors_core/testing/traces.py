@@ -75,14 +75,13 @@ def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) ->
     Raises:
         AssertionError: Says where one stands, and does not repeat it.
     """
-    texts = list(texts)
-    for form in (form for secret in secrets for form in _forms(secret)):
-        for text in texts:
-            start = text.find(form)
+    forms = [form for secret in secrets for form in _forms(secret)]
+    for text in texts:
+        for start in map(text.find, forms):
             assert start < 0, f"a secret can be seen after {text[max(0, start - 80) : start]!r}"
-        for path in folder.rglob("*"):
-            if path.is_file():
-                assert form.encode() not in path.read_bytes(), f"a secret stands in {path}"
+    for path in filter(Path.is_file, folder.rglob("*")):
+        data = path.read_bytes()
+        assert not any(form.encode() in data for form in forms), f"a secret stands in {path}"
 
 
 def _forms(secret: str) -> Iterator[str]:

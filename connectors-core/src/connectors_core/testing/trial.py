@@ -7,7 +7,6 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -25,7 +24,7 @@ from connectors_core.testing.faults import (
     injected,
 )
 from connectors_core.testing.system import RunningSystems, TestSystem
-from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
+from connectors_core.testing.traces import assert_unseen, error_texts
 
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
@@ -103,10 +102,6 @@ class Trial:
     def run_driver(self, job: DriverJob) -> None:
         """Run a pipeline to its end in a process of its own."""
         assert run_driver(job, self._log) == 0, self._log_text()
-
-    def nothing_left(self) -> AbstractContextManager[None]:
-        """See :func:`~connectors_core.testing.traces.nothing_left`."""
-        return nothing_left(self.root / "temporary")
 
     def look_for(
         self,
