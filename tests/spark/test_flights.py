@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEWEST = importlib.util.find_spec("pyspark.sql.datasource") is not None
-# Two drivers, a minute: on the newest Spark line for every change, on the other in a full run.
-pytestmark = [] if NEWEST else [pytest.mark.slow]
+# Two drivers, a minute.
+pytestmark = pytest.mark.line("4.3")
 
 
 def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 # Three Spark drivers, one after another.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.line("4.3")]
 BEFORE = ("Client", "Split", "Enumerator", "Reader", "Source and options")
 # Cases that the guide runs all of; each has run in process.
 SOME_CASES = "a_single_split or a_limit_of_rows"

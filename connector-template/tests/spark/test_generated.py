@@ -128,6 +128,7 @@ def assert_works_outside_the_tree(
     assert "UA1545" in shown or "[{'value': 2}" in shown
 
 
+@pytest.mark.line("3.5")
 def test_a_generated_connector_works_outside_the_tree(workshop: Workshop, generate) -> None:
     cases = ("--", "tests/spark", "-m", "not slow", "-k", SOME_CASES)
     project = generate("pulsar", True, True)

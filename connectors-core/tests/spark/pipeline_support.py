@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from connectors_core.coordinator.identity import read_identity
 from connectors_core.coordinator.plan_log import newest_plan, read_plan, read_reports
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 DEADLINE = 60.0
 NATIVE = importlib.util.find_spec("pyspark.sql.datasource") is not None
-SLOW_WHERE_NATIVE = (pytest.mark.slow,) if NATIVE else ()
-"""For cases that `make test` runs on the Spark line without the Python Data Source API only."""
 BASE = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

@@ -19,10 +19,6 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from pipeline_support import SLOW_WHERE_NATIVE
-
 from connectors_core.errors import (
     InvalidOptionError,
     StateCorruptedError,
@@ -113,6 +109,21 @@ def number_reader(trace: str) -> Callable[[str], Iterator[pa.RecordBatch]]:
             )
 
     return read
+
+
+class NotedReader:
+    """Notes the command line of each process that makes it from its pickled form."""
+
+    def __init__(self, trace: str) -> None:
+        self.trace = trace
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        with open(self.trace, "a") as file:
+            file.write(" ".join(sys.orig_argv) + "\n")
+
+    def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
+        return number_reader("/dev/null")(entry)
 
 
 def event(key: str, ts: datetime) -> str:
@@ -249,7 +260,7 @@ def xs(rows: Sequence[tuple[Any, ...]]) -> list[int]:
     return [row[1] for row in rows]
 
 
-@pytest.fixture(params=[pytest.param("memory", marks=SLOW_WHERE_NATIVE), "native"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.line("3.5")), "native"])
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     kind: type[Carrier] = MemoryCarrier
     if request.param == "native":
@@ -750,6 +761,17 @@ def test_secrets_stay_out_of_plans(bench: Bench) -> None:
     df = bench.carrier(read=read).dataframe()
     plan = cast(Any, df)._jdf.queryExecution().toString()
     assert password not in plan
+
+
+def test_only_tasks_make_the_objects_of_the_user(bench: Bench) -> None:
+    carrier = bench.carrier(read=NotedReader(str(bench.trace)))
+    carrier.restore(Resume(), -1)
+    query = bench.start(carrier.dataframe())
+    bench.give(carrier, 0, numbers("a", 0, 3))
+    query.processAllAvailable()
+    assert xs(bench.epochs[0]) == [0, 1, 2]
+    made_in = {line.split("pyspark.daemon")[-1].strip() for line in bench.entries_read()}
+    assert made_in <= {"", "pyspark.worker"}
 
 
 def test_the_carrier_is_chosen_by_feature(

@@ -13,11 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pipeline_support import (
-    SLOW_WHERE_NATIVE,
     LogSource,
     counts,
     once,
@@ -41,7 +37,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "100ms",
 }
 
-pytestmark = [pytest.mark.timeout(900), *SLOW_WHERE_NATIVE]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.line("3.5")]
 
 
 @pytest.fixture(scope="module")

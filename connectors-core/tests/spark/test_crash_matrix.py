@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import functools
 import signal
-import sys
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-from pyspark import cloudpickle
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import crash_scenarios
+import pytest
 from pipeline_support import NATIVE, wait_until
+from pyspark import cloudpickle
 
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import run_driver, wait_for_survivors
@@ -133,7 +129,7 @@ def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing
 def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -> None:
     kill_at_each(tmp_path, scenario, CHAIN_ROWS)
     # A finished one stays finished.
-    assert run_driver(tmp_path, scenario, rows=CHAIN_ROWS) == 0, log_of(tmp_path)
+    assert run(tmp_path, scenario, rows=CHAIN_ROWS) == 0, log_of(tmp_path)
     assert_exact(tmp_path, scenario, CHAIN_ROWS)
 
 

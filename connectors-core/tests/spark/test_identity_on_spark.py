@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pipeline_support import (
     EVENTS,
-    SLOW_WHERE_NATIVE,
     counts,
     event_rows,
     new_pipeline,
@@ -122,7 +117,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             "sources and sinks it had",
             "another checkpoint location",
             id="sink more",
-            marks=SLOW_WHERE_NATIVE,
+            marks=pytest.mark.line("3.5"),
         ),
         pytest.param(
             nothing,
@@ -130,7 +125,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             "another pipeline",
             "a checkpoint location of its own",
             id="name",
-            marks=SLOW_WHERE_NATIVE,
+            marks=pytest.mark.line("3.5"),
         ),
     ],
 )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,10 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pipeline_support import (
     EVENTS,
     counts,
@@ -24,6 +19,7 @@ from pipeline_support import (
     travel_with_closures,
     wait_until,
 )
+from pyspark.sql import functions as F
 
 from connectors_core.coordinator.committing import CommitRetries
 from connectors_core.errors import ConfigurationError

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pipeline_support import (
     EVENTS,
     LogSource,

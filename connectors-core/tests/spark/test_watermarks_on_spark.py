@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,10 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import functions as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pipeline_support import (
     BASE,
     EVENTS,
@@ -32,6 +27,7 @@ from pipeline_support import (
     travel_with_closures,
     wait_until,
 )
+from pyspark.sql import functions as F
 
 from connectors_core.coordinator.plan_log import newest_plan
 from connectors_core.protocol import plan_path, report_path

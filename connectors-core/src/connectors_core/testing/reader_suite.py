@@ -236,10 +236,10 @@ class SourceReaderTestSuite(SourceUnitSuite):
         for emitted, state in cuts:
             before = batches[:emitted]
             left = trial.rows_written - sum(batch.num_rows for _, batch in before)
+            print(f"go on behind {emitted} of {len(batches)} batches: {left} rows are left")
             with _reading(trial, source) as again:
                 again.go_on_from(state)
                 again.read(left)
-            print(f"cut behind {emitted} of {len(batches)} batches")
             trial.assert_complete(source, before + again.batches)
 
     # --- Waiting --------------------------------------------------------------------------------

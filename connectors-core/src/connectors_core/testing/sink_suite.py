@@ -79,6 +79,7 @@ class SinkTestSuite(PipelineSuite):
         trial.assert_complete()
 
     @case(after="test_all_rows_arrive_as_they_were")
+    @pytest.mark.slow_on_spark
     def test_counts_are_those_of_the_rows(self, trial: SinkTrial) -> None:
         """Flink's ``testMetrics``."""
         with trial.pipeline() as pipeline:
@@ -96,6 +97,7 @@ class SinkTestSuite(PipelineSuite):
         trial.assert_complete(other)
 
     @case(after="test_all_rows_arrive_as_they_were")
+    @pytest.mark.slow_on_spark
     def test_nulls_arrive_as_nulls(self, trial: SinkTrial) -> None:
         trial.write_all(nulls=True)
         texts = trial.context.read_back()["text"]
@@ -146,13 +148,14 @@ class SinkTestSuite(PipelineSuite):
             trial.wait(
                 lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
             )
-        trial.write_all(parallelism=after, plans=MANY_PLANS)
+        trial.write_all(parallelism=after)
         trial.assert_complete()
 
     @case(
         Capability.SCHEMA_CHANGE,
         after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
     )
+    @pytest.mark.slow_on_spark
     def test_rows_with_a_further_column_from_a_restart_on(self, trial: SinkTrial) -> None:
         with trial.pipeline() as pipeline:
             pipeline.start()
@@ -175,7 +178,12 @@ class SinkTestSuite(PipelineSuite):
         )
     )
     @pytest.mark.parametrize(
-        "point", [FaultPoint.WRITER_WROTE, FaultPoint.BEFORE_PREPARE, FaultPoint.AFTER_PREPARE]
+        "point",
+        [
+            in_full_on_spark(FaultPoint.WRITER_WROTE),
+            in_full_on_spark(FaultPoint.BEFORE_PREPARE),
+            FaultPoint.AFTER_PREPARE,
+        ],
     )
     def test_a_writer_that_fails_is_repeated(self, trial: SinkTrial, point: FaultPoint) -> None:
         fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")

@@ -94,6 +94,7 @@ class SourceTestSuite(PipelineSuite):
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_splits_are_read_side_by_side_and_each_in_its_order")
+    @pytest.mark.slow_on_spark
     def test_a_reader_without_a_split_does_not_keep_the_pipeline_running(
         self, trial: SourceTrial
     ) -> None:
@@ -115,6 +116,7 @@ class SourceTestSuite(PipelineSuite):
         Capability.BOUNDED,
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
+    @pytest.mark.slow_on_spark
     def test_counts_are_those_of_the_rows(self, trial: SourceTrial) -> None:
         """Flink's ``testSourceMetrics``."""
         trial.write_split(3)
@@ -147,6 +149,7 @@ class SourceTestSuite(PipelineSuite):
         Capability.SCHEMA_CHANGE,
         after="test_splits_are_read_side_by_side_and_each_in_its_order",
     )
+    @pytest.mark.slow_on_spark
     def test_a_further_column_in_the_system_changes_no_row(self, trial: SourceTrial) -> None:
         trial.write_split()
         trial.write_split(further_column=True)
@@ -174,6 +177,7 @@ class SourceTestSuite(PipelineSuite):
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")
+    @pytest.mark.slow_on_spark
     def test_a_rate_holds_for_the_whole_source(self, trial: SourceTrial) -> None:
         trial.write_split(2)
         rate = RateLimiterStrategy.per_second(ROWS_PER_SPLIT)
@@ -259,7 +263,7 @@ class SourceTestSuite(PipelineSuite):
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
-        trial.read_all(parallelism=after, limits=few)
+        trial.read_all(parallelism=after)
         trial.assert_complete()
 
     @case(
@@ -322,7 +326,12 @@ class SourceTestSuite(PipelineSuite):
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
     @pytest.mark.parametrize(
-        "point", [FaultPoint.READER_FETCHED, FaultPoint.BEFORE_REPORT, FaultPoint.AFTER_REPORT]
+        "point",
+        [
+            in_full_on_spark(FaultPoint.READER_FETCHED),
+            in_full_on_spark(FaultPoint.BEFORE_REPORT),
+            FaultPoint.AFTER_REPORT,
+        ],
     )
     def test_a_task_that_fails_is_repeated_exactly(
         self, trial: SourceTrial, point: FaultPoint
@@ -414,6 +423,7 @@ class SourceTestSuite(PipelineSuite):
         Capability.POISON_READS,
         after="test_poison_fails_the_pipeline_and_names_the_record",
     )
+    @pytest.mark.slow_on_spark
     def test_poison_is_skipped_and_counted(self, trial: SourceTrial) -> None:
         trial.write_split(2, poison=True)
         policy = RecordPolicy.skip()

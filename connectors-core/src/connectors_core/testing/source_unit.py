@@ -231,7 +231,7 @@ class Reading:
             if status is InputStatus.END_OF_INPUT:
                 return
             waited = time.monotonic() - quiet_since
-            assert waited < self._deadline, f"nothing new for {waited:.1f} s, {self.count} rows"
+            assert waited < self._deadline, f"{self.count} rows came, no more for {waited:.1f} s"
             if status is InputStatus.NOTHING_AVAILABLE:
                 self.reader.wait_available(_PATIENCE)
 

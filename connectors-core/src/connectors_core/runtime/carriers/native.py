@@ -8,10 +8,12 @@ holds no state: it looks for the file of the next plan and turns immutable plans
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from pyspark import cloudpickle
 from pyspark.sql.datasource import (  # type: ignore[import-not-found, unused-ignore]
     DataSource,
     DataSourceStreamReader,
@@ -50,7 +52,8 @@ class NativeCarrier(Carrier):
             "format_name": name,
             "uid": self.uid,
             "row_type": row_type,
-            "read_entry": staticmethod(read_entry),
+            # Planning passes it on as bytes: only tasks import what the user's objects need.
+            "read_entry": cast(Any, cloudpickle).dumps(read_entry),
             "plans": self._plans,
         }
         cast(Any, self._spark).dataSource.register(type(name, (_PlanSource,), body))
@@ -84,7 +87,7 @@ class _PlanSource(DataSource):  # type: ignore[misc, unused-ignore]
     format_name: ClassVar[str]
     uid: ClassVar[str]
     row_type: ClassVar[StructType]
-    read_entry: ClassVar[ReadEntry]
+    read_entry: ClassVar[bytes]
     plans: ClassVar[PlanFeed]
 
     @classmethod
@@ -95,11 +98,11 @@ class _PlanSource(DataSource):  # type: ignore[misc, unused-ignore]
         return self.row_type
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return _PlanReader(self.uid, self.plans, type(self).read_entry)
+        return _PlanReader(self.uid, self.plans, self.read_entry)
 
 
 class _PlanReader(DataSourceStreamReader):  # type: ignore[misc, unused-ignore]
-    def __init__(self, uid: str, plans: PlanFeed, read_entry: ReadEntry) -> None:
+    def __init__(self, uid: str, plans: PlanFeed, read_entry: bytes) -> None:
         self._uid = uid
         self._plans = plans
         self._read_entry = read_entry
@@ -115,7 +118,8 @@ class _PlanReader(DataSourceStreamReader):  # type: ignore[misc, unused-ignore]
         return [_EntryPartition(entry) for plan in plans for entry in self._plans.entries(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._read_entry(cast(_EntryPartition, partition).entry)
+        read_entry: ReadEntry = pickle.loads(self._read_entry)
+        return read_entry(cast(_EntryPartition, partition).entry)
 
     def _offset(self, plan: int) -> dict[str, Any]:
         return {"uid": self._uid, "plan": plan}

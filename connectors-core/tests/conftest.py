@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets the tests of a folder share the modules in it that are no tests."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).with_name(folder)) for folder in ("unit", "spark")]

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Lets the tests of this folder share the modules in it that are no tests."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
