@@ -40,6 +40,7 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         # Short runs: quick compilation counts, not the best code.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.streaming.checkpointFileManagerClass", _checkpoint_file_manager())
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         # As in a local session: executors take their faults from where the driver does.
@@ -52,6 +53,17 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _checkpoint_file_manager() -> str:
+    """One that starts no processes."""
+    # Without Hadoop's native library, the usual one asks a shell of each file if it is a link.
+    import pyspark
+
+    package = "org.apache.spark.sql.execution.streaming"
+    if not pyspark.__version__.startswith("3."):
+        package += ".checkpointing"
+    return f"{package}.FileSystemBasedCheckpointFileManager"
 
 
 @contextmanager
