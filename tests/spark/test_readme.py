@@ -49,7 +49,7 @@ def test_first_pipeline(run, capsys) -> None:
     assert "UA1545" in capsys.readouterr().out
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 def test_own_source_and_sink(tmp_path: Path) -> None:
     # A program of its own, since Spark's processes import the module from where they were started.
     code = blocks("connectors-core/README.md")

@@ -22,9 +22,7 @@ from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# 150 for each plan: enough for a chain, where every run makes a plan at most.
-CHAIN_ROWS = 2700
-HALF_CHAIN_ROWS = 1650
+PLAN_ROWS = 150
 REPLAY_ROWS = 600
 
 DRIVER_POINTS = [
@@ -47,7 +45,7 @@ TASK_POINTS = [
 WORKER_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_REPORT, FaultPoint.WRITER_WROTE]
 COMMITTED_ONE_FILE = "directory_sink.committed"
 ALL = range(14)
-ON_NEWEST = range(1, 14, 3)
+ON_NEWEST = range(1, 14, 6)
 
 
 def chain(root: Path, part: Collection[int]) -> list[Fault]:
@@ -100,8 +98,9 @@ def log_of(root: Path) -> str:
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def kill_at_each(root: Path, scenario: str, rows: int, part: Collection[int] = ALL) -> None:
-    """Kill a driver at every point, then workers of the last one."""
+def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
+    """Kill a driver at every point, then workers of the last one; returns the number of rows."""
+    rows = PLAN_ROWS * (len(part) + 4)  # every run makes a plan at most
     for fault in chain(root, part):
         code = run(root, scenario, fault, rows=rows)
         assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
@@ -112,6 +111,7 @@ def kill_at_each(root: Path, scenario: str, rows: int, part: Collection[int] = A
     assert_exact(root, scenario, rows)
     wait_for_survivors(root / "driver.log")
     assert_exact(root, scenario, rows)  # no late duplicates
+    return rows
 
 
 @pytest.mark.timeout(1500)
@@ -120,17 +120,17 @@ def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing
 ) -> None:
     """Every point on one of the Spark lines; `make test-full` takes all of them on both."""
     part = ON_NEWEST if NATIVE else sorted(set(ALL) - set(ON_NEWEST))
-    kill_at_each(tmp_path, "join-2", HALF_CHAIN_ROWS, part)
+    kill_at_each(tmp_path, "join-2", part)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("scenario", ["stateless-1", "stateless-2", "join-1", "join-2"])
 def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -> None:
-    kill_at_each(tmp_path, scenario, CHAIN_ROWS)
+    rows = kill_at_each(tmp_path, scenario)
     # A finished one stays finished.
-    assert run(tmp_path, scenario, rows=CHAIN_ROWS) == 0, log_of(tmp_path)
-    assert_exact(tmp_path, scenario, CHAIN_ROWS)
+    assert run(tmp_path, scenario, rows=rows) == 0, log_of(tmp_path)
+    assert_exact(tmp_path, scenario, rows)
 
 
 def test_batches_that_spark_runs_again_are_not_written_again(
