@@ -121,9 +121,9 @@ class Trial:
             job: Makes the pipeline.
         """
         assert secrets, "the context names no secret"
-        caplog.set_level(logging.DEBUG)
         # What this one says at DEBUG is all that goes to the JVM, the pickled secret among it.
         caplog.set_level(logging.INFO, logger="py4j")
+        caplog.set_level(logging.DEBUG)  # at last: each call sets the level of what is kept
         seen = [repr(carrier), str(carrier)]
         fault = Fault(
             FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=self.root / "failed"
