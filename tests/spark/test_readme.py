@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of the READMEs runs as it stands there, on both Spark lines."""
+"""The Python of the READMEs runs as it stands there: on both Spark lines, but for one program."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 A worker calls ``importlib.invalidate_caches`` for each task, and each finder of an archive then
 reads its whole directory anew, in Python (CPython's gh-103200, mended in 3.13). Spark puts its core
-jar of some 5,000 classes on the path: that is most of what a small task costs in a warm worker.
+jar on the path, with thousands of classes: most of what a small task costs in a warm worker.
 """
 
 from __future__ import annotations
