@@ -20,8 +20,6 @@ from log_suites import (
 
 from connectors_core.source import Boundedness, PlanLimits
 from connectors_core.testing import Capability, case
-{% endif %}
-{% if cookiecutter.source %}
 
 
 class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
