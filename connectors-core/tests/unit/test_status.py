@@ -169,6 +169,7 @@ def test_counts_begin_with_the_driver(driver):
     first.next_plan()
     first.coordinator.stop()
     second = driver(numbers(), limits=PlanLimits(rows=300))
+    assert second.status().rows == 0  # it has read its logs
     # The plan that was outstanding is known to Spark, which runs it again.
     second.read(read_plan(second.root.child("query-0"), second.coordinator.newest))
     second.run()
