@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-__all__ = ["ConnectorFolderError", "GitError", "HistoryError", "ReleaseToolsError", "TemplateError"]
+__all__ = [
+    "ConnectorFolderError",
+    "GitError",
+    "HistoryError",
+    "MatrixError",
+    "ProgramError",
+    "ReleaseToolsError",
+    "TemplateError",
+    "VersionError",
+]
 
 
 class ReleaseToolsError(Exception):
@@ -33,3 +42,15 @@ class TemplateError(ReleaseToolsError):
 
 class ConnectorFolderError(ReleaseToolsError):
     """The folder of a connector is not as it must be."""
+
+
+class VersionError(ReleaseToolsError, ValueError):
+    """A text does not name a version, a line of Spark or a release."""
+
+
+class MatrixError(ReleaseToolsError):
+    """The compatibility matrix is not there, or is not as it must be."""
+
+
+class ProgramError(ReleaseToolsError):
+    """A program that the tools run is not there, or fails."""

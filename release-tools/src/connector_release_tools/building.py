@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributions of a package of the tree: the same bytes wherever and whenever they are built."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from connector_release_tools.errors import ProgramError
+from connector_release_tools.git import Repository
+from connector_release_tools.programs import output
+from connector_release_tools.versions import SparkLine
+
+__all__ = ["build", "build_tree"]
+
+Kind = Literal["wheel", "sdist"]
+
+
+def build(
+    project: Path, folder: Path, *, spark: SparkLine | None, seconds: int, kind: Kind = "wheel"
+) -> Path:
+    """Build a distribution with the build backend of this environment, without a network.
+
+    Args:
+        project: The folder with pyproject.toml.
+        folder: Where the distribution goes; made if it is not there.
+        spark: The line of Spark it is for; None for a package that serves all lines.
+        seconds: The time that its files carry, since 1970: that of the commit.
+        kind: What is built.
+
+    Returns:
+        The file.
+
+    Raises:
+        ProgramError: The build fails.
+    """
+    env = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds)}
+    env.pop("CONNECTOR_SPARK", None)
+    if spark is not None:
+        env["CONNECTOR_SPARK"] = str(spark)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch:
+        command = (
+            sys.executable,
+            "-m",
+            "build",
+            f"--{kind}",
+            "--no-isolation",
+            "--outdir",
+            scratch,
+        )
+        said = output((*command, project), folder=project, env=env)
+        built = list(Path(scratch).iterdir())
+        if len(built) != 1:
+            raise ProgramError(f"the build of {project} made {len(built)} files:\n{said}")
+        return built[0].replace(folder / built[0].name)
+
+
+def build_tree(
+    repository: Repository,
+    tree: str,
+    folder: Path,
+    *,
+    spark: SparkLine | None,
+    seconds: int,
+    kind: Kind = "wheel",
+) -> Path:
+    """Build a distribution of a folder as git holds it, not as it lies in the working tree.
+
+    Args:
+        repository: The repository.
+        tree: The id of the folder's tree, or a revision that names it, as `HEAD:connectors-core`.
+        folder: Where the distribution goes.
+        spark: The line of Spark it is for; None for a package that serves all lines.
+        seconds: The time that its files carry.
+        kind: What is built.
+
+    Returns:
+        The file.
+
+    Raises:
+        GitError: The tree is not there.
+        ProgramError: The build fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        project = Path(scratch) / "project"
+        repository.export(tree, project)
+        return build(project, folder, spark=spark, seconds=seconds, kind=kind)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fresh Python environments, made by uv with the versions that the tree is tested with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from uv import find_uv_bin
+
+from connector_release_tools.programs import output
+from connector_release_tools.versions import SparkLine
+
+__all__ = ["Environment", "constraints", "wheelhouse"]
+
+# Of the process that makes an environment; a new one begins without them.
+_FOREIGN: Final = (
+    "COVERAGE", "PYSPARK", "PYTEST", "PYTHON", "SPARK_HOME", "TOX", "UV_CONSTRAINT",
+    "UV_FIND_LINKS", "UV_PROJECT", "VIRTUAL_ENV",
+)  # fmt: skip
+_PIN: Final = re.compile(r"^[A-Za-z0-9._-]+(?:\[[^]]*\])?==[^ ;\\\n]+", re.MULTILINE)
+_VERSIONS: Final = """
+import importlib.metadata as m, json
+print(json.dumps({d.metadata["Name"].lower().replace("_", "-").replace(".", "-"): d.version
+                  for d in m.distributions()}))
+"""
+
+
+def wheelhouse() -> Path:
+    """Where `make wheelhouse` keeps the wheels of pyspark, which the index has as source only."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "connectors" / "wheelhouse"
+
+
+def constraints(root: Path, line: SparkLine) -> list[str]:
+    """The versions that a tree is tested with on a line of Spark, from its compiled requirements.
+
+    Args:
+        root: The top of the tree.
+        line: The line of Spark.
+
+    Returns:
+        Requirements such as `pyspark==3.5.9`; none where the tree has no such files.
+    """
+    short = str(line).replace(".", "")
+    files = [root / "requirements" / f"{kind}{short}.txt" for kind in ("spark", "pyspark")]
+    texts = (file.read_text(encoding="utf-8") for file in files if file.exists())
+    return [pin for text in texts for pin in _PIN.findall(text)]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment.
+
+    Attributes:
+        folder: Where it is.
+    """
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path, *, python: str | Path = sys.executable) -> Environment:
+        """Make an empty one.
+
+        Raises:
+            ProgramError: uv cannot.
+        """
+        output(
+            (find_uv_bin(), "venv", "-q", "--clear", "--python", python, folder),
+            folder=folder.parent,
+            env=cls(folder).variables(),
+        )
+        return cls(folder)
+
+    @property
+    def python(self) -> Path:
+        """Its Python."""
+        return self.folder / "bin" / "python"
+
+    def install(
+        self,
+        *requirements: str | Path,
+        constraints: Sequence[str] = (),
+        find_links: Sequence[Path] = (),
+    ) -> None:
+        """Install packages.
+
+        Args:
+            requirements: Requirements, or files of distributions.
+            constraints: What else must hold, as requirements.
+            find_links: Folders with distributions that are taken too.
+
+        Raises:
+            ProgramError: uv cannot, and says why.
+        """
+        wanted = self.folder / "constraints.txt"
+        wanted.write_text("\n".join(constraints) + "\n", encoding="utf-8")
+        links = [wheelhouse(), *find_links]
+        options = [f"--find-links={link}" for link in links if link.is_dir()]
+        output(
+            (find_uv_bin(), "pip", "install", "-q", "--python", self.python, "--constraint",
+             wanted, *options, *requirements),
+            folder=self.folder,
+            env=self.variables(),
+        )  # fmt: skip
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables of what runs in it: Spark's workers use its Python."""
+        kept = {name: it for name, it in os.environ.items() if not name.startswith(_FOREIGN)}
+        path = os.pathsep.join([str(self.folder / "bin"), kept.get("PATH", os.defpath)])
+        return {
+            **kept,
+            "PATH": path,
+            "PYSPARK_PYTHON": str(self.python),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "VIRTUAL_ENV": str(self.folder),
+        }
+
+    def run(self, *arguments: str | Path, folder: Path) -> str:
+        """Run its Python and give what that prints.
+
+        Raises:
+            ProgramError: It fails.
+        """
+        return output((self.python, *arguments), folder=folder, env=self.variables())
+
+    def versions(self) -> dict[str, str]:
+        """The versions of the packages in it, by their names in lower case with hyphens."""
+        found: dict[str, str] = json.loads(self.run("-c", _VERSIONS, folder=self.folder))
+        return found

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`compatibility-matrix.yaml` as a file: read, checked, and edited so that comments survive."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
+
+from connector_release_tools.errors import MatrixError
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Matrix
+
+__all__ = ["MATRIX", "MatrixFile", "Quoted"]
+
+MATRIX: Final = "compatibility-matrix.yaml"
+
+
+@dataclass(frozen=True)
+class MatrixFile:
+    """The matrix and the text that it stands in.
+
+    Attributes:
+        path: The file.
+        document: What the file holds, with its comments; changes are made here, in texts as
+            `Quoted`.
+    """
+
+    path: Path
+    document: Any
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """The matrix at the top of a repository.
+
+        Raises:
+            MatrixError: It is not there, or is no YAML.
+        """
+        return cls.read(repository.root / MATRIX)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The matrix in a file.
+
+        Raises:
+            MatrixError: It is not there, or is no YAML.
+        """
+        try:
+            document = _yaml().load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise MatrixError(
+                f"there is no {path}", hint="run this in the repository of the connectors"
+            ) from error
+        except YAMLError as error:
+            raise MatrixError(f"{path.name} is no YAML: {error}") from error
+        if not isinstance(document, Mapping):
+            raise MatrixError(f"{path.name} holds no mapping with spark and connectors")
+        return cls(path, document)
+
+    def matrix(self) -> Matrix:
+        """What it says, checked.
+
+        Raises:
+            MatrixError: Something in it is not as it must be; the message names the place.
+        """
+        try:
+            return Matrix.model_validate(self.document)
+        except ValidationError as error:
+            found = [
+                ": ".join(filter(None, [".".join(map(str, each["loc"])), _said(each["msg"])]))
+                for each in error.errors()
+            ]
+            raise MatrixError(f"{self.path.name}: " + "; ".join(found)) from error
+
+    def text(self) -> str:
+        """The file as it would be written."""
+        written = io.StringIO()
+        _yaml().dump(self.document, written)
+        return written.getvalue()
+
+    def write(self) -> Matrix:
+        """Write the document if it says something valid.
+
+        Raises:
+            MatrixError: It does not; the file stays as it was.
+        """
+        matrix = self.matrix()
+        self.path.write_text(self.text(), encoding="utf-8")
+        return matrix
+
+
+def _said(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 100
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml

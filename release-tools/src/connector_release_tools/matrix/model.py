@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compatibility-matrix.yaml` holds; its JSON schema is made of these classes."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from connector_release_tools.versions import Release, ReleaseVersion, SparkLine, Version
+
+__all__ = ["Cell", "Connector", "Major", "Matrix", "Spark", "Status"]
+
+
+def _quoted(found: object) -> object:
+    if isinstance(found, int | float):
+        raise ValueError(f"{found} is a number; quote it, because 1.20 is not 1.2")
+    return found
+
+
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(f"{text!r} is no range of versions, as in '>=1.0,<2'") from error
+    return text
+
+
+def _requirement(text: str) -> str:
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is no requirement, as in 'numpy<2'") from error
+    return text
+
+
+_Quoted = BeforeValidator(_quoted)
+_Text = Annotated[str, _Quoted, StringConstraints(min_length=1)]
+_Version = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
+_Line = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+$")]
+_MajorNumber = Annotated[str, _Quoted, StringConstraints(pattern=r"^(0|[1-9]\d*)$")]
+_ObjectId = Annotated[str, _Quoted, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+_Range = Annotated[str, _Quoted, AfterValidator(_specifier)]
+_Requirement = Annotated[str, _Quoted, AfterValidator(_requirement)]
+_Name = Annotated[str, StringConstraints(pattern=r"^connector-[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+class Status(enum.StrEnum):
+    """What users may expect of a major, or of a line of Spark."""
+
+    FEATURES = "features"
+    FIXES = "fixes"
+    END_OF_LIFE = "end-of-life"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Spark(_Entry):
+    """A line of Spark's releases.
+
+    Attributes:
+        pyspark: The version that is tested.
+        python: The version of Python that it is tested with.
+        java: The version of Java that it is tested with.
+        pins: What else an environment of this line needs, as requirements.
+        end_of_life: Since when no connector is released for it; None while it is supported.
+    """
+
+    pyspark: _Version
+    python: _Line
+    java: _Text
+    pins: tuple[_Requirement, ...] = ()
+    end_of_life: datetime.date | None = None
+
+
+class Major(_Entry):
+    """The newest release of one major of a connector.
+
+    Attributes:
+        version: Its version; without a commit, the one that main is on its way to.
+        status: What users may expect of it.
+        spark: The lines of Spark that it is built for.
+        commit: The commit that it was released from; None for one not released yet.
+        tree: The id of the connector's folder in that commit.
+        released: When.
+        core: The versions of connectors-core that it works with.
+        client: The ranges of the client libraries, by their names.
+        servers: The versions of the external system that it is tested with, by its name.
+        end_of_life: When its last fix was or will be made, where that is known.
+    """
+
+    version: _Version
+    status: Status
+    spark: tuple[_Line, ...] = Field(min_length=1)
+    commit: _ObjectId | None = None
+    tree: _ObjectId | None = None
+    released: datetime.date | None = None
+    core: _Range
+    client: Mapping[_Text, _Range] = Field(default_factory=dict)
+    servers: Mapping[_Text, tuple[_Text, ...]] = Field(default_factory=dict)
+    end_of_life: datetime.date | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        pinned = {"commit": self.commit, "tree": self.tree, "released": self.released}
+        missing = [name for name, value in pinned.items() if value is None]
+        if missing and len(missing) < len(pinned):
+            raise ValueError(f"a release has {', '.join(pinned)}; missing: {', '.join(missing)}")
+        if missing and self.status is not Status.FEATURES:
+            raise ValueError(f"{self.status} is for a major that was released; add its commit")
+        if self.status is Status.END_OF_LIFE and self.end_of_life is None:
+            raise ValueError("end-of-life needs its date in end_of_life")
+        return self
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether it still gets fixes."""
+        return self.status is not Status.END_OF_LIFE
+
+
+class Connector(_Entry):
+    """A connector.
+
+    Attributes:
+        majors: Its majors by number, the newest first.
+    """
+
+    majors: Mapping[_MajorNumber, Major] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        for number, major in self.majors.items():
+            if int(number) != Version.parse(major.version).major:
+                raise ValueError(f"version {major.version} stands under major {number}")
+        numbers = [int(number) for number in self.majors]
+        if numbers != sorted(numbers, reverse=True):
+            raise ValueError("the newest major stands first")
+        statuses = [major.status for major in self.majors.values() if major.is_supported]
+        if statuses not in ([], [Status.FEATURES], [Status.FEATURES, Status.FIXES]):
+            raise ValueError("the newest major gets features, the one before it may get fixes")
+        return self
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A major of a connector on a line of Spark: what is built, tested and released.
+
+    Attributes:
+        connector: The name of the connector.
+        major: Its major.
+        spark: The line of Spark.
+    """
+
+    connector: str
+    major: Major
+    spark: SparkLine
+
+    @property
+    def release(self) -> Release:
+        """How its release is called."""
+        version = ReleaseVersion(Version.parse(self.major.version), self.spark)
+        return Release(self.connector, version)
+
+
+class Matrix(_Entry):
+    """Everything that is supported together.
+
+    Attributes:
+        spark: Lines of Spark, the newest first.
+        connectors: Connectors by name.
+    """
+
+    spark: Mapping[_Line, Spark] = Field(min_length=1)
+    connectors: Mapping[_Name, Connector] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        lines = [SparkLine.parse(line) for line in self.spark]
+        if lines != sorted(lines, reverse=True):
+            raise ValueError("spark: the newest line stands first")
+        for line, spark in self.spark.items():
+            if not spark.pyspark.startswith(f"{line}."):
+                raise ValueError(f"spark {line}: pyspark {spark.pyspark} is of another line")
+        for name, connector in self.connectors.items():
+            for number, major in connector.majors.items():
+                if unknown := [line for line in major.spark if line not in self.spark]:
+                    raise ValueError(
+                        f"{name} {number} is for Spark {', '.join(unknown)}, which is not in spark"
+                    )
+        return self
+
+    @property
+    def lines(self) -> list[SparkLine]:
+        """The lines of Spark that are supported, the newest first."""
+        return [SparkLine.parse(line) for line, it in self.spark.items() if it.end_of_life is None]
+
+    def cells(self) -> Iterator[Cell]:
+        """Every supported major on every supported line that it is built for."""
+        for name, connector in self.connectors.items():
+            for major in connector.majors.values():
+                if major.is_supported:
+                    for line in self.lines:
+                        if str(line) in major.spark:
+                            yield Cell(name, major, line)
