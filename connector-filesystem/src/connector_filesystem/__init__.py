@@ -27,6 +27,7 @@ from connector_filesystem.source import (
     SchemaChange,
     SchemaChangedError,
 )
+from connectors_core.compatibility import check_spark
 
 __all__ = [
     "FILE_SINK_OPTIONS",
@@ -50,3 +51,5 @@ __all__ = [
     "SchemaChange",
     "SchemaChangedError",
 ]
+
+check_spark("connector-filesystem")

@@ -38,6 +38,7 @@ __all__ = [
     "MissingOptionError",
     "OptionError",
     "RetryableError",
+    "SparkMismatchError",
     "SplitChangedError",
     "StateCorruptedError",
     "StateLocationError",
@@ -289,6 +290,28 @@ class MissingDependencyError(ConfigurationError, ImportError):
         super().__init__(
             f"the package {package!r}{needed} is not installed",
             hint=f"run: {install}",
+        )
+
+
+class SparkMismatchError(ConfigurationError):
+    """A connector is built for another line of Spark than the one that is installed.
+
+    Args:
+        connector: The distribution of the connector.
+        release: Its version, without the line of Spark.
+        built: The line of Spark that it is built for, as in 3.5.
+        pyspark: The version of pyspark that is installed.
+    """
+
+    code = "SPARK_MISMATCH"
+
+    def __init__(self, connector: str, release: str, *, built: str, pyspark: str) -> None:
+        line = ".".join(pyspark.split(".")[:2])
+        super().__init__(
+            f"{connector} {release} is built for another Spark than the one that is installed",
+            expected=f"pyspark {built} for {connector} {release}-{built}",
+            found=f"pyspark {pyspark}",
+            hint=f"run: pip install '{connector}=={release}.*' 'pyspark=={line}.*'",
         )
 
 

@@ -22,6 +22,7 @@ from connectors_core.errors import (
     MissingDependencyError,
     MissingOptionError,
     RetryableError,
+    SparkMismatchError,
     StateCorruptedError,
     UnknownOptionError,
 )
@@ -39,6 +40,9 @@ EXAMPLES: dict[type[ConnectorError], Callable[[], ConnectorError]] = {
     ),
     MissingOptionError: lambda: MissingOptionError("topics", doc="topics to read", scope="kafka"),
     RetryableError: lambda: RetryableError("busy", retry_after=1.5, found="status 429"),
+    SparkMismatchError: lambda: SparkMismatchError(
+        "connector-kafka", "3.1.2", built="3.5", pyspark="4.3.0"
+    ),
     UnknownOptionError: lambda: UnknownOptionError(
         "topcs", suggestions=["topics"], known=["topics", "group.id"]
     ),
