@@ -13,6 +13,7 @@ from {{ cookiecutter.__package }}.sink import SINK_OPTIONS, {{ cookiecutter.__cl
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.__class }}Source
 {% endif %}
+from connectors_core.compatibility import check_spark
 
 __all__ = [
 {% if cookiecutter.sink %}
@@ -28,3 +29,5 @@ __all__ = [
     "{{ cookiecutter.__class }}Source",
 {% endif %}
 ]
+
+check_spark("connector-{{ cookiecutter.name }}")
