@@ -97,6 +97,7 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python tools/house.py
+	$(BIN)/check-jsonschema -q --schemafile release-tools/src/connector_release_tools/matrix/schema.json compatibility-matrix.yaml
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(wildcard $(PACKAGES:=/src))
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from connector_release_tools.errors import ReleaseToolsError
+from connector_release_tools.matrix.commands import matrix
 from connector_release_tools.template.commands import template
 
 __all__ = ["app"]
@@ -43,3 +44,4 @@ app = typer.Typer(
     help="Tools for the people who make and release connectors.",
 )
 app.add_typer(template, name="template")
+app.add_typer(matrix, name="matrix")

@@ -95,6 +95,19 @@ class Repository:
         said = run("rev-parse", "--is-shallow-repository", folder=self.root)
         return said.strip() == b"true"
 
+    def is_ancestor(self, commit: str) -> bool:
+        """Whether a commit is part of the history of HEAD."""
+        done = attempt("merge-base", "--is-ancestor", commit, "HEAD", folder=self.root)
+        return done.returncode == 0
+
+    def text(self, name: str) -> str:
+        """What a file holds, named as `TREE:path`.
+
+        Raises:
+            GitError: There is no such file.
+        """
+        return run("show", name, folder=self.root).decode()
+
     def working_tree(self, folder: str) -> str:
         """The id of the tree that a folder would be if everything in it were committed now.
 

@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from template_tree import Tree
+from matrix_tree import FILES, MatrixTree
+from template_tree import Tree, git
 
 IDENTITY = {"NAME": "A Tester", "EMAIL": "tester@example.org"}
 
@@ -52,3 +53,21 @@ def first_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 def tree(first_tree: Tree, tmp_path: Path) -> Tree:
     """A template and its connectors, connector-one and connector-two (without a sink)."""
     return first_tree.copy(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def first_matrix_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
+    folder = tmp_path_factory.mktemp("first")
+    with living_in(folder):
+        root = folder / "tree"
+        root.mkdir()
+        git(root, "init", "--quiet", "--initial-branch=main")
+        tree = MatrixTree(root)
+        tree.commit(FILES)
+    return tree
+
+
+@pytest.fixture
+def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
+    """A connector, connector-one, and all that the matrix says about it."""
+    return first_matrix_tree.copy(tmp_path / "tree")

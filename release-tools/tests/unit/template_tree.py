@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from click.testing import Result
 from typer.testing import CliRunner
@@ -60,9 +60,9 @@ class Tree:
         tree.commit(TEMPLATE)
         return tree
 
-    def copy(self, root: Path) -> Tree:
+    def copy(self, root: Path) -> Self:
         shutil.copytree(self.root, root, symlinks=True)
-        return Tree(root)
+        return type(self)(root)
 
     def commit(self, files: dict[str, str | None]) -> str:
         """Write files (None removes one) and commit everything."""

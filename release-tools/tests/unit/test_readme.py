@@ -5,21 +5,31 @@ import re
 import shlex
 from pathlib import Path
 
+from matrix_tree import MatrixTree
 from template_tree import Tree
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def commands() -> list[list[str]]:
+def commands(group: str) -> list[list[str]]:
     blocks = re.findall(r"^```sh\n(.*?)^```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("release-tools")]
+    begin = f"release-tools {group} "
+    return [shlex.split(line, comments=True)[2:] for line in lines if line.startswith(begin)]
 
 
 def test_the_commands_run_one_after_the_other(tree: Tree) -> None:
-    assert len(commands()) == 6
-    for command in commands():
-        assert command[:2] == ["release-tools", "template"]
-        result = tree.run(*command[2:])
+    assert len(commands("template")) == 6
+    for command in commands("template"):
+        result = tree.run(*command)
         assert result.exit_code == 0, result.output
         tree.commit({})
+
+
+def test_the_commands_of_the_matrix_run_one_after_the_other(matrix_tree: MatrixTree) -> None:
+    matrix_tree.release()
+    assert len(commands("matrix")) == 6
+    for command in commands("matrix"):
+        result = matrix_tree.matrix(*(each.replace("filesystem", "one") for each in command))
+        assert result.exit_code == 0, result.output
+        matrix_tree.commit({})

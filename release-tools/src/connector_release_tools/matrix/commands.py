@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `release-tools matrix ...`."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import enum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix import rotation, views
+from connector_release_tools.matrix.checking import findings
+from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.file import MATRIX, MatrixFile
+from connector_release_tools.matrix.schema import SCHEMA, schema
+from connector_release_tools.versions import SparkLine
+
+__all__ = ["matrix"]
+
+matrix = typer.Typer(
+    no_args_is_help=True, help="What works together: connectors, lines of Spark, their versions."
+)
+
+# Of a table that is written to a file or a pipe.
+_WIDE: Final = 160
+
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+
+
+class Format(enum.StrEnum):
+    """How the matrix is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    GITHUB = "github"
+
+
+@matrix.command()
+def show(
+    *,
+    output: Annotated[
+        Format, typer.Option("--format", help="For people, for programs, for a workflow's matrix.")
+    ] = Format.TABLE,
+    root: Root = Path(),
+) -> None:
+    """Say which majors of which connectors are supported on which lines of Spark."""
+    found = MatrixFile.of(Repository.around(root)).matrix()
+    if output is Format.TABLE:
+        console = Console()
+        if not console.is_terminal:
+            console.width = _WIDE
+        console.print(views.as_table(found))
+    else:
+        typer.echo(views.as_json(found) if output is Format.JSON else views.as_github(found))
+
+
+@matrix.command()
+def check(
+    *,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Write what follows from the matrix first.")
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """Hold packages, requirements, documents, workflows and pins against the matrix.
+
+    Exit code: 0 nothing differs, 1 something does.
+    """
+    repository = Repository.around(root)
+    found = MatrixFile.of(repository).matrix()
+    console = _console()
+    if fix:
+        values = list(derived(repository.root, found))
+        for path, (_, text) in rewritten(repository.root, values).items():
+            (repository.root / path).write_text(text, encoding="utf-8")
+            console.print(f"wrote {path}")
+    left = list(findings(repository, found))
+    for finding in left:
+        console.print(f"{finding.place}: {finding.message}", style="red")
+        if finding.hint:
+            console.print(f"  {finding.hint}")
+    if not left:
+        console.print(f"everything is as {MATRIX} says", style="green")
+    raise typer.Exit(int(bool(left)))
+
+
+@matrix.command()
+def rotate(
+    *,
+    spark: Annotated[
+        str | None, typer.Option(metavar="X.Y", help="Begin this line of Spark.")
+    ] = None,
+    major: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONNECTOR", help="Begin its next major; may be given again."),
+    ] = None,
+    pyspark: Annotated[
+        str | None, typer.Option(help="The version of pyspark of the line.", show_default="X.Y.0")
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option(help="Its Python.", show_default="that of the newest line")
+    ] = None,
+    java: Annotated[
+        str | None, typer.Option(help="Its Java.", show_default="that of the newest line")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = (
+        False
+    ),
+    root: Root = Path(),
+) -> None:
+    """Begin a line of Spark or a major of connectors; the oldest reaches its end of life.
+
+    What follows from it in other files is written in the same step.
+    """
+    if (spark is None) == (not major):
+        raise typer.BadParameter("give either --spark or --major")
+    if spark is None and (pyspark or python or java):
+        raise typer.BadParameter("--pyspark, --python and --java belong to --spark")
+    repository = Repository.around(root)
+    file = MatrixFile.of(repository)
+    today = datetime.date.today()
+    if spark is not None:
+        line = SparkLine.parse(spark)
+        plan = rotation.new_line(file, line, today=today, pyspark=pyspark, python=python, java=java)
+    else:
+        plan = rotation.new_majors(file, major or [], today=today)
+    console = _console()
+    for path, (before, after) in plan.texts.items():
+        if dry_run:
+            lines = difflib.unified_diff(
+                before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", lineterm=""
+            )
+            console.print("\n".join(lines))
+        else:
+            console.print(f"{'changed' if before else 'made'} {path}")
+    for title, said in {"End of life": plan.ends, "Releases to make": plan.releases}.items():
+        if said:
+            console.print(f"{title}:", style="bold")
+            console.print("\n".join(f"  {each}" for each in said))
+    if dry_run:
+        return
+    plan.apply(repository.root)
+    left = list(findings(repository, plan.matrix))
+    if left:
+        console.print("Left to do by hand:", style="bold")
+    for finding in left:
+        console.print(f"  {finding.place}: {finding.message}")
+        if finding.hint:
+            console.print(f"    {finding.hint}")
+    console.print("`git diff` shows what changed, `git restore` undoes it; commit it as a whole")
+
+
+@matrix.command("schema")
+def write_schema() -> None:
+    """Write the JSON schema of the matrix anew, after a change of its classes."""
+    SCHEMA.write_text(schema(), encoding="utf-8")
+    _console().print(f"wrote {SCHEMA.name}")
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from the matrix and stands in other files too, so that they can be held to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connector_release_tools.matrix.model import Connector, Matrix
+from connector_release_tools.matrix.places import Between, Literal, Place, TomlKey, Word
+from connector_release_tools.matrix.project import PYPROJECT
+from connector_release_tools.matrix.views import compatibility_table
+from connector_release_tools.versions import SparkLine
+
+__all__ = ["SPARK_KEY", "VERSION_KEY", "Derived", "derived", "rewritten", "short"]
+
+SPARK_KEY: Final = TomlKey(("tool", "connector", "spark"))
+VERSION_KEY: Final = TomlKey(("tool", "connector", "version"))
+_TEMPLATE: Final = "connector-template/connector-{{cookiecutter.name}}"
+_COMPATIBILITY: Final = Between("compatibility")
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A value that follows from the matrix.
+
+    Attributes:
+        path: The file, from the top of the tree.
+        place: Where in the file.
+        value: What must stand there.
+    """
+
+    path: str
+    place: Place
+    value: Any
+
+
+def short(line: SparkLine) -> str:
+    """A line of Spark in names of files and environments: 35."""
+    return str(line).replace(".", "")
+
+
+def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
+    """All that follows from the matrix.
+
+    Args:
+        root: The top of the tree.
+        matrix: The matrix.
+    """
+    lines = sorted(matrix.lines)
+    shorts = [short(line) for line in lines]
+    pins = {str(line): list(matrix.spark[str(line)].pins) for line in lines}
+    yield Derived("Makefile", Word("LINES := "), " ".join(shorts))
+    projects = [_TEMPLATE] if (root / _TEMPLATE).is_dir() else []
+    for folder in [*projects, *matrix.connectors]:
+        yield Derived(f"{folder}/hatch_build.py", Literal("LIBRARIES"), pins)
+        environments = ", ".join(["lint", "types", *(f"spark{each}" for each in shorts)])
+        yield Derived(f"{folder}/tox.ini", Word("env_list = "), environments)
+    for folder in projects:
+        yield Derived(f"{folder}/{PYPROJECT}", SPARK_KEY, list(map(str, lines)))
+    for name, connector in matrix.connectors.items():
+        yield from _versions(name, connector)
+        yield from _table(root, f"{name}/README.md", matrix, [name])
+    yield Derived("README.md", _COMPATIBILITY, compatibility_table(matrix, matrix.connectors))
+
+
+def _versions(name: str, connector: Connector) -> Iterator[Derived]:
+    newest = next(iter(connector.majors.values()))
+    if newest.commit is None:  # main is on its way to it; a release stands in its own tree
+        lines = sorted(map(SparkLine.parse, newest.spark))
+        yield Derived(f"{name}/{PYPROJECT}", VERSION_KEY, newest.version)
+        yield Derived(f"{name}/{PYPROJECT}", SPARK_KEY, list(map(str, lines)))
+
+
+def _table(root: Path, path: str, matrix: Matrix, names: list[str]) -> Iterator[Derived]:
+    file = root / path
+    # Only who wants a table has the markers; the README of the whole must have one.
+    if file.exists() and _COMPATIBILITY.read(file.read_text(encoding="utf-8")) is not None:
+        yield Derived(path, _COMPATIBILITY, compatibility_table(matrix, names))
+
+
+def rewritten(root: Path, values: list[Derived]) -> dict[str, tuple[str, str]]:
+    """The files in which one of some values does not stand yet.
+
+    Args:
+        root: The top of the tree.
+        values: What must stand there; what has no place in its file is left out.
+
+    Returns:
+        The texts of the files, as they are and as they must be.
+    """
+    texts: dict[str, tuple[str, str]] = {}
+    for each in values:
+        file = root / each.path
+        if each.path not in texts and not file.exists():
+            continue
+        before, now = texts.get(each.path) or (file.read_text(encoding="utf-8"),) * 2
+        try:
+            found = each.place.read(now)
+            if found is not None and found != each.value:
+                now = each.place.write(now, each.value)
+        except ValueError:  # the check says what is wrong with the file
+            continue
+        texts[each.path] = (before, now)
+    return {path: (before, now) for path, (before, now) in texts.items() if before != now}

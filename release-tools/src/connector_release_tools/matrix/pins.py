@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commits and trees that the matrix pins, held against what git has."""
+
+from __future__ import annotations
+
+from connector_release_tools.errors import HistoryError
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Major
+
+__all__ = ["check_pin", "tree_of"]
+
+_UNSHALLOW = "history is cut; run `git fetch --unshallow`"
+
+
+def tree_of(repository: Repository, connector: str, major: Major) -> str:
+    """The tree of a connector's folder that a major is built from.
+
+    Args:
+        repository: The repository.
+        connector: The connector, which is the name of its folder.
+        major: The major; one that is not released yet is built from HEAD.
+
+    Returns:
+        The id of the tree.
+
+    Raises:
+        HistoryError: It is not in this clone.
+    """
+    wanted = f"HEAD:{connector}" if major.tree is None else f"{major.tree}^{{tree}}"
+    if (found := repository.object_id(wanted)) is not None:
+        return found
+    if major.tree is None:
+        raise HistoryError(
+            f"the commit HEAD holds no folder {connector}", hint="commit the connector first"
+        )
+    raise _missing(repository, f"tree {major.tree[:10]} of {connector} {major.version}")
+
+
+def check_pin(repository: Repository, connector: str, major: Major) -> None:
+    """See that the commit of a release is part of the history and holds the tree.
+
+    Args:
+        repository: The repository.
+        connector: The connector.
+        major: A major of it; one without a commit has no pin.
+
+    Raises:
+        HistoryError: It is not as the matrix says.
+    """
+    if major.commit is None or major.tree is None:
+        return
+    commit = f"commit {major.commit[:10]} of {connector} {major.version}"
+    if repository.object_id(f"{major.commit}^{{commit}}") is None:
+        raise _missing(repository, commit)
+    tree = repository.object_id(f"{major.commit}:{connector}")
+    if tree != major.tree:
+        raise HistoryError(
+            f"{commit} holds {connector} as tree {str(tree)[:10]}; the matrix pins "
+            f"{major.tree[:10]}",
+            hint="pin the commit that was released, with its own tree",
+        )
+    if not repository.is_ancestor(major.commit):
+        if repository.is_shallow():
+            raise HistoryError(f"{commit} cannot be reached from HEAD", hint=_UNSHALLOW)
+        raise HistoryError(
+            f"{commit} cannot be reached from HEAD: others would not get it, and git may drop it",
+            hint=f"merge it with `git merge -s ours {major.commit[:10]}`; a squash or a rebase "
+            "loses pinned commits",
+        )
+
+
+def _missing(repository: Repository, what: str) -> HistoryError:
+    if repository.is_shallow():
+        return HistoryError(f"{what} is not in this clone", hint=_UNSHALLOW)
+    return HistoryError(
+        f"{what} is not in this repository",
+        hint="fetch the branch that holds it; if a squash or a rebase lost it, pin what main has",
+    )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places in files that repeat what the matrix says: how a value is read there, and written."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tomlkit
+from tomlkit.exceptions import ParseError
+
+__all__ = ["Between", "Literal", "Place", "TomlKey", "Word"]
+
+
+class Place(Protocol):
+    """Where a value stands in a text. What cannot be read raises ValueError with the reason."""
+
+    def read(self, text: str) -> object:
+        """The value that stands there; None if the place is not in the text."""
+        ...
+
+    def write(self, text: str, value: Any) -> str:
+        """The text with another value there."""
+        ...
+
+    def __str__(self) -> str:
+        """The place as a person would say it."""
+        ...
+
+
+@dataclass(frozen=True)
+class TomlKey:
+    """A key of a TOML file.
+
+    Attributes:
+        keys: The way to it.
+    """
+
+    keys: tuple[str, ...]
+
+    def read(self, text: str) -> object:
+        """The value of the key."""
+        value: Any = self._parsed(text).unwrap()
+        for key in self.keys:
+            if not isinstance(value, Mapping) or key not in value:
+                return None
+            value = value[key]
+        return value
+
+    def write(self, text: str, value: Any) -> str:
+        """The text with another value; comments stay."""
+        document = self._parsed(text)
+        table: Any = document
+        for key in self.keys[:-1]:
+            table = table[key]
+        table[self.keys[-1]] = value
+        return tomlkit.dumps(document)
+
+    def _parsed(self, text: str) -> tomlkit.TOMLDocument:
+        try:
+            return tomlkit.parse(text)
+        except ParseError as error:
+            raise ValueError(f"it is no TOML: {error}") from error
+
+    def __str__(self) -> str:
+        return f"[{'.'.join(self.keys[:-1])}] {self.keys[-1]}"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A mapping or list that a Python module assigns to a name.
+
+    Attributes:
+        name: The name.
+    """
+
+    name: str
+
+    def read(self, text: str) -> object:
+        """The value that is assigned."""
+        found = self._node(text)
+        return None if found is None else ast.literal_eval(found)
+
+    def write(self, text: str, value: Any) -> str:
+        """The text with another mapping, an entry on each line."""
+        node = self._node(text)
+        if node is None or node.end_lineno is None:
+            raise ValueError(f"nothing is assigned to {self.name}")
+        entries = [f"    {json.dumps(key)}: {json.dumps(each)}," for key, each in value.items()]
+        lines = text.splitlines(keepends=True)
+        before = lines[node.lineno - 1][: node.col_offset]
+        after = lines[node.end_lineno - 1][node.end_col_offset :]
+        written = "\n".join([f"{before}{{", *entries, "}"]) + after
+        return "".join([*lines[: node.lineno - 1], written, *lines[node.end_lineno :]])
+
+    def _node(self, text: str) -> ast.expr | None:
+        try:
+            module = ast.parse(text)
+        except SyntaxError as error:
+            raise ValueError(f"it is no Python: {error}") from error
+        for node in module.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if isinstance(node, ast.AnnAssign):
+                targets = [node.target]
+            if any(isinstance(each, ast.Name) and each.id == self.name for each in targets):
+                return node.value  # type: ignore[attr-defined, no-any-return]
+        return None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Word:
+    """The rest of a line behind what it begins with.
+
+    Attributes:
+        begin: What the line begins with, as in `LINES := `.
+    """
+
+    begin: str
+
+    def read(self, text: str) -> object:
+        """What stands behind it."""
+        match = self._pattern.search(text)
+        return None if match is None else match[1]
+
+    def write(self, text: str, value: Any) -> str:
+        """The text with something else behind it."""
+        return self._pattern.sub(lambda _: f"{self.begin}{value}", text, count=1)
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(rf"^{re.escape(self.begin)}(.*)$", re.MULTILINE)
+
+    def __str__(self) -> str:
+        return self.begin.rstrip(" :=")
+
+
+@dataclass(frozen=True)
+class Between:
+    """What stands between the markers `<!-- NAME ... -->` and `<!-- end -->` of a document.
+
+    Attributes:
+        name: The first word of the marker.
+    """
+
+    name: str
+
+    def read(self, text: str) -> object:
+        """What stands between them."""
+        match = self._pattern.search(text)
+        return None if match is None else match[2].strip("\n")
+
+    def write(self, text: str, value: Any) -> str:
+        """The text with something else between them."""
+        return self._pattern.sub(lambda match: f"{match[1]}\n{value}\n\n{match[3]}", text, count=1)
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(
+            rf"(<!-- {re.escape(self.name)}\b[^\n]*-->\n)(.*?)(<!-- end -->)", re.DOTALL
+        )
+
+    def __str__(self) -> str:
+        return f"the table between `<!-- {self.name} -->` and `<!-- end -->`"

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pyproject.toml of a connector declares about its versions."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from pydantic import BaseModel, Field, ValidationError
+
+from connector_release_tools.errors import ConnectorFolderError
+
+__all__ = ["PYPROJECT", "Project"]
+
+PYPROJECT: Final = "pyproject.toml"
+
+
+class _Build(BaseModel):
+    version: str
+    spark: tuple[str, ...]
+    dependencies: tuple[str, ...]
+
+
+class _Tool(BaseModel):
+    connector: _Build
+
+
+class _Named(BaseModel):
+    requires_python: str = Field("", alias="requires-python")
+
+
+class _File(BaseModel):
+    project: _Named
+    tool: _Tool
+    groups: Mapping[str, tuple[object, ...]] = Field(default={}, alias="dependency-groups")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A connector's own declaration of what it is and works with.
+
+    Attributes:
+        version: Its version.
+        spark: The lines of Spark that it can be built for.
+        requires_python: The range of Python versions.
+        dependencies: The ranges of what it needs at run time, by canonical name.
+        groups: The requirements of its dependency groups.
+    """
+
+    version: str
+    spark: tuple[str, ...]
+    requires_python: SpecifierSet
+    dependencies: Mapping[str, SpecifierSet]
+    groups: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Self:
+        """Read a pyproject.toml.
+
+        Args:
+            text: What it holds.
+            where: Its place, for the error.
+
+        Raises:
+            ConnectorFolderError: It is not that of a connector.
+        """
+        try:
+            file = _File.model_validate(tomllib.loads(text))
+            build = file.tool.connector
+            needed = [Requirement(each) for each in build.dependencies]
+            return cls(
+                version=build.version,
+                spark=build.spark,
+                requires_python=SpecifierSet(file.project.requires_python),
+                dependencies={canonicalize_name(each.name): each.specifier for each in needed},
+                groups={name: _plain(name, group) for name, group in file.groups.items()},
+            )
+        except ValidationError as error:
+            said = "; ".join(
+                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+            )
+        except (tomllib.TOMLDecodeError, InvalidRequirement, ValueError) as error:
+            said = str(error)
+        raise ConnectorFolderError(
+            f"{where} is not the pyproject.toml of a connector: {said}",
+            hint="compare it with that of connector-template",
+        )
+
+
+def _plain(name: str, group: tuple[object, ...]) -> tuple[str, ...]:
+    # `{include-group = ...}` would have to be resolved; no connector needs it.
+    if strange := [each for each in group if not isinstance(each, str)]:
+        raise ValueError(f"dependency-groups.{name}: {strange[0]} is no requirement")
+    return tuple(map(str, group))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The next line of Spark, or the next major of a connector: what begins, and what ends with it."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from connector_release_tools.errors import MatrixError
+from connector_release_tools.matrix.derived import (
+    SPARK_KEY,
+    VERSION_KEY,
+    Derived,
+    derived,
+    rewritten,
+    short,
+)
+from connector_release_tools.matrix.file import MatrixFile, Quoted
+from connector_release_tools.matrix.model import Connector, Matrix, Status
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
+
+__all__ = ["Rotation", "new_line", "new_majors"]
+
+_SUPPORTED_LINES: Final = 2
+_SUPPORTED_MAJORS: Final = 2
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What a rotation would change.
+
+    Attributes:
+        matrix: The matrix after it.
+        texts: The files that change, as they are and as they will be; as they are is empty for a
+            new one.
+        releases: The releases that must be made.
+        ends: What gets no more releases.
+    """
+
+    matrix: Matrix
+    texts: dict[str, tuple[str, str]]
+    releases: tuple[str, ...]
+    ends: tuple[str, ...]
+
+    def apply(self, root: Path) -> None:
+        """Write the files."""
+        for path, (_, text) in self.texts.items():
+            (root / path).write_text(text, encoding="utf-8")
+
+
+def new_line(
+    file: MatrixFile,
+    line: SparkLine,
+    *,
+    today: datetime.date,
+    pyspark: str | None = None,
+    python: str | None = None,
+    java: str | None = None,
+) -> Rotation:
+    """Begin a line of Spark; only the two newest stay supported.
+
+    Args:
+        file: The matrix.
+        line: The new line.
+        today: When the support of the oldest line ends.
+        pyspark: The version that is tested; the first of the line if None.
+        python: The version of Python; that of the newest line if None.
+        java: The version of Java; that of the newest line if None.
+
+    Raises:
+        MatrixError: It is not newer than the others.
+    """
+    before, root = file.matrix(), file.path.parent
+    newest = SparkLine.parse(next(iter(before.spark)))
+    if line <= newest:
+        raise MatrixError(f"Spark {line} is not newer than {newest}, the newest line of the matrix")
+    pattern = before.spark[str(newest)]
+    document = copy.deepcopy(file.document)
+    entry = CommentedMap(
+        pyspark=Quoted(pyspark or f"{line}.0"),
+        python=Quoted(python or pattern.python),
+        java=Quoted(java or pattern.java),
+    )
+    if pattern.pins:
+        entry["pins"] = _row(pattern.pins)
+    document["spark"].insert(0, Quoted(str(line)), entry)
+    supported = [line, *before.lines]
+    ended = supported[_SUPPORTED_LINES:]
+    for each in ended:
+        _end(document["spark"][str(each)], today)
+    kept = list(map(str, supported[:_SUPPORTED_LINES]))
+
+    values, releases = [], []
+    for name, connector in before.connectors.items():
+        releases += _releases(root, name, connector, kept, line)
+        number, major = next(iter(connector.majors.items()))
+        if major.commit is None:
+            lines = [str(line), *(each for each in major.spark if each in kept)]
+            document["connectors"][name]["majors"][number]["spark"] = _row(lines)
+        else:
+            values += _next_of_main(root, name, major.version, kept, line)
+    after = MatrixFile(file.path, document)
+    texts = _texts(after, values)
+    wanted = f"requirements/spark{short(line)}.in"
+    if not (root / wanted).exists():
+        texts[wanted] = ("", _requirements(line, pattern.pins))
+    return Rotation(
+        after.matrix(), texts, tuple(releases), tuple(f"Spark {each}" for each in ended)
+    )
+
+
+def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) -> Rotation:
+    """Begin the next major of connectors; the one before it gets fixes, those before it nothing.
+
+    Args:
+        file: The matrix.
+        names: The connectors.
+        today: When the support of the oldest major ends.
+
+    Raises:
+        MatrixError: There is no such connector, or its newest major is not released yet.
+    """
+    before = file.matrix()
+    document = copy.deepcopy(file.document)
+    releases, ended = [], []
+    lines = list(map(str, before.lines))
+    for name in dict.fromkeys(names):
+        if (connector := before.connectors.get(name)) is None:
+            raise MatrixError(
+                f"there is no {name} in the matrix", hint=f"it has {', '.join(before.connectors)}"
+            )
+        number, newest = next(iter(connector.majors.items()))
+        if newest.commit is None:
+            raise MatrixError(
+                f"{name} {newest.version} is not released yet, so nothing can follow it",
+                hint=f"release it first: `release-tools release check {name}`",
+            )
+        majors = document["connectors"][name]["majors"]
+        following = Version(int(number) + 1, 0, 0)
+        entry = CommentedMap(
+            version=Quoted(str(following)), status=str(Status.FEATURES), spark=_row(lines)
+        )
+        for key in ("core", "client", "servers"):
+            if key in majors[number]:
+                entry[key] = copy.deepcopy(majors[number][key])
+        majors[number]["status"] = str(Status.FIXES)
+        supported = [each for each, major in connector.majors.items() if major.is_supported]
+        for old in supported[_SUPPORTED_MAJORS - 1 :]:
+            majors[old]["status"] = str(Status.END_OF_LIFE)
+            _end(majors[old], today)
+            ended.append(f"{name} {old}")
+        majors.insert(0, Quoted(str(following.major)), entry)
+        releases += _named(name, following, lines)
+    after = MatrixFile(file.path, document)
+    return Rotation(after.matrix(), _texts(after, []), tuple(releases), tuple(ended))
+
+
+def _texts(after: MatrixFile, values: list[Derived]) -> dict[str, tuple[str, str]]:
+    root, matrix = after.path.parent, after.matrix()
+    before = after.path.read_text(encoding="utf-8")
+    changed = rewritten(root, [*derived(root, matrix), *values])
+    return {after.path.name: (before, after.text()), **changed}
+
+
+def _releases(
+    root: Path, name: str, connector: Connector, kept: Sequence[str], line: SparkLine
+) -> list[str]:
+    """What brings the new line to all supported majors of a connector."""
+    found = []
+    for major in connector.majors.values():
+        if not major.is_supported:
+            continue
+        version = Version.parse(major.version)
+        if major.commit is not None and major.status is Status.FEATURES:
+            version = _next_version(root, name, major.version)
+        elif major.commit is not None:
+            version = Version(version.major, version.minor, version.patch + 1)
+        found += _named(name, version, [str(line), *(each for each in major.spark if each in kept)])
+    return found
+
+
+def _next_of_main(
+    root: Path, name: str, released: str, kept: Sequence[str], line: SparkLine
+) -> list[Derived]:
+    path = f"{name}/{PYPROJECT}"
+    project = _project(root, name)
+    spark = [*(each for each in project.spark if each in kept), str(line)]
+    return [
+        Derived(path, VERSION_KEY, str(_next_version(root, name, released))),
+        Derived(path, SPARK_KEY, spark),
+    ]
+
+
+def _next_version(root: Path, name: str, released: str) -> Version:
+    """What main is on its way to: a new line of Spark is a feature."""
+    last, now = Version.parse(released), Version.parse(_project(root, name).version)
+    return max(now, Version(last.major, last.minor + 1, 0))
+
+
+def _project(root: Path, name: str) -> Project:
+    path = f"{name}/{PYPROJECT}"
+    return Project.parse((root / path).read_text(encoding="utf-8"), path)
+
+
+def _named(name: str, version: Version, lines: Sequence[str]) -> list[str]:
+    return [f"{name} {ReleaseVersion(version, SparkLine.parse(line))}" for line in lines]
+
+
+def _requirements(line: SparkLine, pins: Sequence[str]) -> str:
+    rows = ["-r base.in", f"-r pyspark{short(line)}.txt", *pins]
+    return "\n".join([f"# What the tree is tested with on Spark {line}.", *rows, ""])
+
+
+def _end(entry: CommentedMap, today: datetime.date) -> None:
+    # Not as its last key: the blank line and the comment before the next entry belong to that.
+    entry.insert(len(entry) - 1, "end_of_life", today)
+
+
+def _row(texts: Sequence[str]) -> CommentedSeq:
+    row = CommentedSeq(map(Quoted, texts))
+    row.fa.set_flow_style()
+    return row

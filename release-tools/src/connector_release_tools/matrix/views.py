@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix as people and programs want to see it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Collection
+
+from rich.table import Table
+
+from connector_release_tools.matrix.model import Major, Matrix
+
+__all__ = ["as_github", "as_json", "as_table", "compatibility_table"]
+
+
+def as_table(matrix: Matrix) -> Table:
+    """The majors of all connectors, for a terminal."""
+    columns, *rows = _rows(matrix, matrix.connectors)
+    table = Table()
+    for column in columns:
+        table.add_column(column, no_wrap=column != "Gets")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def compatibility_table(matrix: Matrix, names: Collection[str]) -> str:
+    """The majors of some connectors, as a table of a Markdown document.
+
+    Args:
+        matrix: The matrix.
+        names: The connectors.
+    """
+    columns, *rows = _rows(matrix, names)
+    return "\n".join(
+        "| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)
+    )
+
+
+def as_json(matrix: Matrix) -> str:
+    """Everything that the matrix says, and its cells, for programs."""
+    said = matrix.model_dump(mode="json", exclude_none=True)
+    return json.dumps({**said, "cells": _cells(matrix)}, indent=2)
+
+
+def as_github(matrix: Matrix) -> str:
+    """The cells on one line, as a workflow takes them for `strategy.matrix`."""
+    return json.dumps({"include": _cells(matrix)})
+
+
+def _cells(matrix: Matrix) -> list[dict[str, str]]:
+    found = []
+    for cell in matrix.cells():
+        spark = matrix.spark[str(cell.spark)]
+        found.append(
+            {
+                "name": str(cell.release),
+                "connector": cell.connector,
+                "major": str(cell.release.version.version.major),
+                "version": cell.major.version,
+                "spark": str(cell.spark),
+                "pyspark": spark.pyspark,
+                "python": spark.python,
+                "java": spark.java,
+                "commit": cell.major.commit or "",
+                "tree": cell.major.tree or "",
+            }
+        )
+    return found
+
+
+def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
+    """A head and a row for each major; a column that would be empty is left out."""
+    lines = [str(line) for line in matrix.lines]
+    head = ["Connector", "Gets", *(f"Spark {line}" for line in lines), "Core", "Clients", "Servers"]
+    rows = [
+        [
+            f"{name} {number}",
+            _status(major),
+            *(f"{major.version}-{line}" if line in major.spark else "no" for line in lines),
+            major.core,
+            ", ".join(f"{client} {wanted}" for client, wanted in major.client.items()),
+            ", ".join(f"{server} {', '.join(each)}" for server, each in major.servers.items()),
+        ]
+        for name, connector in matrix.connectors.items()
+        if name in names
+        for number, major in connector.majors.items()
+    ]
+    filled = [any(cells) for cells in zip(*rows, strict=True)]
+    return [list(itertools.compress(row, filled)) for row in (head, *rows)]
+
+
+def _status(major: Major) -> str:
+    if major.commit is None:
+        return f"{major.status}; not released yet"
+    if not major.is_supported:
+        return f"nothing: end of life {major.end_of_life}"
+    return str(major.status)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small repository whose files are as its compatibility matrix says."""
+
+from __future__ import annotations
+
+from click.testing import Result
+from template_tree import Tree, git
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
+
+TEMPLATE = "connector-template/connector-{{cookiecutter.name}}"
+ONE = "connector-one"
+MATRIX = """\
+# What works together.
+spark:
+  "4.3":
+    pyspark: "4.3.0"
+    python: "3.11"
+    java: "17"
+    pins: ["pandas<3"]
+  "3.5": # the old one
+    pyspark: "3.5.9"
+    python: "3.11"
+    java: "17"
+    pins: ["numpy<2"] # numpy 2 is too new
+
+connectors:
+  connector-one:
+    majors:
+      "2": # on its way
+        version: "2.0.0"
+        status: features
+        spark: ["4.3", "3.5"]
+        core: ">=1.0,<2"
+        client:
+          one-client: ">=7"
+        servers:
+          one: ["7", "8"]
+"""
+HATCH_BUILD = """\
+# The newest that works.
+LIBRARIES = {
+    "3.5": ["numpy<2"],
+    "4.3": ["pandas<3"],
+}
+AFTER = 1
+"""
+PYPROJECT = """\
+[project]
+name = "NAME"
+dynamic = ["dependencies", "version"]
+requires-python = ">=3.11"
+
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+# What it is.
+[tool.connector]
+version = "2.0.0"
+spark = ["3.5", "4.3"] # oldest first
+dependencies = ["connectors-core>=1.0,<2", "One_Client>=7"]
+
+[dependency-groups]
+test = ["pytest"]
+"""
+WORKFLOW = """\
+jobs:
+  connector:
+    uses: somebody/release-tools/.github/workflows/connector.yml@main
+    with:
+      connector: connector-one
+"""
+TABLE = """\
+# One
+
+<!-- compatibility, by `release-tools matrix check --fix` -->
+
+| Connector | Gets | Spark 4.3 | Spark 3.5 | Core | Clients | Servers |
+| --- | --- | --- | --- | --- | --- | --- |
+| connector-one 2 | features; not released yet | 2.0.0-4.3 | 2.0.0-3.5 | >=1.0,<2 | \
+one-client >=7 | one 7, 8 |
+
+<!-- end -->
+"""
+FILES: dict[str, str | None] = {
+    "compatibility-matrix.yaml": MATRIX,
+    "Makefile": "# Oldest first.\nLINES := 35 43\n",
+    "README.md": TABLE,
+    "pyproject.toml": '[tool.importlinter]\nroot_packages = ["connector_one"]\n',
+    "requirements/pyspark35.txt": "pyspark==3.5.9 --hash=sha256:1\n",
+    "requirements/pyspark43.txt": "pyspark==4.3.0 --hash=sha256:2\n",
+    "requirements/spark35.in": "-r base.in\n-r pyspark35.txt\nnumpy<2 # old\npandas\n",
+    "requirements/spark43.in": "-r base.in\n-r pyspark43.txt\nnumpy\npandas<3\n",
+    "requirements/spark35.txt": "numpy==1.26.4 \\\n    --hash=sha256:3\npandas==2.3.0\n",
+    "requirements/spark43.txt": "numpy==2.3.0\npandas==2.3.0\n",
+    "connectors-core/pyproject.toml": '[project]\nname = "connectors-core"\nversion = "1.4.0"\n',
+    "connectors-core/src/connectors_core/cli/doctor.py": (
+        'SPARK_LINES: dict[str, tuple[int, ...]] = {"3.5": (8, 17), "4.3": (17, 21)}\n'
+    ),
+    f"{TEMPLATE}/hatch_build.py": HATCH_BUILD,
+    f"{TEMPLATE}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+    f"{TEMPLATE}/pyproject.toml": PYPROJECT.replace("NAME", "connector-{{ cookiecutter.name }}"),
+    f"{ONE}/hatch_build.py": HATCH_BUILD,
+    f"{ONE}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+    f"{ONE}/pyproject.toml": PYPROJECT.replace("NAME", ONE),
+    f"{ONE}/README.md": TABLE,
+    f"{ONE}/.cruft.json": "{}",
+    f"{ONE}/.github/workflows/ci.yml": WORKFLOW,
+    f"{ONE}/src/connector_one/__init__.py": (
+        "from connectors_core.compatibility import check_spark\n\ncheck_spark('connector-one')\n"
+    ),
+}
+PIN = """\
+        commit: "COMMIT"
+        tree: "TREE"
+        released: 2026-11-01
+"""
+
+
+class MatrixTree(Tree):
+    """The repository, and the commands of the matrix on it."""
+
+    def matrix(self, *arguments: str) -> Result:
+        result = CliRunner().invoke(app, ["matrix", *arguments, "--root", str(self.root)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), (
+            result.exception
+        )
+        return result
+
+    def change(self, name: str, old: str, new: str) -> None:
+        """Other words in a file, committed."""
+        self.commit(self.replaced(name, old, new))
+
+    def release(self, commit: str = "HEAD") -> str:
+        """Say in the matrix that 2.0.0 was released from a commit; its id is given."""
+        commit = git(self.root, "rev-parse", commit)
+        tree = git(self.root, "rev-parse", f"{commit}:{ONE}")
+        pin = PIN.replace("COMMIT", commit).replace("TREE", tree)
+        core = '        core: ">=1.0,<2"\n'
+        self.commit(self.replaced("compatibility-matrix.yaml", core, f"{pin}{core}"))
+        self.matrix("check", "--fix")
+        self.commit({})
+        return commit

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever goes apart from the matrix is named, with what was found and what the matrix has."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from matrix_tree import ONE, TABLE, TEMPLATE, MatrixTree
+from template_tree import git
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.checking import findings
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.schema import SCHEMA, schema
+
+DOCTOR = "connectors-core/src/connectors_core/cli/doctor.py"
+MATRIX = "compatibility-matrix.yaml"
+
+
+def test_this_repository_is_as_its_matrix_says():
+    repository = Repository.around(Path(__file__).parent)
+    assert list(findings(repository, MatrixFile.of(repository).matrix())) == []
+
+
+def test_the_schema_is_that_of_the_classes():
+    assert SCHEMA.read_text("utf-8") == schema(), "run `release-tools matrix schema`"
+
+
+def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
+    result = matrix_tree.matrix("check")
+    assert (result.exit_code, result.output) == (
+        0,
+        "everything is as compatibility-matrix.yaml says\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("Makefile", "35 43", "43", 'Makefile: LINES is "43", the matrix has "35 43"'),
+        ("Makefile", "LINES", "lines", "Makefile: there is no place for LINES"),
+        (
+            f"{ONE}/pyproject.toml",
+            'version = "2.0.0"',
+            'version = "2.1.0"',
+            f'{ONE}/pyproject.toml: [tool.connector] version is "2.1.0", the matrix has "2.0.0"',
+        ),
+        (
+            f"{ONE}/pyproject.toml",
+            '"3.5", "4.3"',
+            '"4.3"',
+            f'{ONE}/pyproject.toml: [tool.connector] spark is ["4.3"], the matrix has '
+            '["3.5", "4.3"]',
+        ),
+        (f"{ONE}/pyproject.toml", "[project]", "[project", "pyproject.toml: it is no TOML: "),
+        (
+            f"{ONE}/pyproject.toml",
+            "core>=1.0,<2",
+            "core>=1.4,<2",
+            f"{ONE}/pyproject.toml: the dependency is connectors-core<2,>=1.4, the matrix has "
+            "connectors-core>=1.0,<2",
+        ),
+        (
+            f"{ONE}/pyproject.toml",
+            "One_Client",
+            "other",
+            f"{ONE}/pyproject.toml: one-client is no dependency, the matrix has one-client>=7",
+        ),
+        (
+            f"{ONE}/pyproject.toml",
+            ">=3.11",
+            ">=3.12",
+            f"{ONE}/pyproject.toml: requires-python >=3.12 leaves out Python 3.11 of Spark 3.5",
+        ),
+        (
+            f"{ONE}/hatch_build.py",
+            "numpy<2",
+            "numpy<3",
+            f'{ONE}/hatch_build.py: LIBRARIES is {{"3.5": ["numpy<3"], "4.3": ["pandas<3"]}}, the '
+            'matrix has {"3.5": ["numpy<2"], "4.3": ["pandas<3"]}',
+        ),
+        (f"{TEMPLATE}/hatch_build.py", "numpy<2", "numpy<3", f"{TEMPLATE}/hatch_build.py: LIBR"),
+        (f"{ONE}/tox.ini", "spark35, ", "", f"{ONE}/tox.ini: env_list is "),
+        (
+            f"{ONE}/README.md",
+            "2.0.0-4.3",
+            "1.0.0-4.3",
+            f"{ONE}/README.md: the table between `<!-- compatibility -->` and `<!-- end -->` is "
+            "not that of the matrix",
+        ),
+        ("README.md", "<!-- compat", "<!-- combat", "README.md: there is no place for the table"),
+        (
+            f"{ONE}/.github/workflows/ci.yml",
+            "connector: connector-one",
+            "connector: connector-two",
+            f"{ONE}/.github/workflows/ci.yml: it calls the shared workflow for connector-two, "
+            f"expected {ONE}",
+        ),
+        (
+            f"{ONE}/.github/workflows/ci.yml",
+            "connector.yml@",
+            "other.yml@",
+            f"{ONE}/.github/workflows/ci.yml: it does not call the shared workflow",
+        ),
+        (
+            f"{ONE}/src/connector_one/__init__.py",
+            "check_spark('connector-one')",
+            "check_spark('connector-two')",
+            f"{ONE}/src/connector_one/__init__.py: it does not compare the installed Spark with",
+        ),
+        (
+            "pyproject.toml",
+            "connector_one",
+            "connector_two",
+            "pyproject.toml: tool.importlinter.root_packages has no connector_one",
+        ),
+        (
+            "requirements/pyspark35.txt",
+            "3.5.9",
+            "3.5.8",
+            "requirements/pyspark35.txt: it pins pyspark 3.5.8, the matrix has 3.5.9",
+        ),
+        (
+            "requirements/spark35.in",
+            "numpy<2",
+            "numpy",
+            "requirements/spark35.in: it pins [], the matrix has ['numpy<2']",
+        ),
+        (
+            "requirements/spark35.txt",
+            "numpy==1.26.4",
+            "numpy==2.0.0",
+            "requirements/spark35.txt: numpy is 2.0.0, the matrix has numpy<2",
+        ),
+        (
+            DOCTOR,
+            '"3.5": (8, 17), ',
+            "",
+            f"{DOCTOR}: SPARK_LINES knows ['4.3'], the matrix has ['3.5', '4.3']",
+        ),
+        (DOCTOR, "(8, 17)", "(8,)", f"{DOCTOR}: SPARK_LINES has no Java 17 for 3.5"),
+        (
+            "connectors-core/pyproject.toml",
+            "1.4.0",
+            "2.0.0",
+            f"{MATRIX}: {ONE} 2: core >=1.0,<2 leaves out connectors-core 2.0.0 of this tree",
+        ),
+    ],
+)
+def test_drift_is_named(matrix_tree: MatrixTree, name, old, new, message):
+    matrix_tree.change(name, old, new)
+    result = matrix_tree.matrix("check")
+    assert result.exit_code == 1
+    assert message in result.output
+
+
+def test_all_findings_come_at_once(matrix_tree: MatrixTree):
+    matrix_tree.change("Makefile", "35 43", "43")
+    matrix_tree.change(f"{ONE}/tox.ini", "spark35", "spark34")
+    output = matrix_tree.matrix("check").output
+    assert "Makefile: " in output
+    assert f"{ONE}/tox.ini: " in output
+
+
+def test_what_follows_from_the_matrix_is_written_by_fix_and_nothing_else(matrix_tree: MatrixTree):
+    for name in ("README.md", f"{ONE}/README.md"):
+        matrix_tree.change(name, "one 7, 8", "one 9")
+    matrix_tree.change(f"{ONE}/pyproject.toml", '"3.5", "4.3"', '"4.3"')
+    matrix_tree.change(f"{ONE}/hatch_build.py", '    "3.5": ["numpy<2"],\n', "")
+    result = matrix_tree.matrix("check", "--fix")
+    assert result.exit_code == 0, result.output
+    assert git(matrix_tree.root, "diff", "HEAD~4", "--stat") == ""
+    assert matrix_tree.matrix("check").exit_code == 0
+
+
+def test_a_folder_of_the_template_must_stand_in_the_matrix(matrix_tree: MatrixTree):
+    shutil.copytree(matrix_tree.root / ONE, matrix_tree.root / "connector-two")
+    output = matrix_tree.matrix("check").output
+    assert f"{MATRIX}: connector-two, which is made of the template, is not in it" in output
+
+
+def test_a_connector_without_a_folder_is_named(matrix_tree: MatrixTree):
+    shutil.rmtree(matrix_tree.root / ONE)
+    assert f"{MATRIX}: {ONE} has no folder with a pyproject" in matrix_tree.matrix("check").output
+
+
+def test_a_release_that_stands_in_the_history_is_green(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    assert matrix_tree.matrix("check").output == "everything is as compatibility-matrix.yaml says\n"
+    assert "features |" in matrix_tree.text("README.md")
+
+
+def test_main_may_go_on_within_the_released_major_only(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')
+    assert matrix_tree.matrix("check").exit_code == 0
+    matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.1.0"', 'version = "3.0.0"')
+    assert (
+        f"{ONE}/pyproject.toml: version 3.0.0 is not what follows 2.0.0, the last release of "
+        "major 2" in matrix_tree.matrix("check").output
+    )
+
+
+def test_a_pin_is_held_against_its_commit(matrix_tree: MatrixTree):
+    matrix_tree.change(f"{ONE}/pyproject.toml", "# What it is.", "# What it was.")
+    commit = matrix_tree.release()
+    other = git(matrix_tree.root, "rev-list", "--max-parents=0", "HEAD")
+    other = git(matrix_tree.root, "rev-parse", f"{other}:{ONE}")
+    tree = git(matrix_tree.root, "rev-parse", f"{commit}:{ONE}")
+    matrix_tree.change(MATRIX, f'tree: "{tree}"', f'tree: "{other}"')
+    output = matrix_tree.matrix("check").output
+    assert f"holds {ONE} as tree {tree[:10]}; the matrix pins {other[:10]}" in output
+
+
+def test_what_was_released_says_what_the_matrix_says(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.change(MATRIX, 'version: "2.0.0"', 'version: "2.0.1"')
+    matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')
+    output = matrix_tree.matrix("check", "--fix").output
+    assert "its version is 2.0.0, the matrix has 2.0.1" in output
+
+
+def test_a_commit_that_no_branch_holds_is_refused(matrix_tree: MatrixTree):
+    git(matrix_tree.root, "switch", "--quiet", "--create", "side")
+    commit = matrix_tree.commit({f"{ONE}/fix": "a fix"})
+    git(matrix_tree.root, "switch", "--quiet", "main")
+    matrix_tree.release(commit)
+    output = matrix_tree.matrix("check").output
+    assert f"commit {commit[:10]} of {ONE} 2.0.0 cannot be reached from HEAD" in output
+    assert f"merge it with `git merge -s ours {commit[:10]}`" in output
+
+
+def test_a_commit_that_a_cut_clone_lacks_is_said_to_be_cut_off(matrix_tree: MatrixTree, tmp_path):
+    matrix_tree.release()
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{matrix_tree.root}", str(clone))
+    result = MatrixTree(clone).matrix("check")
+    assert result.exit_code == 1
+    assert "history is cut; run `git fetch --unshallow`" in result.output
+
+
+def test_the_table_has_a_row_for_each_major(matrix_tree: MatrixTree):
+    assert matrix_tree.text("README.md") == TABLE
+    shown = matrix_tree.matrix("show").output
+    assert "2.0.0-4.3" in shown
+    assert "2.0.0-3.5" in shown

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rotation changes the matrix and all that follows from it in one step."""
+
+import datetime
+import json
+
+import pytest
+from matrix_tree import ONE, TEMPLATE, MatrixTree
+from template_tree import git
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.model import Status
+
+MATRIX = "compatibility-matrix.yaml"
+TODAY = str(datetime.date.today())
+
+
+def read(tree: MatrixTree):
+    return MatrixFile.of(Repository(tree.root)).matrix()
+
+
+def test_a_new_line_of_spark_ends_the_oldest(matrix_tree: MatrixTree):
+    output = matrix_tree.matrix("rotate", "--spark", "5.0", "--java", "21").output
+    found = read(matrix_tree)
+    assert [str(line) for line in found.lines] == ["5.0", "4.3"]
+    assert found.spark["5.0"].model_dump() == {
+        "pyspark": "5.0.0",
+        "python": "3.11",
+        "java": "21",
+        "pins": ("pandas<3",),
+        "end_of_life": None,
+    }
+    assert str(found.spark["3.5"].end_of_life) == TODAY
+    assert [str(cell.release) for cell in found.cells()] == [
+        "connector-one 2.0.0-5.0",
+        "connector-one 2.0.0-4.3",
+    ]
+    assert "Releases to make:\n  connector-one 2.0.0-5.0\n  connector-one 2.0.0-4.3\n" in output
+    assert "End of life:\n  Spark 3.5\n" in output
+
+
+def test_a_new_line_of_spark_is_written_wherever_lines_stand(matrix_tree: MatrixTree):
+    matrix_tree.matrix("rotate", "--spark", "5.0")
+    text = matrix_tree.text
+    assert text("Makefile") == "# Oldest first.\nLINES := 43 50\n"
+    assert text("requirements/spark50.in").endswith("-r pyspark50.txt\npandas<3\n")
+    for folder in (TEMPLATE, ONE):
+        assert 'spark = ["4.3", "5.0"] # oldest first' in text(f"{folder}/pyproject.toml")
+        assert text(f"{folder}/hatch_build.py").splitlines()[1:] == [
+            "LIBRARIES = {",
+            '    "4.3": ["pandas<3"],',
+            '    "5.0": ["pandas<3"],',
+            "}",
+            "AFTER = 1",
+        ]
+        assert text(f"{folder}/tox.ini").endswith("env_list = lint, types, spark43, spark50\n")
+    assert "| Spark 5.0 | Spark 4.3 |" in text("README.md")
+
+
+def test_what_nobody_can_derive_is_left_with_its_reason(matrix_tree: MatrixTree):
+    output = matrix_tree.matrix("rotate", "--spark", "5.0").output
+    left = output.partition("Left to do by hand:\n")[2]
+    assert "requirements/pyspark50.txt: it pins pyspark not at all, the matrix has 5.0.0" in left
+    assert "SPARK_LINES knows ['3.5', '4.3'], the matrix has ['4.3', '5.0']" in left
+
+
+def test_comments_survive(matrix_tree: MatrixTree):
+    matrix_tree.matrix("rotate", "--spark", "5.0")
+    text = matrix_tree.text(MATRIX)
+    for comment in ("# What works together.", '"3.5": # the old one', "# numpy 2 is too new"):
+        assert comment in text
+    assert f"    end_of_life: {TODAY}\n    pins" in text
+
+
+def test_a_dry_run_shows_the_change_and_makes_none(matrix_tree: MatrixTree):
+    output = matrix_tree.matrix("rotate", "--spark", "5.0", "--dry-run").output
+    assert '+  "5.0":\n' in output
+    assert "-LINES := 35 43\n+LINES := 43 50\n" in output
+    assert git(matrix_tree.root, "status", "--porcelain") == ""
+
+
+def test_a_release_needs_a_new_one_for_the_new_line(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    output = matrix_tree.matrix("rotate", "--spark", "5.0").output
+    assert "  connector-one 2.1.0-5.0\n  connector-one 2.1.0-4.3\n" in output
+    pyproject = matrix_tree.text(f"{ONE}/pyproject.toml")
+    assert 'version = "2.1.0"\nspark = ["4.3", "5.0"]' in pyproject
+    assert read(matrix_tree).connectors[ONE].majors["2"].spark == ("4.3", "3.5")  # as it was
+
+
+def test_an_older_line_of_spark_is_refused(matrix_tree: MatrixTree):
+    result = matrix_tree.matrix("rotate", "--spark", "4.2")
+    assert result.exit_code == 2
+    assert "Spark 4.2 is not newer than 4.3, the newest line of the matrix" in result.output
+
+
+def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    output = matrix_tree.matrix("rotate", "--major", ONE).output
+    assert "Releases to make:\n  connector-one 3.0.0-4.3\n  connector-one 3.0.0-3.5\n" in output
+    assert "End of life" not in output
+    majors = read(matrix_tree).connectors[ONE].majors
+    assert [(each, major.status) for each, major in majors.items()] == [
+        ("3", Status.FEATURES),
+        ("2", Status.FIXES),
+    ]
+    assert majors["3"].client == majors["2"].client
+    assert 'version = "3.0.0"' in matrix_tree.text(f"{ONE}/pyproject.toml")
+    assert '"2": # on its way' in matrix_tree.text(MATRIX)
+    assert matrix_tree.matrix("check").exit_code == 0
+
+    matrix_tree.commit({})
+    commit, tree = (git(matrix_tree.root, "rev-parse", each) for each in ("HEAD", f"HEAD:{ONE}"))
+    pin = f'        commit: "{commit}"\n        tree: "{tree}"\n        released: {TODAY}\n'
+    matrix_tree.change(MATRIX, '"3.0.0"\n', f'"3.0.0"\n{pin}')
+    output = matrix_tree.matrix("rotate", "--major", ONE).output
+    assert "End of life:\n  connector-one 2\n" in output
+    majors = read(matrix_tree).connectors[ONE].majors
+    assert [(each, major.status) for each, major in majors.items()] == [
+        ("4", Status.FEATURES),
+        ("3", Status.FIXES),
+        ("2", Status.END_OF_LIFE),
+    ]
+    assert str(majors["2"].end_of_life) == TODAY
+    assert matrix_tree.matrix("check").exit_code == 0
+
+
+def test_nothing_follows_a_major_that_is_not_released(matrix_tree: MatrixTree):
+    result = matrix_tree.matrix("rotate", "--major", ONE)
+    assert result.exit_code == 2
+    assert "connector-one 2.0.0 is not released yet, so nothing can follow it" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--spark", "5.0", "--major", ONE), ("--major", ONE, "--java", "21")],
+)
+def test_a_rotation_is_of_one_thing(matrix_tree: MatrixTree, arguments):
+    assert matrix_tree.matrix("rotate", *arguments).exit_code == 2
+
+
+def test_a_workflow_gets_every_cell_on_one_line(matrix_tree: MatrixTree):
+    commit = matrix_tree.release()
+    (line,) = matrix_tree.matrix("show", "--format", "github").stdout.splitlines()
+    newest, oldest = json.loads(line)["include"]
+    assert newest == {
+        "name": "connector-one 2.0.0-4.3",
+        "connector": ONE,
+        "major": "2",
+        "version": "2.0.0",
+        "spark": "4.3",
+        "pyspark": "4.3.0",
+        "python": "3.11",
+        "java": "17",
+        "commit": commit,
+        "tree": git(matrix_tree.root, "rev-parse", f"{commit}:{ONE}"),
+    }
+    assert oldest["pyspark"] == "3.5.9"
+
+
+def test_programs_get_all_that_the_matrix_says(matrix_tree: MatrixTree):
+    said = json.loads(matrix_tree.matrix("show", "--format", "json").stdout)
+    assert said["connectors"][ONE]["majors"]["2"]["servers"] == {"one": ["7", "8"]}
+    assert [cell["name"] for cell in said["cells"]] == [
+        "connector-one 2.0.0-4.3",
+        "connector-one 2.0.0-3.5",
+    ]
