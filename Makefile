@@ -105,8 +105,10 @@ format: env$(NEWEST) ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-docs: env$(NEWEST) ## write the tables of options in the documents anew
+docs: env$(NEWEST) ## the documents: tables of options anew, links and code checked, build/site
 	$(BIN)/python -m tools.docs
+	$(BIN)/release-tools docs check
+	$(BIN)/release-tools docs build
 
 unit: env ## the tests that need no JVM, those of core and connectors against the libraries of both lines
 	@for line in $(LINES); do \

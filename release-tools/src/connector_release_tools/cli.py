@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.matrix.commands import matrix
+from connector_release_tools.site.commands import docs
 from connector_release_tools.template.commands import template
 
 __all__ = ["app"]
@@ -43,5 +44,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Tools for the people who make and release connectors.",
 )
+app.add_typer(docs, name="docs")
 app.add_typer(template, name="template")
 app.add_typer(matrix, name="matrix")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConnectorFolderError",
+    "DocsError",
     "GitError",
     "HistoryError",
     "MatrixError",
@@ -42,6 +43,10 @@ class TemplateError(ReleaseToolsError):
 
 class ConnectorFolderError(ReleaseToolsError):
     """The folder of a connector is not as it must be."""
+
+
+class DocsError(ReleaseToolsError):
+    """The documents cannot be made into a site."""
 
 
 class VersionError(ReleaseToolsError, ValueError):

@@ -90,6 +90,14 @@ class Repository:
         )  # fmt: skip
         return [line[3:] for line in status.decode().split("\0") if line]
 
+    def files(self) -> frozenset[str]:
+        """Everything that is, or could be, committed, seen from the top."""
+        said = run(
+            "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=self.root
+        )  # fmt: skip
+        names = filter(None, said.decode().split("\0"))
+        return frozenset(name for name in names if (self.root / name).is_file())
+
     def is_shallow(self) -> bool:
         """Whether the clone's history is cut."""
         said = run("rev-parse", "--is-shallow-repository", folder=self.root)

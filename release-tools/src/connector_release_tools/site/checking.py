@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents as they are read on a forge: every link leads somewhere, every block of code parses."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from connector_release_tools.site.code import LANGUAGES, problem
+from connector_release_tools.site.markdown import Document, Link, parse
+from connector_release_tools.template.connector import PREFIX
+from connector_release_tools.template.rendering import TEMPLATE
+
+__all__ = ["Checked", "Finding", "check", "documents"]
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """Something that is wrong in a document."""
+
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was looked at, and what was found.
+
+    Attributes:
+        documents: How many documents.
+        links: How many links within the repository.
+        blocks: How many blocks of code, by their language.
+        findings: What is wrong.
+    """
+
+    documents: int
+    links: int
+    blocks: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def unchecked(self) -> int:
+        """How many blocks are in no language that has a check."""
+        return sum(count for name, count in self.blocks.items() if name not in LANGUAGES)
+
+
+def documents(files: Collection[str]) -> list[str]:
+    """The documents among the files of a repository.
+
+    The files that a connector is made of are none yet: they are templates. Fragments of changelogs
+    are none either: they are read in the changelog.
+    """
+    made_of = f"{TEMPLATE}/{PREFIX}{{{{"
+    return [
+        path
+        for path in sorted(files)
+        if path.endswith(".md") and not path.startswith(made_of) and "/changelog.d/" not in path
+    ]
+
+
+def check(root: Path, files: Collection[str]) -> Checked:
+    """Check the documents among the files of a tree.
+
+    Args:
+        root: The top of the tree.
+        files: Its files, seen from there. What is not among them is not in a clone either.
+    """
+    names = documents(files)
+    read = {name: parse((root / name).read_text(encoding="utf-8")) for name in names}
+    links = [(name, link) for name in names for link in read[name].links if link.is_internal]
+    blocks = [(name, block) for name in names for block in read[name].blocks]
+    findings = [
+        *(
+            Finding(name, link.line, f"the link {link.target} {wrong}")
+            for name, link in links
+            if (wrong := _wrong(link, name, files, read))
+        ),
+        *(Finding(name, block.line, wrong) for name, block in blocks if (wrong := problem(block))),
+        *(
+            Finding(name, line, "raw HTML, whose links nobody checks; write Markdown")
+            for name in names
+            for line in read[name].html
+        ),
+    ]
+    counts = Counter(block.language for _, block in blocks)
+    return Checked(len(names), len(links), counts, tuple(sorted(findings)))
+
+
+def _wrong(
+    link: Link, name: str, files: Collection[str], read: Mapping[str, Document]
+) -> str | None:
+    """Why a link of a document leads nowhere; None if it does not."""
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link.path))
+    target = target if link.path else name
+    top = _tree(name)
+    if not target.startswith(top):
+        return f"leads out of {top or 'the tree'}, which is a tree of its own"
+    if target not in files:
+        is_folder = any(each.startswith(f"{target}/") for each in files)
+        return "leads to a folder; name a file in it" if is_folder else "leads nowhere"
+    if link.anchor and target not in read:
+        return f"names a place in {target}, which is no document"
+    if link.anchor and link.anchor not in read[target].anchors:
+        return f"names no heading of {target}"
+    return None
+
+
+def _tree(name: str) -> str:
+    """The folder that no link of a document may leave; a connector's is its repository."""
+    top = PurePosixPath(name).parts[0]
+    return f"{top}/" if top.startswith(PREFIX) and top != TEMPLATE else ""

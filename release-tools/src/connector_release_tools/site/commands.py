@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `release-tools docs ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from connector_release_tools.git import Repository
+from connector_release_tools.site.building import build as build_site
+from connector_release_tools.site.checking import check as check_documents
+from connector_release_tools.site.code import LANGUAGES
+
+__all__ = ["docs"]
+
+SITE: Final = Path("build/site")
+
+docs = typer.Typer(no_args_is_help=True, help="The documents: links, blocks of code, the site.")
+
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+
+
+@docs.command()
+def check(*, root: Root = Path()) -> None:
+    """Check that links within the repository lead somewhere, and that blocks of code parse.
+
+    Exit code: 0 all is well, 1 something is wrong.
+    """
+    repository = Repository.around(root)
+    checked = check_documents(repository.root, repository.files())
+    for finding in checked.findings:
+        typer.echo(str(finding))
+    blocks = ", ".join(
+        f"{count} {name or 'without a language'}{'' if name in LANGUAGES else ' (no check)'}"
+        for name, count in sorted(checked.blocks.items())
+    )
+    _console().print(
+        f"{checked.documents} documents, {checked.links} links, blocks of code: {blocks}",
+        style="red" if checked.findings else "green",
+    )
+    raise typer.Exit(bool(checked.findings))
+
+
+@docs.command()
+def build(
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the site.", show_default=str(SITE))
+    ] = None,
+    root: Root = Path(),
+) -> None:
+    """Build the site: all documents, those of connectors at the releases of the matrix."""
+    repository = Repository.around(root)
+    folder = out or repository.root / SITE
+    console = _console()
+    with console.status("building the site"):
+        pages = build_site(repository, folder)
+    console.print(f"{pages} pages: {folder / 'index.html'}", style="green")
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of a public API as Markdown, read from the sources: nothing is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import griffe
+
+from connector_release_tools.errors import DocsError
+
+__all__ = ["Reference"]
+
+_Options = Mapping[str, str]
+_Section = griffe.DocstringSectionKind
+# Sections whose items have a name, and what Sphinx calls such an item.
+_FIELDS: Final = {
+    _Section.parameters: "param",
+    _Section.attributes: "ivar",
+    _Section.raises: "raises",
+}
+_RESULTS: Final = {_Section.returns: "returns", _Section.yields: "yields"}
+_METHODS: Final = frozenset({"abstractmethod", "classmethod", "staticmethod"})
+_MARKS: Final = ("public", "experimental", "deprecated")
+_LONGEST_VALUE: Final = 60
+
+
+@dataclass
+class Reference:
+    """The public API of a package: what the `__all__` of its modules names, each described once.
+
+    Attributes:
+        sources: The folder that the package is in.
+        is_linked: Whether its names are in the index; only those of one version can be.
+    """
+
+    sources: Path
+    is_linked: bool = True
+    _described: set[str] = field(default_factory=set, init=False)
+    _loader: griffe.GriffeLoader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._loader = griffe.GriffeLoader(
+            search_paths=[self.sources],
+            docstring_parser=griffe.Parser.google,
+            docstring_options={"warnings": False},
+            allow_inspection=False,
+        )
+
+    def page(self, name: str) -> str:
+        """The page of a module, without what a page before it described.
+
+        Args:
+            name: The module, as in `connectors_core.source`.
+
+        Raises:
+            DocsError: It is not there, it has no `__all__`, or that names what is not there.
+        """
+        module = self._module(name)
+        if not module.exports:
+            raise DocsError(
+                f"{name} has no __all__", hint="name what is public there, or do not list it"
+            )
+        parts = [f"# {name}", self._directive("py:module", name), *_text(module)]
+        elsewhere = []
+        for exported in sorted(map(str, module.exports)):
+            target = _target(module, exported)
+            if target is None or target.path in self._described:
+                elsewhere.append(f"`{exported}`")
+            else:
+                self._described.add(target.path)
+                parts.append(self._object(target, exported))
+        if elsewhere:
+            parts.append(f"Also exported, and described elsewhere: {', '.join(elsewhere)}.")
+        return "\n\n".join(parts) + "\n"
+
+    def _module(self, name: str) -> griffe.Module:
+        package = name.partition(".")[0]
+        try:
+            if package not in self._loader.modules_collection:
+                self._loader.load(package)
+                self._loader.resolve_aliases(external=False)
+            found = self._loader.modules_collection[name]
+        except (ImportError, KeyError) as error:
+            raise DocsError(f"there is no module {name} in {self.sources}") from error
+        if not isinstance(found, griffe.Module):
+            raise DocsError(f"{name} in {self.sources} is no module")
+        return found
+
+    def _object(self, target: griffe.Object, name: str) -> str:
+        if isinstance(target, griffe.Class):
+            return self._class(target, name)
+        if isinstance(target, griffe.Function):
+            return self._directive("py:function", target.signature(name=name), *_text(target))
+        if isinstance(target, griffe.Attribute):
+            return self._attribute("py:data", target, name)
+        raise DocsError(f"{target.path}, which an __all__ names, is a {target.kind.value}")
+
+    def _class(self, target: griffe.Class, name: str) -> str:
+        signature = target.signature(name=name) or name
+        bases = ", ".join(f"`{base}`" for base in target.bases)
+        members = [self._member(each) for each in target.members.values() if _is_shown(each)]
+        text = [*_text(target), *([f"Derives from {bases}."] if bases else [])]
+        return self._directive("py:class", signature, *text, *members, colons=4)
+
+    def _member(self, member: griffe.Object | griffe.Alias) -> str:
+        if isinstance(member, griffe.Function):
+            options = dict.fromkeys(member.labels & _METHODS, "")
+            return self._directive("py:method", member.signature(), *_text(member), options=options)
+        if isinstance(member, griffe.Attribute):
+            kind = "py:property" if "property" in member.labels else "py:attribute"
+            return self._attribute(kind, member, member.name)
+        return self._directive("py:class", member.name, *_text(member))
+
+    def _attribute(self, directive: str, target: griffe.Attribute, name: str) -> str:
+        value = " ".join(str(target.value or "").split())
+        options = {"type": str(target.annotation)} if target.annotation else {}
+        if value and len(value) <= _LONGEST_VALUE:
+            options["value"] = value
+        return self._directive(directive, name, *_text(target), options=options)
+
+    def _directive(
+        self, name: str, argument: str, *body: str, options: _Options | None = None, colons: int = 3
+    ) -> str:
+        given = {**(options or {}), **({} if self.is_linked else {"no-index": ""})}
+        lines = [
+            f":{key}: {json.dumps(value) if value else ''}".rstrip()  # read as YAML
+            for key, value in sorted(given.items())
+        ]
+        fence = ":" * colons
+        return "\n".join([f"{fence}{{{name}}} {argument}", *lines, "", "\n\n".join(body), fence])
+
+
+def _target(module: griffe.Module, name: str) -> griffe.Object | None:
+    """What a module exports under a name; None for a thing of another package."""
+    try:
+        found = module[name]
+        return found.final_target if isinstance(found, griffe.Alias) else found
+    except griffe.AliasResolutionError:
+        return None
+    except KeyError as error:
+        raise DocsError(f"{module.path}.__all__ names {name}, which is not there") from error
+
+
+def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
+    """Members with a text of their own, and the values of an enumeration."""
+    if member.is_alias or member.name.startswith("_"):
+        return False
+    is_value = member.is_attribute and member.name.isupper()
+    return member.docstring is not None or is_value
+
+
+def _text(target: griffe.Object | griffe.Alias) -> Iterator[str]:
+    """The docstring, and how stable the thing is where it is marked."""
+    decorators = getattr(target, "decorators", [])
+    names = [str(each.value).partition("(")[0] for each in decorators]
+    yield from (f"*{name.capitalize()}.*" for name in names if name in _MARKS)
+    if target.docstring is not None:
+        for section in target.docstring.parsed:
+            yield _section(target, section)
+
+
+def _section(target: griffe.Object | griffe.Alias, section: griffe.DocstringSection) -> str:
+    if section.kind is _Section.text:
+        return str(section.value)
+    if section.kind in _FIELDS:
+        role = _FIELDS[section.kind]
+        return "\n".join(
+            f":{role} {getattr(item, 'name', item.annotation)}: {_indented(item.description)}"
+            for item in section.value
+        )
+    if section.kind in _RESULTS:
+        said = " ".join(item.description for item in section.value)
+        return f":{_RESULTS[section.kind]}: {_indented(said)}"
+    if section.kind is _Section.admonition:
+        return f"**{section.title}:** {section.value.description}"
+    raise DocsError(f"the docstring of {target.path} has a section of {section.kind.value}")
+
+
+def _indented(text: str) -> str:
+    return text.strip().replace("\n", "\n  ")

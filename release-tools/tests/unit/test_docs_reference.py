@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from connector_release_tools.errors import DocsError
+from connector_release_tools.site.reference import Reference
+
+MODULE = '''\
+"""A package."""
+
+import abc
+import enum
+from dataclasses import dataclass
+
+import never_installed
+from never_installed import theirs
+
+from one.parts import Part, helper
+
+__all__ = ["LIMIT", "Kind", "Part", "helper", "theirs"]
+
+LIMIT: int = 3
+"""Most of it."""
+
+
+class Kind(enum.Enum):
+    """A kind."""
+
+    BIG = "big: yes"
+
+
+@public
+class Base(abc.ABC):
+    """Not exported."""
+'''
+PARTS = '''\
+import never_installed
+
+raise RuntimeError("imported")
+
+
+@experimental
+class Part(never_installed.Thing):
+    """A part.
+
+    Attributes:
+        size: How large
+            it is.
+    """
+
+    class Side:
+        """One of two.
+
+        Note:
+            The other may be missing.
+        """
+
+    @property
+    def weight(self) -> float | None:
+        """Its weight."""
+
+    @classmethod
+    def of(cls, *, size: int) -> "Part":
+        """Make one.
+
+        Args:
+            size: How large.
+
+        Returns:
+            The part.
+
+        Raises:
+            ValueError: It is too large.
+        """
+
+    def untold(self): ...
+
+    def _private(self):
+        """Nobody's."""
+
+
+def helper(a, /, b=1, *args, c: str = "x", **rest) -> None:
+    """Help."""
+'''
+
+
+@pytest.fixture
+def reference(tmp_path):
+    package = tmp_path / "one"
+    package.mkdir()
+    (package / "__init__.py").write_text(MODULE)
+    (package / "parts.py").write_text(PARTS)
+    (package / "again.py").write_text('from one.parts import Part\n\n__all__ = ["Part"]\n')
+    (package / "silent.py").write_text('"""Nothing."""\n')
+    (package / "wrong.py").write_text('__all__ = ["gone"]\n')
+    return Reference(tmp_path)
+
+
+def test_what_is_exported_is_described_under_the_name_of_the_module(reference):
+    page = reference.page("one")
+    assert page.startswith("# one\n\n:::{py:module} one\n")
+    assert "::::{py:class} Part\n\n*Experimental.*\n\nA part." in page
+    assert ":ivar size: How large\n  it is." in page
+    assert "Derives from `never_installed.Thing`." in page
+    assert ':::{py:property} weight\n:type: "float | None"\n' in page
+    assert ":::{py:method} of(*, size: int) -> Part\n:classmethod:\n" in page
+    assert ":param size: How large.\n\n:returns: The part.\n\n:raises ValueError: It is" in page
+    assert ":::{py:function} helper(a, /, b=1, *args, c: str = 'x', **rest) -> None" in page
+    assert ':::{py:data} LIMIT\n:type: "int"\n:value: "3"\n\nMost of it.' in page
+    assert ":::{py:attribute} BIG\n:value: \"'big: yes'\"\n" in page
+
+
+def test_what_is_private_or_says_nothing_is_left_out(reference):
+    page = reference.page("one")
+    for name in ("Base", "_private", "untold"):
+        assert name not in page
+
+
+def test_a_thing_is_described_once(reference):
+    assert "A part." in reference.page("one")
+    assert "A part." not in (page := reference.page("one.again"))
+    assert "described elsewhere: `Part`" in page
+
+
+def test_only_one_version_is_linked(reference):
+    assert ":no-index:" not in reference.page("one")
+    page = Reference(reference.sources, is_linked=False).page("one")
+    assert page.count(":no-index:") == page.count(":::{py:")
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("two", "there is no module two in"),
+        ("one.gone", "there is no module one.gone in"),
+        ("one.Kind", "is no module"),
+        ("one.silent", "one.silent has no __all__"),
+        ("one.wrong", "one.wrong.__all__ names gone, which is not there"),
+    ],
+)
+def test_what_cannot_be_described_is_an_error(reference, name, what):
+    with pytest.raises(DocsError, match=what):
+        reference.page(name)
