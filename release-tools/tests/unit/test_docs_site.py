@@ -153,4 +153,4 @@ def test_a_pinned_tree_that_is_not_there_is_named(repository):
     path.write_text("\n".join(lines))
     said = run(repository)
     assert said.exit_code == 2
-    assert f"the tree {'0' * 40} of connector-one 2.1.0 is not in this clone" in said.output
+    assert f"tree {'0' * 10} of connector-one 2.1.0 is not in this" in said.output

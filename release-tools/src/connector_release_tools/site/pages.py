@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from connector_release_tools.errors import DocsError, HistoryError
+from connector_release_tools.errors import DocsError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Connector, Major, Matrix
+from connector_release_tools.matrix.model import Connector, Matrix
+from connector_release_tools.matrix.pins import tree_of
 from connector_release_tools.site import compatibility
 from connector_release_tools.site.layout import Contents, Entry, Tree
 from connector_release_tools.site.reference import Reference
@@ -71,19 +72,9 @@ def _versions(
     for number, major in connector.majors.items():
         if major.commit is not None and major.is_supported:
             place = f"{name}/{number}"
-            _export(repository, name, major, scratch / place)
+            repository.export(tree_of(repository, name, major), scratch / place)
             tree = Tree(scratch / place, site, place)
             yield _package(tree, title=f"{name} {major.version}", has_api=True, is_linked=False)
-
-
-def _export(repository: Repository, name: str, major: Major, folder: Path) -> None:
-    if (tree := repository.object_id(f"{major.tree}^{{tree}}")) is None:
-        hint = "run `git fetch --unshallow`" if repository.is_shallow() else "see its commit"
-        raise HistoryError(
-            f"the tree {major.tree} of {name} {major.version} is not in this clone", hint=hint
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    repository.export(tree, folder)
 
 
 def _package(
