@@ -28,6 +28,8 @@ from connectors_core.testing import (
     SplitDataWriter,
 )
 
+# The release of the suites that these tests are written for: what later ones bring is new.
+SUITES = "1.0"
 SOURCE = Capabilities(
     can=frozenset(
         {
@@ -136,6 +138,7 @@ class ParquetFiles(SinkExternalContext):
 
 
 class FileSourceSuite(SourceTestSuite):
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> CsvFiles:
@@ -143,6 +146,7 @@ class FileSourceSuite(SourceTestSuite):
 
 
 class FileSinkSuite(SinkTestSuite):
+    written_for = SUITES
     capabilities = SINK
 
     def external_context(self, folder: Path) -> ParquetFiles:

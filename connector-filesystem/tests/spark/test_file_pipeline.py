@@ -72,6 +72,7 @@ def hourly(df: DataFrame) -> DataFrame:
     return counts.select(F.col("window.start").alias("start"), F.col("count").alias("id"))
 
 
+@pytest.mark.cell
 def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from file_suites import SINK, SOURCE, CsvFiles, ParquetFiles
+import pytest
+from file_suites import SINK, SOURCE, SUITES, CsvFiles, ParquetFiles
 
 from connector_filesystem import FileSink, FileSource
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS
@@ -26,6 +27,8 @@ from connectors_core.testing import (
     SplitEnumeratorTestSuite,
 )
 
+pytestmark = pytest.mark.cell
+
 STATE = Path(__file__).parent / "state"
 OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 
@@ -38,6 +41,7 @@ class SmallBatches(CsvFiles):
 
 
 class TestFileReader(SourceReaderTestSuite):
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> CsvFiles:
@@ -45,6 +49,7 @@ class TestFileReader(SourceReaderTestSuite):
 
 
 class TestFileEnumerator(SplitEnumeratorTestSuite):
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> CsvFiles:
@@ -52,6 +57,7 @@ class TestFileEnumerator(SplitEnumeratorTestSuite):
 
 
 class TestFileSourceSerializers(SerializerTestSuite):
+    written_for = SUITES
     capabilities = SOURCE
     state_folder = STATE
 
@@ -84,6 +90,7 @@ class TestFileSourceSerializers(SerializerTestSuite):
 
 
 class TestFileCommitter(CommitterTestSuite):
+    written_for = SUITES
     capabilities = SINK
 
     def external_context(self, folder: Path) -> ParquetFiles:
@@ -91,6 +98,7 @@ class TestFileCommitter(CommitterTestSuite):
 
 
 class TestFileSinkSerializer(SerializerTestSuite):
+    written_for = SUITES
     state_folder = STATE
 
     def external_context(self, folder: Path) -> ParquetFiles:
@@ -107,6 +115,7 @@ class TestFileSinkSerializer(SerializerTestSuite):
 
 
 class TestFileSourceOptions(OptionsTestSuite):
+    written_for = SUITES
     capabilities = OPTIONS
     factory = FileSource
     options = FILE_SOURCE_OPTIONS
@@ -116,6 +125,7 @@ class TestFileSourceOptions(OptionsTestSuite):
 
 
 class TestFileSinkOptions(OptionsTestSuite):
+    written_for = SUITES
     capabilities = OPTIONS
     factory = FileSink
     options = FILE_SINK_OPTIONS

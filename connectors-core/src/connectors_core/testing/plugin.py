@@ -53,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Collect results for the report."""
+    config.addinivalue_line("markers", "cell: run in every cell of the compatibility matrix")
     config.addinivalue_line("markers", "slow: left to a full run")
     config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
     config.pluginmanager.register(_Results(config), _RESULTS)

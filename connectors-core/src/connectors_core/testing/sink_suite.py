@@ -73,6 +73,7 @@ class SinkTestSuite(PipelineSuite):
 
     @case()
     @pytest.mark.parametrize("parallelism", [in_full_on_spark(1), 3])
+    @pytest.mark.cell
     def test_all_rows_arrive_as_they_were(self, trial: SinkTrial, parallelism: int) -> None:
         """Flink's ``testBasicSink``."""
         trial.write_all(parallelism=parallelism)
@@ -217,6 +218,7 @@ class SinkTestSuite(PipelineSuite):
             in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
         ],
     )
+    @pytest.mark.cell
     def test_a_driver_that_fails_is_restarted(self, trial: SinkTrial, point: FaultPoint) -> None:
         fault = Fault(point, action=FaultAction.RAISE, nth=2, once=trial.root / "failed")
         with injected(fault), trial.pipeline() as pipeline:

@@ -80,6 +80,7 @@ class SourceTestSuite(PipelineSuite):
     # --- Reading --------------------------------------------------------------------------------
 
     @case(Capability.BOUNDED)
+    @pytest.mark.cell
     def test_a_single_split_is_read_to_its_end(self, trial: SourceTrial) -> None:
         """Flink's ``testSourceSingleSplit``."""
         trial.write_split()
@@ -367,6 +368,7 @@ class SourceTestSuite(PipelineSuite):
             in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
         ],
     )
+    @pytest.mark.cell
     def test_a_driver_that_fails_is_restarted_exactly(
         self, trial: SourceTrial, point: FaultPoint
     ) -> None:
