@@ -40,6 +40,8 @@ from connectors_core.testing import (
 {% endif %}
 )
 
+# The release of the suites that these tests are written for: what later ones bring is new.
+SUITES = "1.0"
 # They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(
@@ -128,6 +130,7 @@ class SourceTopic(SourceExternalContext):
 
 class LogSourceSuite(SourceTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceTopic:
@@ -161,6 +164,7 @@ class SinkTopic(SinkExternalContext):
 
 class LogSinkSuite(SinkTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SINK
 
     def external_context(self, folder: Path) -> SinkTopic:

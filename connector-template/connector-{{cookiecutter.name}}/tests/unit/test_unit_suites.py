@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from log_suites import (
 {% if cookiecutter.sink %}
     SINK,
@@ -14,6 +15,7 @@ from log_suites import (
 {% if cookiecutter.source %}
     SOURCE,
 {% endif %}
+    SUITES,
 {% if cookiecutter.sink %}
     SinkTopic,
 {% endif %}
@@ -50,6 +52,8 @@ from connectors_core.testing import (
 {% endif %}
 )
 
+pytestmark = pytest.mark.cell
+
 # What a release stored later ones must read: one file for each layout, which is written once, by
 # `pytest --connector-write-state`.
 STATE = Path(__file__).parent / "state"
@@ -60,6 +64,7 @@ VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
 
 class TestReader(SourceReaderTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceTopic:
@@ -68,6 +73,7 @@ class TestReader(SourceReaderTestSuite):
 
 class TestEnumerator(SplitEnumeratorTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceTopic:
@@ -76,6 +82,7 @@ class TestEnumerator(SplitEnumeratorTestSuite):
 
 class TestSourceSerializers(SerializerTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SOURCE
     state_folder = STATE
 
@@ -89,6 +96,7 @@ class TestSourceSerializers(SerializerTestSuite):
 
 
 class TestSourceOptions(OptionsTestSuite):
+    written_for = SUITES
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Source
     options = SOURCE_OPTIONS
@@ -101,6 +109,7 @@ class TestSourceOptions(OptionsTestSuite):
 
 class TestCommitter(CommitterTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SINK
 
     def external_context(self, folder: Path) -> SinkTopic:
@@ -109,6 +118,7 @@ class TestCommitter(CommitterTestSuite):
 
 class TestSinkSerializer(SerializerTestSuite):
     system = LogSystem()
+    written_for = SUITES
     capabilities = SINK
     state_folder = STATE
 
@@ -121,6 +131,7 @@ class TestSinkSerializer(SerializerTestSuite):
 
 
 class TestSinkOptions(OptionsTestSuite):
+    written_for = SUITES
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Sink
     options = SINK_OPTIONS
