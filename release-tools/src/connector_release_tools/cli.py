@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.matrix.commands import matrix
 from connector_release_tools.site.commands import docs
@@ -47,3 +48,4 @@ app = typer.Typer(
 app.add_typer(docs, name="docs")
 app.add_typer(template, name="template")
 app.add_typer(matrix, name="matrix")
+app.command("test")(run_cells)

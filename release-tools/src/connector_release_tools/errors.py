@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CellError",
     "ConnectorFolderError",
     "DocsError",
     "GitError",
@@ -59,3 +60,7 @@ class MatrixError(ReleaseToolsError):
 
 class ProgramError(ReleaseToolsError):
     """A program that the tools run is not there, or fails."""
+
+
+class CellError(ReleaseToolsError):
+    """A cell of the matrix cannot be tested."""

@@ -108,6 +108,10 @@ class Repository:
         done = attempt("merge-base", "--is-ancestor", commit, "HEAD", folder=self.root)
         return done.returncode == 0
 
+    def seconds(self, commit: str) -> int:
+        """The time of a commit, in seconds since 1970."""
+        return int(run("show", "--no-patch", "--format=%ct", commit, folder=self.root))
+
     def text(self, name: str) -> str:
         """What a file holds, named as `TREE:path`.
 

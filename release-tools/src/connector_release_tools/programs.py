@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from connector_release_tools.errors import ProgramError
 
-__all__ = ["output"]
+__all__ = ["follow", "output"]
 
 _LAST_LINES: Final = 30
+# That a program which is told to end has for it.
+_GRACE_SECONDS: Final = 10
 
 
 def output(
@@ -48,3 +51,62 @@ def output(
         said = "\n".join(done.stdout.rstrip().splitlines()[-_LAST_LINES:])
         raise ProgramError(f"`{' '.join(words)}` failed ({done.returncode}) in {folder}:\n{said}")
     return done.stdout
+
+
+def follow(
+    command: Sequence[str | Path],
+    *,
+    folder: Path,
+    env: Mapping[str, str],
+    log: Path,
+    line: Callable[[str], None],
+) -> int:
+    """Run a program that takes long, with its lines as they come.
+
+    Args:
+        command: The program and its arguments.
+        folder: Where it runs.
+        env: Its whole environment.
+        log: The file that its output is added to.
+        line: Is given each line.
+
+    Returns:
+        Its exit code. When this process is interrupted, the program and what it has started end
+        first.
+
+    Raises:
+        ProgramError: It is not there.
+    """
+    words = [os.fspath(word) for word in command]
+    try:
+        process = subprocess.Popen(  # noqa: S603 (a list of arguments, no shell)
+            words,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ProgramError(f"there is no program {words[0]}") from error
+    with process, log.open("a", encoding="utf-8") as written:
+        try:
+            for text in process.stdout or ():
+                written.write(text)
+                line(text)
+            return process.wait()
+        except BaseException:
+            _end(process)
+            raise
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program that leads its own group, and the group with it."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `release-tools test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from connector_release_tools.cells import running
+from connector_release_tools.cells.results import Outcome, Result, Results, Selection
+from connector_release_tools.cells.selection import corners, select
+from connector_release_tools.cells.subject import CORE, Subject, subject
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.file import MatrixFile
+
+__all__ = ["run_cells"]
+
+_FOLDER: Final = Path("build", "matrix")
+
+
+def run_cells(
+    connector: Annotated[
+        str | None, typer.Argument(metavar="[CONNECTOR]", help="All connectors if none.")
+    ] = None,
+    *,
+    major: Annotated[int | None, typer.Option(help="Only this major.")] = None,
+    spark: Annotated[
+        str | None, typer.Option(metavar="X.Y", help="Only this line of Spark.")
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="All cells. Without it, --major and --spark: of each connector the newest major "
+            "on the oldest Spark, and the oldest on the newest.",
+        ),
+    ] = False,
+    all_tests: Annotated[
+        bool,
+        typer.Option(
+            "--all-tests", help="All tests of the connector, not only those marked `cell`."
+        ),
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also cells that have passed with the same inputs.")
+    ] = False,
+    working_tree: Annotated[
+        bool,
+        typer.Option(
+            "--working-tree",
+            help="With the core, and a connector not released yet, as they lie here.",
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    root: Annotated[Path, typer.Option(help="A folder in the repository.")] = Path(),
+) -> None:
+    """Test cells of the matrix: each connector as a wheel of its pinned tree, with today's core.
+
+    Exit code: 0 all have passed, 1 one has not.
+    """
+    repository = Repository.around(root)
+    matrix = MatrixFile.of(repository).matrix()
+    cells = select(matrix, connector=connector, major=major, spark=spark)
+    if not (everything or major is not None or spark):
+        cells = corners(cells)
+    subjects = [subject(repository, matrix, cell, working_tree=working_tree) for cell in cells]
+    tests = Selection.ALL if all_tests else Selection.MARKED
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not working_tree:
+        _warn(console, repository, subjects)
+
+    file = repository.root / _FOLDER / "results.json"
+    results = Results.read(file)
+    shown = {}
+    for each in subjects:
+        name = str(each.cell.release)
+        last = results.cells.get(name)
+        if last is not None and last.holds_for(each.digest, tests) and not again:
+            console.print(f"{name}: has passed with the same inputs")
+            shown[name] = last
+        elif dry_run:
+            console.print(f"{name}: would run")
+        else:
+            results.cells[name] = shown[name] = _run(console, repository, each, tests)
+            results.write(file)
+    if dry_run:
+        return
+    console.print(_table(shown))
+    console.print(f"logs and reports are in {_FOLDER}")
+    passed = all(result.outcome is Outcome.PASSED for result in shown.values())
+    raise typer.Exit(int(not passed))
+
+
+def _run(console: Console, repository: Repository, each: Subject, tests: Selection) -> Result:
+    name = str(each.cell.release)
+    folder = repository.root / _FOLDER / each.name
+    with console.status(name) as status:
+        result = running.run(
+            repository,
+            each,
+            folder,
+            tests=tests,
+            say=lambda what: status.update(f"{name}: {what}"),
+        )
+    style = "green" if result.outcome is Outcome.PASSED else "red"
+    console.print(f"{name}: {result.outcome} in {result.seconds:.0f} s", style=style)
+    for problem in result.problems:
+        console.print(f"  {problem}")
+    return result
+
+
+def _warn(console: Console, repository: Repository, subjects: list[Subject]) -> None:
+    taken = {CORE, *(each.cell.connector for each in subjects if each.cell.major.tree is None)}
+    if changed := [name for name in sorted(taken) if repository.uncommitted(name)]:
+        console.print(
+            f"{' and '.join(changed)}: taken from HEAD; what is not committed does not count "
+            "(--working-tree counts it)",
+            style="yellow",
+        )
+
+
+def _table(results: dict[str, Result]) -> Table:
+    table = Table(
+        Column("Cell", no_wrap=True), "Result", "Tests", "Core", "Spark", "Java", "Python"
+    )
+    for name, result in results.items():
+        counts = ", ".join(f"{number} {how}" for how, number in result.counts.items())
+        versions = (result.ran_on.get(each, "") for each in ("core", "spark", "java", "python"))
+        table.add_row(name, str(result.outcome), counts, *versions)
+    return table

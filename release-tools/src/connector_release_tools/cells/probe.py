@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin of pytest that runs inside a cell and says what the tests really ran on.
+
+It is copied into the cell, where nothing of release-tools is installed.
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+FACTS = "CONNECTOR_CELL_FACTS"
+PACKAGES = "CONNECTOR_CELL_PACKAGES"
+
+_counts: Counter[str] = Counter()
+_spark: dict[str, str] = {}
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Count how tests end; a failure while one is set up or torn down counts too."""
+    if hasattr(report, "wasxfail"):
+        if report.when == "call":
+            _counts["new cases" if report.skipped or report.passed else "failed"] += 1
+    elif report.failed or report.skipped or report.when == "call":
+        _counts[report.outcome] += 1
+
+
+def pytest_runtest_teardown() -> None:
+    """Note the Spark that a test has started, while it still runs."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    active = getattr(context, "_active_spark_context", None)
+    if active is not None and not _spark:
+        java = active._jvm.java.lang.System.getProperty("java.version")
+        _spark.update(spark=str(active.version), java=str(java))
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was found."""
+    facts = {
+        "counts": dict(_counts),
+        "python": platform.python_version(),
+        "running": _spark,
+        "packages": {name: _package(name) for name in os.environ[PACKAGES].split(",")},
+    }
+    Path(os.environ[FACTS]).write_text(json.dumps(facts, indent=2), encoding="utf-8")
+
+
+def _package(name: str) -> dict[str, str | None]:
+    module = name.replace("-", "_")
+    loaded = sys.modules.get(module) or importlib.util.find_spec(module)
+    file = getattr(loaded, "__file__", None) or getattr(loaded, "origin", None)
+    distribution = importlib.metadata.distribution(name)
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    return {"version": distribution.version, "file": file, "url": origin.get("url")}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How cells ended: kept in a file after each one, so that a run can be taken up again."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from connector_release_tools.errors import CellError
+
+__all__ = ["Outcome", "Result", "Results", "Selection"]
+
+
+class Outcome(enum.StrEnum):
+    """How a cell ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+class Selection(enum.StrEnum):
+    """Which tests of a connector a cell runs."""
+
+    MARKED = "marked"
+    ALL = "all"
+
+    def covers(self, other: Selection) -> bool:
+        """Whether a run of this selection makes one of another unnecessary."""
+        return self is Selection.ALL or self is other
+
+
+class Result(BaseModel):
+    """How a cell ended.
+
+    Attributes:
+        digest: Of what was tested.
+        tests: Which tests were run.
+        outcome: How it ended.
+        problems: Why it failed.
+        counts: The numbers of tests by how they ended.
+        new: Cases of today's suites that the connector was not written for, and how they ended.
+        ran_on: The versions that were really there.
+        tree: The tree of the connector.
+        core: The tree of the core.
+        seconds: How long it took.
+        finished: When.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    digest: str
+    tests: Selection
+    outcome: Outcome
+    problems: tuple[str, ...] = ()
+    counts: Mapping[str, int] = {}
+    new: Mapping[str, str] = {}
+    ran_on: Mapping[str, str] = {}
+    tree: str
+    core: str
+    seconds: float
+    finished: datetime.datetime
+
+    def holds_for(self, digest: str, tests: Selection) -> bool:
+        """Whether it shows that these tests pass on what has this digest."""
+        same = self.digest == digest and self.tests.covers(tests)
+        return same and self.outcome is Outcome.PASSED
+
+
+class Results(BaseModel):
+    """The last result of each cell, by the name of its release."""
+
+    cells: dict[str, Result] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The results in a file; none if it is not there.
+
+        Raises:
+            CellError: It holds something else.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return cls()
+        except ValidationError as error:
+            raise CellError(
+                f"{path} does not hold results of cells", hint="remove it; all cells run again"
+            ) from error
+
+    def write(self, path: Path) -> None:
+        """Write them, and beside them the table for documents, `results.md`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        draft.replace(path)
+        path.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
+
+    def markdown(self) -> str:
+        """The results as a table."""
+        columns = ("Release", "Result", "Tests", "Core", "Spark", "Java", "Python", "Trees", "Date")
+        rows = [columns, ["---"] * len(columns)]
+        for name, result in self.cells.items():
+            versions = (result.ran_on.get(each, "") for each in ("core", "spark", "java", "python"))
+            trees = f"{result.tree[:10]}, core {result.core[:10]}"
+            day = str(result.finished.date())
+            rows.append([name, str(result.outcome), _tests(result), *versions, trees, day])
+        return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def _tests(result: Result) -> str:
+    counts = [f"{number} {how}" for how, number in result.counts.items() if number]
+    new = [f"{len(result.new)} new cases"] if result.new else []
+    return ", ".join([*counts, *new]) + ("" if result.tests is Selection.ALL else " (marked)")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell tests, to the last byte; two runs with one digest test the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from connector_release_tools.environments import constraints
+from connector_release_tools.errors import HistoryError
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Cell, Matrix, Spark
+from connector_release_tools.matrix.pins import tree_of
+
+__all__ = ["CORE", "Subject", "subject"]
+
+CORE: Final = "connectors-core"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a cell tests.
+
+    Attributes:
+        cell: The major and the line of Spark.
+        spark: The line as the matrix describes it.
+        tree: The tree that the connector is built from, with its tests.
+        core: The tree that the core is built from.
+        constraints: The versions of everything else.
+        seconds: The time of the commit that the connector comes from.
+    """
+
+    cell: Cell
+    spark: Spark
+    tree: str
+    core: str
+    constraints: tuple[str, ...]
+    seconds: int
+
+    @property
+    def name(self) -> str:
+        """Its name in files, `connector-kafka-3.1.2-3.5`."""
+        return str(self.cell.release).replace(" ", "-")
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides how its tests end."""
+        parts = [
+            str(self.cell.release),
+            self.tree,
+            self.core,
+            *sorted(self.constraints),
+            self.spark.python,
+            self.spark.java,
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def subject(
+    repository: Repository, matrix: Matrix, cell: Cell, *, working_tree: bool = False
+) -> Subject:
+    """What a cell tests now.
+
+    Args:
+        repository: The repository.
+        matrix: Its matrix.
+        cell: The cell.
+        working_tree: Whether the core, and a connector that is not released yet, are taken as they
+            lie here and not as in HEAD.
+
+    Raises:
+        HistoryError: The pinned tree is not in this clone.
+    """
+    if working_tree and cell.major.tree is None:
+        tree = repository.working_tree(cell.connector)
+    else:
+        tree = tree_of(repository, cell.connector, cell.major)
+    core = repository.working_tree(CORE) if working_tree else repository.object_id(f"HEAD:{CORE}")
+    if core is None:
+        raise HistoryError(f"the commit HEAD holds no folder {CORE}")
+    spark = matrix.spark[str(cell.spark)]
+    return Subject(
+        cell=cell,
+        spark=spark,
+        tree=tree,
+        core=core,
+        constraints=tuple(constraints(repository.root, cell.spark)),
+        seconds=repository.seconds(cell.major.commit or "HEAD"),
+    )
