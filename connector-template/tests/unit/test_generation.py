@@ -161,3 +161,13 @@ def test_answers_that_give_no_connector_are_refused(tmp_path: Path, answer: str,
     assert done.returncode == 1
     assert done.stderr.count(said) == 1, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_workflow_is_one_that_a_host_takes(generate) -> None:
+    workflow = str(generate("pulsar", True, True) / ".github/workflows/ci.yml")
+    schema = ["check_jsonschema", "--builtin-schema", "vendor.github-workflows", workflow]
+    succeed(ROOT, "-m", *schema)
+    zizmor = Path(sys.executable).with_name("zizmor")
+    policy = ["--offline", "--persona", "auditor", "--config", str(ROOT / ".github/zizmor.yml")]
+    done = subprocess.run([zizmor, *policy, workflow], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
