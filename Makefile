@@ -23,6 +23,9 @@ LINE_UNIT := $(filter-out release-tools/%,$(wildcard $(PACKAGES:=/tests/unit)))
 UNIT := $(filter-out $(LINE_UNIT),$(wildcard tests/unit */tests/unit))
 SPARK_TESTS := $(wildcard tests/spark */tests/spark)
 
+WORKFLOWS := $(wildcard .github/workflows/*.yml */.github/workflows/*.yml)
+ACTIONS := $(wildcard */.github/actions/*/action.yml)
+
 # Tests marked `slow` are left to `make test-full`. PYTEST_ARGS adds options of your own.
 MARKERS ?= not slow
 PYTEST := -m pytest -c pyproject.toml --rootdir . -m '$(MARKERS)' $(PYTEST_ARGS)
@@ -100,6 +103,10 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house
 	$(BIN)/check-jsonschema -q --schemafile release-tools/src/connector_release_tools/matrix/schema.json compatibility-matrix.yaml
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(wildcard $(PACKAGES:=/src))
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-actions $(ACTIONS)
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/zizmor -q --offline --persona auditor --config .github/zizmor.yml $(WORKFLOWS) $(ACTIONS) .github/dependabot.yml
 
 format: env$(NEWEST) ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix-only
