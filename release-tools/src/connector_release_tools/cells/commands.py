@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from connector_release_tools.cells import running
-from connector_release_tools.cells.results import Outcome, Result, Results, Selection
+from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection
 from connector_release_tools.cells.selection import corners, select
 from connector_release_tools.cells.subject import CORE, Subject, subject
 from connector_release_tools.git import Repository
@@ -19,7 +19,7 @@ from connector_release_tools.matrix.file import MatrixFile
 
 __all__ = ["run_cells"]
 
-_FOLDER: Final = Path("build", "matrix")
+_FOLDER: Final = RESULTS.parent
 
 
 def run_cells(
@@ -73,7 +73,7 @@ def run_cells(
     if not working_tree:
         _warn(console, repository, subjects)
 
-    file = repository.root / _FOLDER / "results.json"
+    file = repository.root / RESULTS
     results = Results.read(file)
     shown = {}
     for each in subjects:

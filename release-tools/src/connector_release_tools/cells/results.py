@@ -7,13 +7,16 @@ import datetime
 import enum
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connector_release_tools.errors import CellError
 
-__all__ = ["Outcome", "Result", "Results", "Selection"]
+__all__ = ["RESULTS", "Outcome", "Result", "Results", "Selection"]
+
+# Where they are, seen from the top of the repository.
+RESULTS: Final = Path("build", "matrix", "results.json")
 
 
 class Outcome(enum.StrEnum):

@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+from connector_release_tools.cells.results import Results
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.views import compatibility_table
 
 __all__ = ["page"]
 
 
-def page(matrix: Matrix) -> str:
-    """The page, in Markdown."""
+def page(matrix: Matrix, results: Results) -> str:
+    """The page, in Markdown.
+
+    Args:
+        matrix: The matrix.
+        results: How its cells ended where the site is built.
+    """
+    last = results.markdown() if results.cells else "None has run where this site was built.\n"
     spark = "\n".join(
         f"| {line} | {it.pyspark} | {it.python} | {it.java} | {', '.join(it.pins)} |"
         for line, it in matrix.spark.items()
@@ -28,4 +35,9 @@ Each line of Spark is tested with:
 | Spark | PySpark | Python | Java | and |
 | --- | --- | --- | --- | --- |
 {spark}
-"""
+
+## Last results
+
+Each release as a wheel, with the core of the tree, as `release-tools test` found it.
+
+{last}"""

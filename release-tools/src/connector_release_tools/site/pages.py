@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from connector_release_tools.cells.results import Results
 from connector_release_tools.errors import DocsError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import Connector, Matrix
@@ -30,12 +31,15 @@ _PROJECT: Final = ("ARCHITECTURE", "benchmarks/README", "CONTRIBUTING", "SECURIT
 _PROPOSALS: Final = ("FLIP-PROCESS", "flips/*")
 
 
-def write(repository: Repository, matrix: Matrix, site: Path, scratch: Path) -> None:
+def write(
+    repository: Repository, matrix: Matrix, results: Results, site: Path, scratch: Path
+) -> None:
     """Write the sources of the site.
 
     Args:
         repository: Where the documents are.
         matrix: Which connectors there are, and which of their releases.
+        results: How the cells of the matrix ended.
         site: An empty folder for the sources.
         scratch: An empty folder for what is taken out of git.
 
@@ -54,7 +58,9 @@ def write(repository: Repository, matrix: Matrix, site: Path, scratch: Path) -> 
     packages += [_package(Tree(repository.root / name, site, name)) for name in _TOOLS]
     top.add(
         HOME,
-        Contents((*guides, top.write("compatibility", compatibility.page(matrix))), "Guides"),
+        Contents(
+            (*guides, top.write("compatibility", compatibility.page(matrix, results))), "Guides"
+        ),
         Contents(tuple(connectors), "Connectors"),
         Contents(tuple(packages), "Core and tools"),
         Contents(tuple(top.add(name) for name in top.matching(*_PROJECT)), "Project"),
