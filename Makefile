@@ -141,12 +141,15 @@ test-full: ## test with the slow tests too
 
 ## Things to run
 
-.PHONY: demo bench
+.PHONY: demo bench matrix
 demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
 	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
 bench: env$$(LINE) ## the benchmarks on one Spark
 	$(call SPARK_PYTHON,$(LINE)) -m benchmarks
+
+matrix: env$(NEWEST) ## all cells of the compatibility matrix, each major with today's core
+	$(BIN)/release-tools test --all
 
 ## Cleaning
 

@@ -9,6 +9,7 @@ __all__ = [
     "DocsError",
     "GitError",
     "HistoryError",
+    "InstallError",
     "MatrixError",
     "ProgramError",
     "ReleaseToolsError",
@@ -64,3 +65,7 @@ class ProgramError(ReleaseToolsError):
 
 class CellError(ReleaseToolsError):
     """A cell of the matrix cannot be tested."""
+
+
+class InstallError(ReleaseToolsError):
+    """A release does not fit the environment that it is to be installed into."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `release-tools install`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from connector_release_tools.installing.planning import Installer, Request, Target, confirm, plan
+from connector_release_tools.programs import output
+
+__all__ = ["install"]
+
+
+def install(
+    name: Annotated[
+        str, typer.Argument(metavar="RELEASE", help="As in connector-kafka==3.1.2-3.5.")
+    ],
+    *,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            help="The Python to install for.", show_default="that of the active environment"
+        ),
+    ] = None,
+    index_url: Annotated[
+        str | None, typer.Option(help="The package index.", show_default="that of uv or pip")
+    ] = None,
+    find_links: Annotated[Path | None, typer.Option(help="A folder with distributions.")] = None,
+    no_deps: Annotated[
+        bool,
+        typer.Option("--no-deps", help="Without its requirements; for a Spark of a platform."),
+    ] = False,
+    installer: Annotated[
+        Installer | None, typer.Option(help="What installs.", show_default="uv if it is there")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the command.")] = False,
+) -> None:
+    """Install a release of a connector; the installed Spark stays as it is."""
+    request = Request.parse(name)
+    target = Target.inspect(python or _active_python(), request.connector)
+    made = plan(
+        request,
+        target,
+        installer=installer or Installer.available(),
+        index_url=index_url,
+        find_links=find_links,
+        no_deps=no_deps,
+    )
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(f"{made.release} is {made.release.requirement} for installers")
+    console.print(f"{'would run' if dry_run else 'running'}: {made}")
+    if dry_run:
+        return
+    with console.status("installing"):
+        output(made.command, folder=Path.cwd(), env={**os.environ, **made.env})
+    found = Target.inspect(target.python, request.connector)
+    confirm(made.release, before=target, after=found)
+    console.print(f"installed {made.release} beside pyspark {found.pyspark}", style="green")
+
+
+def _active_python() -> Path:
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if folder := os.environ.get(variable):
+            return Path(folder) / "bin" / "python"
+    return Path(sys.executable)

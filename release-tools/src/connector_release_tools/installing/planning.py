@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed, and how, so that Spark stays as it is."""
+
+from __future__ import annotations
+
+import enum
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from packaging.utils import InvalidName, canonicalize_name
+from uv import find_uv_bin
+
+from connector_release_tools.errors import InstallError, VersionError
+from connector_release_tools.programs import output
+from connector_release_tools.versions import Release, ReleaseVersion, SparkLine, Version
+
+__all__ = ["Installation", "Installer", "Request", "Target", "confirm", "plan"]
+
+_INSPECT: Final = """
+import importlib.metadata as m, importlib.util, json, sys
+try:
+    spark, packaged = m.version("pyspark"), True
+except m.PackageNotFoundError:
+    spark, packaged = None, False
+    if importlib.util.find_spec("pyspark"):
+        import pyspark
+        spark = pyspark.__version__
+try:
+    connector = m.version(sys.argv[1])
+except m.PackageNotFoundError:
+    connector = None
+print(json.dumps({"pyspark": spark, "packaged": packaged, "connector": connector}))
+"""
+
+
+class Installer(enum.StrEnum):
+    """What installs."""
+
+    UV = "uv"
+    PIP = "pip"
+
+    @classmethod
+    def available(cls) -> Self:
+        """The uv beside these tools if there is one, or else the pip of the environment."""
+        try:
+            find_uv_bin()
+        except FileNotFoundError:
+            return cls("pip")
+        return cls("uv")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asks for.
+
+    Attributes:
+        connector: The name of the connector.
+        version: Its version.
+        spark: The line of Spark; None for that of the installed one.
+    """
+
+    connector: str
+    version: Version
+    spark: SparkLine | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `connector-kafka==3.1.2-3.5`, or without the line of Spark.
+
+        Raises:
+            VersionError: It names no release; the hint has the right spelling.
+        """
+        name, _, version = text.partition("==")
+        try:
+            connector = canonicalize_name(name.strip(), validate=True)
+            return cls(connector, Version.parse(version.strip()), None)
+        except (InvalidName, VersionError):
+            release = Release.parse(text)
+            return cls(release.connector, release.version.version, release.version.spark)
+
+    def for_line(self, spark: SparkLine) -> Release:
+        """The release for a line of Spark."""
+        return Release(self.connector, ReleaseVersion(self.version, spark))
+
+
+@dataclass(frozen=True)
+class Target:
+    """The environment that is installed into.
+
+    Attributes:
+        python: Its Python.
+        pyspark: The version of its Spark; None if it has none.
+        packaged: Whether that Spark is known to installers; one that a platform brings is not.
+        connector: The version of the connector that is there.
+    """
+
+    python: Path
+    pyspark: str | None
+    packaged: bool
+    connector: str | None
+
+    @classmethod
+    def inspect(cls, python: Path, connector: str) -> Self:
+        """Ask a Python what it has.
+
+        Raises:
+            ProgramError: It cannot be asked.
+        """
+        said = output((python, "-c", _INSPECT, connector), folder=Path.cwd())
+        return cls(python, **json.loads(said.splitlines()[-1]))
+
+    @property
+    def line(self) -> SparkLine | None:
+        """The line of its Spark."""
+        if self.pyspark is None:
+            return None
+        return SparkLine.parse(".".join(self.pyspark.split(".")[:2]))
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What is installed, and how.
+
+    Attributes:
+        release: The release.
+        command: The command, without the address of an index.
+        env: The variables that bring the address: it may hold a password.
+        index: The address as it may be shown.
+    """
+
+    release: Release
+    command: tuple[str, ...]
+    env: dict[str, str]
+    index: str | None
+
+    def __str__(self) -> str:
+        """The command as a person would type it."""
+        index = ("--index-url", self.index) if self.index else ()
+        return shlex.join((*self.command, *index))
+
+
+def plan(
+    request: Request,
+    target: Target,
+    *,
+    installer: Installer,
+    index_url: str | None = None,
+    find_links: Path | None = None,
+    no_deps: bool = False,
+) -> Installation:
+    """Decide what is installed so that the Spark of an environment stays as it is.
+
+    Args:
+        request: What is asked for.
+        target: The environment.
+        installer: What installs.
+        index_url: The package index; that of the installer if None.
+        find_links: A folder with distributions.
+        no_deps: Whether its requirements are left alone.
+
+    Raises:
+        InstallError: It does not fit the environment.
+    """
+    line = request.spark or target.line
+    if line is None:
+        raise InstallError(
+            f"{target.python} has no pyspark, so {request.connector} {request.version} may be for "
+            "any Spark",
+            hint=f"name the line: '{request.connector}=={request.version}-3.5'",
+        )
+    release = request.for_line(line)
+    if target.line not in {None, line}:
+        raise InstallError(
+            f"{release} is for Spark {line}; {target.python} has pyspark {target.pyspark}",
+            hint=f"install '{request.connector}=={request.version}-{target.line}', or name another "
+            "environment with --python",
+        )
+    if target.pyspark is not None and not target.packaged and not no_deps:
+        raise InstallError(
+            f"pyspark {target.pyspark} of {target.python} is not known to installers: the platform "
+            "brings it, and its requirement would put another Spark beside it",
+            hint="give --no-deps, and install what else it requires by exact versions",
+        )
+    requirements = [release.requirement]
+    if not no_deps:
+        requirements.append(line.pin if target.pyspark is None else f"pyspark=={target.pyspark}")
+    options = ["--no-deps"] if no_deps else []
+    if find_links is not None:
+        options += ["--find-links", str(find_links)]
+    env = {}
+    if index_url is not None:
+        env["UV_DEFAULT_INDEX" if installer is Installer.UV else "PIP_INDEX_URL"] = index_url
+    return Installation(
+        release=release,
+        command=(*_begin(installer, target.python), *options, *requirements),
+        env=env,
+        index=None if index_url is None else _shown(index_url),
+    )
+
+
+def confirm(release: Release, *, before: Target, after: Target) -> None:
+    """See that an environment has the release, and the Spark that it had.
+
+    Args:
+        release: What was installed.
+        before: The environment before it.
+        after: The environment now.
+
+    Raises:
+        InstallError: It has not.
+    """
+    if before.pyspark not in {None, after.pyspark}:
+        raise InstallError(
+            f"pyspark was {before.pyspark} and is {after.pyspark} now",
+            hint=f"install pyspark=={before.pyspark} again",
+        )
+    if after.connector != release.version.package_version:
+        raise InstallError(
+            f"{release.connector} is {after.connector} now, expected "
+            f"{release.version.package_version}"
+        )
+
+
+def _begin(installer: Installer, python: Path) -> tuple[str, ...]:
+    if installer is Installer.PIP:
+        return (str(python), "-m", "pip", "install")
+    return (find_uv_bin(), "pip", "install", "--python", str(python))
+
+
+def _shown(url: str) -> str:
+    """An address without its user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

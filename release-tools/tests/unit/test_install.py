@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release is installed by its name, and the Spark that is there stays."""
+
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from cell_tree import pyspark
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
+from connector_release_tools.environments import Environment
+from connector_release_tools.errors import InstallError, VersionError
+from connector_release_tools.installing.planning import (
+    Installation,
+    Installer,
+    Request,
+    Target,
+    confirm,
+    plan,
+)
+from connector_release_tools.versions import Release, SparkLine, Version
+
+numbers = st.integers(0, 99)
+versions = st.builds(Version, numbers, numbers, numbers)
+lines = st.builds(SparkLine, numbers, numbers)
+names = st.from_regex(r"connector-[a-z0-9]{1,9}", fullmatch=True)
+
+
+@given(names, versions, st.none() | lines)
+def test_what_is_asked_for_is_read_from_the_names_of_releases(name, version, line):
+    suffix = "" if line is None else f"-{line}"
+    assert Request.parse(f"{name}=={version}{suffix}") == Request(name, version, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("connector-kafka==3.1.2-35", "write 3.1.2-3.5"),
+        ("connector-kafka==3.1.2+3.5", "write 3.1.2-3.5"),
+        ("connector-kafka==3.1.2.3.5", "write 3.1.2-3.5"),
+        ("connector-kafka>=3.1.2", "write NAME==VERSION-SPARK, as in connector-kafka==3.1.2-3.5"),
+        ("--pre==3.1.2", "write NAME==VERSION-SPARK, as in connector-kafka==3.1.2-3.5"),
+        ("==3.1.2", "write NAME==VERSION-SPARK, as in connector-kafka==3.1.2-3.5"),
+    ],
+)
+def test_another_spelling_is_refused_with_the_right_one(text, hint):
+    with pytest.raises(VersionError) as caught:
+        Request.parse(text)
+    assert caught.value.hint == hint
+
+
+def target(spark: str | None = "3.5.9", *, packaged: bool = True) -> Target:
+    return Target(Path("/env/bin/python"), spark, packaged, None)
+
+
+def planned(text: str, into: Target, **options: object) -> Installation:
+    return plan(Request.parse(text), into, installer=Installer.PIP, **options)
+
+
+@given(names, versions, lines, numbers)
+def test_the_requirement_is_always_beside_the_pin_of_the_installed_spark(
+    name, version, line, patch
+):
+    made = planned(f"{name}=={version}", target(f"{line}.{patch}"))
+    assert made.release == Release.parse(f"{name}=={version}-{line}")
+    assert made.command[-2:] == (f"{name}=={version}.{line}", f"pyspark=={line}.{patch}")
+
+
+def test_where_there_is_no_spark_its_line_is_named_and_pinned():
+    made = planned("connector-kafka==3.1.2-3.5", target(None, packaged=False))
+    assert made.command[-2:] == ("connector-kafka==3.1.2.3.5", "pyspark==3.5.*")
+
+
+@pytest.mark.parametrize(
+    ("text", "into", "message", "hint"),
+    [
+        (
+            "connector-kafka==3.1.2-3.5",
+            target("4.3.0"),
+            "connector-kafka 3.1.2-3.5 is for Spark 3.5; /env/bin/python has pyspark 4.3.0",
+            "install 'connector-kafka==3.1.2-4.3'",
+        ),
+        (
+            "connector-kafka==3.1.2",
+            target(None, packaged=False),
+            "/env/bin/python has no pyspark, so connector-kafka 3.1.2 may be for any Spark",
+            "name the line: 'connector-kafka==3.1.2-3.5'",
+        ),
+        (
+            "connector-kafka==3.1.2-3.5",
+            target("3.5.2", packaged=False),
+            "pyspark 3.5.2 of /env/bin/python is not known to installers",
+            "give --no-deps",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(text, into, message, hint):
+    with pytest.raises(InstallError) as caught:
+        planned(text, into)
+    assert message in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_beside_the_spark_of_a_platform_nothing_else_is_installed():
+    made = planned("connector-kafka==3.1.2", target("3.5.2", packaged=False), no_deps=True)
+    assert made.command[-2:] == ("--no-deps", "connector-kafka==3.1.2.3.5")
+
+
+@pytest.mark.parametrize("installer", Installer)
+def test_the_password_of_an_index_is_neither_shown_nor_an_argument(installer: Installer):
+    url = "https://me:canary@index.example/simple"
+    made = plan(
+        Request.parse("connector-kafka==3.1.2"), target(), installer=installer, index_url=url
+    )
+    assert list(made.env.values()) == [url]
+    assert "canary" not in f"{made}{made.command}"
+    assert str(made).endswith("--index-url https://index.example/simple")
+
+
+def test_a_spark_that_was_replaced_is_an_error():
+    release = Release.parse("connector-kafka==3.1.2-3.5")
+    after = Target(Path("/env/bin/python"), "3.5.8", True, "3.1.2.3.5")
+    with pytest.raises(InstallError, match=r"pyspark was 3\.5\.9 and is 3\.5\.8 now"):
+        confirm(release, before=target(), after=after)
+
+
+# --- Into real environments -----------------------------------------------------------------------
+
+
+def connector(folder: Path, line: str) -> None:
+    """A wheel of connector-one 2.0.0 for a line of Spark."""
+    info = f"connector_one-2.0.0.{line}.dist-info"
+    metadata = (
+        f"Metadata-Version: 2.1\nName: connector-one\nVersion: 2.0.0.{line}\n"
+        f"Requires-Dist: pyspark=={line}.*\n"
+    )
+    name = f"connector_one-2.0.0.{line}-py3-none-any.whl"
+    with zipfile.ZipFile(folder / name, "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", metadata)
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Both builds of a connector, and newer releases of Spark than the installed one."""
+    folder = tmp_path / "wheels"
+    for version in ("3.5.8", "3.5.9", "4.3.0"):
+        pyspark(folder, version)
+    for line in ("3.5", "4.3"):
+        connector(folder, line)
+    for variable in ("UV_OFFLINE", "PIP_NO_INDEX"):
+        monkeypatch.setenv(variable, "1")
+    return folder
+
+
+def run(name: str, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["install", name, *map(str, arguments)])
+
+
+def test_the_installed_spark_stays_and_decides_which_build_is_taken(tmp_path: Path, wheels: Path):
+    environment = Environment.create(tmp_path / "environment")
+    environment.install("pyspark==3.5.8", find_links=[wheels])
+    into = ("--python", environment.python, "--find-links", wheels)
+    assert "would run: " in run("connector-one==2.0.0", *into, "--dry-run").output
+    assert environment.versions() == {"pyspark": "3.5.8"}
+
+    done = run("connector-one==2.0.0", *into)
+    assert done.exit_code == 0, done.output
+    assert "connector-one 2.0.0-3.5 is connector-one==2.0.0.3.5 for installers" in done.output
+    assert environment.versions() == {"connector-one": "2.0.0.3.5", "pyspark": "3.5.8"}
+
+    refused = run("connector-one==2.0.0-4.3", *into)
+    assert refused.exit_code == 2
+    assert "connector-one 2.0.0-4.3 is for Spark 4.3; " in refused.output
+    assert environment.versions() == {"connector-one": "2.0.0.3.5", "pyspark": "3.5.8"}
+
+
+@pytest.mark.slow  # to make an environment with pip takes long
+def test_pip_does_the_same(tmp_path: Path, wheels: Path):
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=True, symlinks=True)
+    environment = Environment(folder)
+    environment.install("pyspark==3.5.8", find_links=[wheels])
+    into = ("--python", environment.python, "--find-links", wheels, "--installer", "pip")
+    done = run("connector-one==2.0.0-3.5", *into)
+    assert done.exit_code == 0, done.output
+    found = environment.versions()
+    assert (found["connector-one"], found["pyspark"]) == ("2.0.0.3.5", "3.5.8")
+
+
+def test_a_spark_without_metadata_is_found(tmp_path: Path, wheels: Path):
+    environment = Environment.create(tmp_path / "environment")
+    place = environment.folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    package = place / "site-packages" / "pyspark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('__version__ = "4.3.0"\n')
+    into = ("--python", environment.python, "--find-links", wheels)
+    assert "pyspark 4.3.0 of " in run("connector-one==2.0.0", *into).output
+    done = run("connector-one==2.0.0", *into, "--no-deps")
+    assert done.exit_code == 0, done.output
+    assert environment.versions() == {"connector-one": "2.0.0.4.3"}
