@@ -55,7 +55,7 @@ SINK = Capabilities(
         }
     ),
 )
-PASSWORD = "canary-5e0b"
+PASSWORD = "canary-5e0b"  # pragma: allowlist secret
 
 
 class CsvWriter(SplitDataWriter):

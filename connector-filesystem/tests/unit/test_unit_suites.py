@@ -70,7 +70,7 @@ class TestFileSourceSerializers(SerializerTestSuite):
             path="/data/in/a.csv",
             size=250,
             modification_time=1_700_000_000_000_000,
-            etag="9b2cf535f27731c974343645a3985328",
+            etag="9b2cf535f27731c974343645a3985328",  # pragma: allowlist secret
             start=0,
             end=100,
             event_time=1_600_000_000_000_000,

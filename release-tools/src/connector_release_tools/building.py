@@ -14,8 +14,9 @@ from connector_release_tools.git import Repository
 from connector_release_tools.programs import output
 from connector_release_tools.versions import SparkLine
 
-__all__ = ["build", "build_tree"]
+__all__ = ["Kind", "build", "build_tree"]
 
+# What there is to build.
 Kind = Literal["wheel", "sdist"]
 
 

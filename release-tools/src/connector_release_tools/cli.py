@@ -11,8 +11,10 @@ from typer.core import TyperGroup
 
 from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
+from connector_release_tools.index.commands import index
 from connector_release_tools.installing.commands import install
 from connector_release_tools.matrix.commands import matrix
+from connector_release_tools.releases.commands import release
 from connector_release_tools.site.commands import docs
 from connector_release_tools.template.commands import template
 
@@ -51,3 +53,5 @@ app.add_typer(template, name="template")
 app.add_typer(matrix, name="matrix")
 app.command("test")(run_cells)
 app.command()(install)
+app.add_typer(release, name="release")
+app.add_typer(index, name="index")

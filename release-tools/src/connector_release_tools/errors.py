@@ -6,12 +6,15 @@ from __future__ import annotations
 __all__ = [
     "CellError",
     "ConnectorFolderError",
+    "DistributionError",
     "DocsError",
     "GitError",
     "HistoryError",
+    "IndexFolderError",
     "InstallError",
     "MatrixError",
     "ProgramError",
+    "ReleaseError",
     "ReleaseToolsError",
     "TemplateError",
     "VersionError",
@@ -69,3 +72,15 @@ class CellError(ReleaseToolsError):
 
 class InstallError(ReleaseToolsError):
     """A release does not fit the environment that it is to be installed into."""
+
+
+class DistributionError(ReleaseToolsError):
+    """A file is no distribution, or what it says of itself is not as it must be."""
+
+
+class IndexFolderError(ReleaseToolsError):
+    """An index does not take a file."""
+
+
+class ReleaseError(ReleaseToolsError):
+    """A release cannot be made from what is there."""

@@ -78,9 +78,9 @@ class Repository:
         done = attempt("rev-parse", "--verify", "--quiet", revision, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
-    def last_change(self, folder: str) -> str:
-        """The id of the last commit up to HEAD that changed a folder."""
-        return run("rev-list", "-1", "HEAD", "--", folder, folder=self.root).decode().strip()
+    def last_change(self, folder: str, revision: str = "HEAD") -> str:
+        """The id of the last commit up to a revision that changed a folder."""
+        return run("rev-list", "-1", revision, "--", folder, folder=self.root).decode().strip()
 
     def uncommitted(self, folder: str) -> list[str]:
         """The files of a folder that differ from HEAD or are not known to git, ignored ones not."""
@@ -103,9 +103,9 @@ class Repository:
         said = run("rev-parse", "--is-shallow-repository", folder=self.root)
         return said.strip() == b"true"
 
-    def is_ancestor(self, commit: str) -> bool:
-        """Whether a commit is part of the history of HEAD."""
-        done = attempt("merge-base", "--is-ancestor", commit, "HEAD", folder=self.root)
+    def is_ancestor(self, commit: str, of: str = "HEAD") -> bool:
+        """Whether a commit is part of the history of a revision."""
+        done = attempt("merge-base", "--is-ancestor", commit, of, folder=self.root)
         return done.returncode == 0
 
     def seconds(self, commit: str) -> int:

@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from matrix_tree import FILES, MatrixTree
+from release_tree import CONNECTOR, ReleaseTree
 from template_tree import Tree, git
 
 IDENTITY = {"NAME": "A Tester", "EMAIL": "tester@example.org"}
@@ -71,3 +72,54 @@ def first_matrix_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
 def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
     """A connector, connector-one, and all that the matrix says about it."""
     return first_matrix_tree.copy(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def first_release_tree(tmp_path_factory: pytest.TempPathFactory) -> ReleaseTree:
+    folder = tmp_path_factory.mktemp("first_release")
+    with living_in(folder):
+        tree = ReleaseTree.new(folder / "tree")
+        tree.update()
+    return tree
+
+
+@pytest.fixture(scope="session")
+def first_patch_tree(
+    first_release_tree: ReleaseTree, tmp_path_factory: pytest.TempPathFactory
+) -> ReleaseTree:
+    folder = tmp_path_factory.mktemp("first_patch")
+    with living_in(folder):
+        tree = first_release_tree.copy(folder / "tree")
+        tree.released()
+        tree.fragment("+fixed.bugfix.md")
+        tree.update("--version", "2.0.1")
+    return tree
+
+
+@pytest.fixture
+def release_tree(first_release_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
+    """A repository whose connector may be released as 2.0.0."""
+    return first_release_tree.copy(tmp_path / "tree")
+
+
+@pytest.fixture
+def patch_tree(first_patch_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
+    """A repository with connector-one 2.0.0, on its way to 2.0.1."""
+    return first_patch_tree.copy(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def first_built_tree(
+    first_release_tree: ReleaseTree, tmp_path_factory: pytest.TempPathFactory
+) -> ReleaseTree:
+    folder = tmp_path_factory.mktemp("first_built")
+    with living_in(folder):
+        tree = first_release_tree.copy(folder / "tree")
+        tree.run("build", CONNECTOR)
+    return tree
+
+
+@pytest.fixture
+def built_tree(first_built_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
+    """A repository whose connector was built as 2.0.0."""
+    return first_built_tree.copy(tmp_path / "tree")

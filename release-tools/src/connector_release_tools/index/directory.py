@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A package index as a folder of files, which any web server can serve.
+
+simple/index.html, index.json            the projects
+simple/<project>/index.html, index.json  its files, with their hashes
+simple/<project>/<file>                  a wheel or a source distribution
+simple/<project>/<file>.metadata         what an installer reads before the wheel
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.errors import IndexFolderError
+from connector_release_tools.index import pages
+from connector_release_tools.index.pages import IndexFile
+
+__all__ = ["DirectoryIndex"]
+
+_HTML: Final = "index.html"
+_JSON: Final = "index.json"
+_METADATA: Final = ".metadata"
+_SUFFIXES: Final = (".whl", ".tar.gz")
+
+
+@dataclass(frozen=True)
+class DirectoryIndex:
+    """A package index.
+
+    Attributes:
+        folder: Where it is; made with its first file.
+    """
+
+    folder: Path
+
+    @property
+    def simple(self) -> Path:
+        """The folder that installers are pointed at."""
+        return self.folder / "simple"
+
+    def projects(self) -> list[str]:
+        """The names of the projects in it."""
+        if not self.simple.is_dir():
+            return []
+        return sorted(
+            each.name
+            for each in self.simple.iterdir()
+            if each.is_dir() and not each.is_symlink() and not each.name.startswith(".")
+        )
+
+    def files(self, project: str) -> list[Distribution]:
+        """The distributions of a project."""
+        folder = self.simple / canonicalize_name(project)
+        if not folder.is_dir():
+            return []
+        return [Distribution.of(each) for each in sorted(folder.iterdir())
+                if each.name.endswith(_SUFFIXES)]  # fmt: skip
+
+    def find(self, name: str) -> Distribution | None:
+        """The distribution of this file name; None if the index has none."""
+        path = self._place(name)
+        return Distribution.of(path) if path is not None and path.is_file() else None
+
+    def check(self, file: Distribution) -> bool:
+        """Say whether a distribution is in the index.
+
+        Raises:
+            IndexFolderError: Another one is, under its name.
+        """
+        there = self.find(file.path.name)
+        if there is not None and there.sha256 != file.sha256:
+            raise IndexFolderError(
+                f"{self.folder} has {file.path.name} with sha256 {there.sha256}; "
+                f"the one to add has {file.sha256}",
+                hint="a released file is never replaced: release the next version",
+            )
+        return there is not None
+
+    def add(self, file: Distribution, *, replace: bool = False) -> bool:
+        """Take a copy of a distribution in.
+
+        Args:
+            file: The distribution.
+            replace: Whether a file of the same name with other content gives way. Not in an
+                index that people install from: they would get other bytes under the same name.
+
+        Returns:
+            Whether the index has changed; it does not if the file is in it.
+
+        Raises:
+            DistributionError: Its metadata are not as they must be.
+            IndexFolderError: A file of the same name with other content is there.
+        """
+        described = IndexFile.of(file)
+        if replace and (there := self.find(file.path.name)) and there.sha256 != file.sha256:
+            self.remove(file.path.name)
+        if self.check(file):
+            self._write_pages(file.project)  # in case it ended before that
+            return False
+        folder = self.simple / file.project
+        folder.mkdir(parents=True, exist_ok=True)
+        if described.metadata is not None:  # before the file: a page never names what is not there
+            _write(folder / f"{described.name}{_METADATA}", file.metadata_file, replace=True)
+        _write(folder / described.name, file.path.read_bytes(), replace=False)
+        self._write_pages(file.project)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Take a distribution out.
+
+        Returns:
+            Whether the index has changed; it does not if the file is not in it.
+        """
+        if (file := self.find(name)) is None:
+            return False
+        folder = file.path.parent
+        file.path.unlink()
+        (folder / f"{name}{_METADATA}").unlink(missing_ok=True)
+        if self.files(file.project):
+            self._write_pages(file.project)
+        else:
+            for page in (_HTML, _JSON):
+                (folder / page).unlink(missing_ok=True)
+            folder.rmdir()
+            self._write_root()
+        return True
+
+    def _place(self, name: str) -> Path | None:
+        """Where a file of this name lies, looked up among what is there and never put together."""
+        for project in self.projects():
+            for path in (self.simple / project).iterdir():
+                if path.name == name and name.endswith(_SUFFIXES):
+                    return path
+        return None
+
+    def _write_pages(self, project: str) -> None:
+        files = [IndexFile.of(file) for file in self.files(project)]
+        folder = self.simple / project
+        _write(folder / _HTML, pages.project_html(project, files).encode(), replace=True)
+        _write(folder / _JSON, pages.project_json(project, files).encode(), replace=True)
+        self._write_root()
+
+    def _write_root(self) -> None:
+        projects = self.projects()
+        _write(self.simple / _HTML, pages.root_html(projects).encode(), replace=True)
+        _write(self.simple / _JSON, pages.root_json(projects).encode(), replace=True)
+
+
+def _write(path: Path, content: bytes, *, replace: bool) -> None:
+    """Make a file appear whole; without `replace` only where there is none."""
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=path.parent.parent) as scratch:
+        written = Path(scratch) / path.name
+        written.write_bytes(content)
+        if replace:
+            written.replace(path)
+        else:
+            os.link(written, path)

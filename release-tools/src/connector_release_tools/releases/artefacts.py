@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a release: for each line of Spark a wheel and the source distribution it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from connector_release_tools.building import Kind, build_tree
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.git import Repository
+from connector_release_tools.releases.candidate import CORE, Candidate
+from connector_release_tools.versions import ReleaseVersion, SparkLine
+
+__all__ = ["Step", "build_core", "build_release"]
+
+_KINDS: Final[tuple[Kind, ...]] = ("sdist", "wheel")
+
+# Told what is done next, while something takes its time.
+Step = Callable[[str], None]
+
+
+def build_release(
+    repository: Repository,
+    candidate: Candidate,
+    folder: Path,
+    *,
+    lines: Iterable[SparkLine],
+    step: Step,
+) -> list[Distribution]:
+    """Build a release from the commit, with the bytes that it always has.
+
+    Args:
+        repository: The repository.
+        candidate: What is released.
+        folder: Where the files go.
+        lines: The lines of Spark.
+        step: Told what is built.
+
+    Returns:
+        The files, of each line the source distribution first.
+
+    Raises:
+        ProgramError: A build fails.
+    """
+    built = []
+    for line in lines:
+        name = f"{candidate.connector} {ReleaseVersion(candidate.version, line)}"
+        for kind in _KINDS:
+            step(f"building the {kind} of {name}")
+            path = build_tree(
+                repository, candidate.tree, folder,
+                spark=line, seconds=candidate.seconds, kind=kind,
+            )  # fmt: skip
+            built.append(Distribution.of(path))
+    return built
+
+
+def build_core(repository: Repository, folder: Path) -> Path | None:
+    """Build the wheel of the core as it is in HEAD.
+
+    Returns:
+        The file; None in a repository without the core, where indexes have it.
+
+    Raises:
+        ProgramError: The build fails.
+    """
+    tree = repository.object_id(f"HEAD:{CORE}")
+    if tree is None:
+        return None
+    seconds = repository.seconds(repository.last_change(CORE))
+    return build_tree(repository, tree, folder, spark=None, seconds=seconds)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would be released: a connector as one commit has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.specifiers import SpecifierSet
+
+from connector_release_tools.errors import HistoryError, ReleaseError
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Major, Matrix
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.releases.maintenance import line_name
+from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
+
+__all__ = ["CORE", "Candidate", "previous", "registered", "revision_of"]
+
+CORE: Final = "connectors-core"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A connector that may be released.
+
+    Attributes:
+        connector: Its name, which is that of its folder.
+        version: Its version.
+        commit: The last commit that changed its folder; others do not change what is built.
+        tree: The id of the folder in it.
+        seconds: When the commit was made, since 1970: the time that artefacts carry.
+        lines: The lines of Spark that it is built for.
+        core: The versions of connectors-core that it requires.
+    """
+
+    connector: str
+    version: Version
+    commit: str
+    tree: str
+    seconds: int
+    lines: tuple[SparkLine, ...]
+    core: SpecifierSet
+
+    @classmethod
+    def at(cls, repository: Repository, connector: str, revision: str = "HEAD") -> Candidate:
+        """A connector as a revision has it.
+
+        Raises:
+            ReleaseError: It is not there, or does not require the core.
+            ConnectorFolderError: It declares too little.
+            HistoryError: The clone is shallow, so that its last commit is not known.
+        """
+        if repository.is_shallow():
+            raise HistoryError("the history of this clone is cut", hint="run git fetch --unshallow")
+        place = f"{revision}:{connector}/{PYPROJECT}"
+        project = _project(repository, place)
+        if CORE not in project.dependencies:
+            raise ReleaseError(f"{place} does not require {CORE}", hint="add its range of versions")
+        commit = repository.last_change(connector, revision)
+        return cls(
+            connector=connector,
+            version=Version.parse(project.version),
+            commit=commit,
+            tree=str(repository.object_id(f"{commit}:{connector}")),
+            seconds=repository.seconds(commit),
+            lines=tuple(SparkLine.parse(line) for line in project.spark),
+            core=project.dependencies[CORE],
+        )
+
+    @property
+    def name(self) -> str:
+        """How the release is called for all lines, as in `connector-kafka-3.1.2`."""
+        return f"{self.connector}-{self.version}"
+
+    @property
+    def package(self) -> str:
+        """The name that Python imports."""
+        return self.connector.replace("-", "_")
+
+    def file_names(self, line: SparkLine) -> tuple[str, str]:
+        """The names of the source distribution and the wheel for a line of Spark."""
+        stem = f"{self.package}-{ReleaseVersion(self.version, line).package_version}"
+        return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
+
+
+def revision_of(repository: Repository, connector: str, major: int | None) -> str:
+    """Where a major of a connector is worked on: here, or on its maintenance line.
+
+    Raises:
+        ReleaseError: There is no such line.
+    """
+    if major is None:
+        return "HEAD"
+    declared = _project(repository, f"HEAD:{connector}/{PYPROJECT}").version
+    if Version.parse(declared).major == major:
+        return "HEAD"
+    name = line_name(connector, major)
+    for revision in (f"refs/heads/{name}", f"refs/remotes/origin/{name}"):
+        if repository.object_id(revision) is not None:
+            return revision
+    raise ReleaseError(
+        f"HEAD has {connector} {declared}, and there is no branch {name}",
+        hint=f"run release-tools release branch {connector} --major {major}",
+    )
+
+
+def registered(matrix: Matrix, connector: str, major: int) -> Major:
+    """What the matrix says of a major.
+
+    Raises:
+        ReleaseError: It says nothing.
+    """
+    found = matrix.connectors.get(connector)
+    if found is None or str(major) not in found.majors:
+        raise ReleaseError(
+            f"{connector} {major} is not in the compatibility matrix",
+            hint=f"add it: release-tools matrix rotate --major {connector}",
+        )
+    return found.majors[str(major)]
+
+
+def previous(matrix: Matrix, candidate: Candidate) -> Major | None:
+    """The newest release before this one; None if it is the first."""
+    majors = matrix.connectors[candidate.connector].majors.values()
+    released = [each for each in majors if each.commit is not None]
+    older = [each for each in released if Version.parse(each.version) < candidate.version]
+    return max(older, key=lambda each: Version.parse(each.version), default=None)
+
+
+def _project(repository: Repository, place: str) -> Project:
+    if repository.object_id(place) is None:
+        raise ReleaseError(f"there is no {place}", hint="give the name of a connector's folder")
+    return Project.parse(repository.text(place), place)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed since the previous release, by the changelog fragments of its commits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from connector_release_tools.git import Repository, run
+
+__all__ = ["FRAGMENTS", "features", "fragments_at"]
+
+FRAGMENTS: Final = "changelog.d"
+# As in 12.feature.md, +words.bugfix.md and, for a second one of an issue, 12.feature.1.md.
+_NAME: Final = re.compile(r".+\.(?P<kind>[a-z]+)(?:\.[0-9]+)?\.md")
+_FEATURES: Final = {"feature", "removal"}
+
+
+def fragments_at(repository: Repository, connector: str, revision: str) -> list[str]:
+    """The fragments that no release has gathered yet, by their names."""
+    listed = run(
+        "ls-tree", "--name-only", "-z", revision, "--", f"{connector}/{FRAGMENTS}/",
+        folder=repository.root,
+    )  # fmt: skip
+    return sorted(name for name in _names(listed) if _NAME.fullmatch(name))
+
+
+def features(repository: Repository, connector: str, since: str, commit: str) -> list[str]:
+    """The fragments of more than fixes that were written between two commits, by their names.
+
+    They count when they were gathered into the changelog and removed, too.
+    """
+    written = run(
+        "log", "-z", "--format=", "--name-only", "--diff-filter=AM", f"{since}..{commit}", "--",
+        f"{connector}/{FRAGMENTS}", folder=repository.root,
+    )  # fmt: skip
+    names = {*_names(written), *fragments_at(repository, connector, commit)}
+    found = ((name, _NAME.fullmatch(name)) for name in sorted(names))
+    return [name for name, match in found if match is not None and match["kind"] in _FEATURES]
+
+
+def _names(listed: bytes) -> list[str]:
+    return [PurePosixPath(path).name for path in listed.decode().split("\0") if path]

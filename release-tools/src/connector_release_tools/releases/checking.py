@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a commit must hold before anything is built of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.specifiers import SpecifierSet
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Major, Matrix, Status
+from connector_release_tools.matrix.pins import check_pin
+from connector_release_tools.releases import changes
+from connector_release_tools.releases.api import breaking_changes
+from connector_release_tools.releases.candidate import Candidate, previous, registered
+from connector_release_tools.releases.findings import Finding
+from connector_release_tools.versions import Version
+
+__all__ = ["check"]
+
+
+def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[Finding]:
+    """Look at everything that needs no build.
+
+    Args:
+        repository: The repository.
+        matrix: The compatibility matrix.
+        candidate: What would be released.
+
+    Returns:
+        What stands in the way.
+
+    Raises:
+        ReleaseError: The matrix does not know the connector or this major.
+        HistoryError: The previous release is not in this clone as the matrix pins it.
+    """
+    major = registered(matrix, candidate.connector, candidate.version.major)
+    before = previous(matrix, candidate)
+    return [
+        *_matrix(candidate, major),
+        *_version(candidate, major, before),
+        *_notes(repository, candidate),
+        *([] if before is None else _since(repository, candidate, major, before)),
+    ]
+
+
+def _matrix(candidate: Candidate, major: Major) -> Iterator[Finding]:
+    place = f"the matrix, {candidate.connector} {candidate.version.major}"
+    if not major.is_supported:
+        yield Finding(f"{place}: its life has ended", "release a newer major")
+    declared = {str(line) for line in candidate.lines}
+    if declared != set(major.spark):
+        yield Finding(
+            f"{place}: spark is {', '.join(sorted(major.spark))}; pyproject.toml has "
+            f"{', '.join(sorted(declared))}",
+            "make them the same",
+        )
+    if SpecifierSet(major.core) != candidate.core:
+        yield Finding(
+            f"{place}: core is {major.core}; pyproject.toml requires connectors-core"
+            f"{candidate.core}",
+            "make them the same",
+        )
+
+
+def _version(candidate: Candidate, major: Major, before: Major | None) -> Iterator[Finding]:
+    version = candidate.version
+    is_first = before is None or Version.parse(before.version).major < version.major
+    if is_first and (version.minor, version.patch) != (0, 0):
+        yield Finding(
+            f"{candidate.name} would be the first release of its major in the matrix",
+            f"a first release is {version.major}.0.0; for a fix of one that was released, run this "
+            f"where main is checked out, with --major {version.major}",
+        )
+    update = f"run release-tools release update {candidate.connector} --version"
+    if major.commit is None and major.version != str(version):
+        yield Finding(
+            f"the matrix has {candidate.connector} {major.version}, pyproject.toml {version}",
+            f"{update} {version}",
+        )
+    elif major.commit is not None and Version.parse(major.version) >= version:
+        yield Finding(
+            f"{candidate.connector} {major.version} was released on {major.released}; "
+            f"pyproject.toml has {version}",
+            f"{update} with a newer one",
+        )
+
+
+def _notes(repository: Repository, candidate: Candidate) -> Iterator[Finding]:
+    connector, commit = candidate.connector, candidate.commit
+    todo = f"run release-tools release update {connector}, and commit"
+    left = changes.fragments_at(repository, connector, commit)
+    if left:
+        yield Finding(f"fragments are not in CHANGELOG.md: {', '.join(left)}", todo)
+    changelog = f"{commit}:{connector}/CHANGELOG.md"
+    text = repository.text(changelog) if repository.object_id(changelog) else ""
+    if f"\n## {candidate.version} " not in f"\n{text}":
+        yield Finding(f"{connector}/CHANGELOG.md has no section {candidate.version}", todo)
+
+
+def _since(
+    repository: Repository, candidate: Candidate, major: Major, before: Major
+) -> Iterator[Finding]:
+    old = Version.parse(before.version)
+    check_pin(repository, candidate.connector, before)
+    new = candidate.version
+    if old.major < new.major:
+        return
+    for change in breaking_changes(repository, candidate.package, str(before.tree), candidate.tree):
+        yield Finding(
+            f"{change} (since {old})",
+            f"bring it back, or release it as {new.major + 1}.0.0",
+        )
+    more = changes.features(repository, candidate.connector, str(before.commit), candidate.commit)
+    if more and major.status is not Status.FEATURES:
+        yield Finding(
+            f"{candidate.connector} {new.major} gets fixes only; fragments of more: "
+            f"{', '.join(more)}",
+            "release features with the newest major; call a fix a bugfix",
+        )
+    elif more and (old.minor == new.minor):
+        yield Finding(
+            f"{new} is a patch of {old}; fragments of more: {', '.join(more)}",
+            f"release {new.major}.{new.minor + 1}.0",
+        )

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `release-tools release ...`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from connector_release_tools.errors import ReleaseError
+from connector_release_tools.git import Repository
+from connector_release_tools.index.directory import DirectoryIndex
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.releases import maintenance, promoting, updating
+from connector_release_tools.releases.artefacts import Step, build_release
+from connector_release_tools.releases.candidate import Candidate, registered, revision_of
+from connector_release_tools.releases.checking import check as look_at
+from connector_release_tools.releases.findings import Finding
+from connector_release_tools.releases.record import Record
+from connector_release_tools.releases.verifying import verify as verify_release
+from connector_release_tools.template.files import Change
+from connector_release_tools.versions import SparkLine, Version
+
+__all__ = ["release"]
+
+release = typer.Typer(
+    no_args_is_help=True,
+    help="Release a connector: check, update, build, verify, stage, promote.",
+)
+
+_DIST: Final = "build/dist"
+_VERIFIED: Final = "build/releases"
+
+Connector = Annotated[str, typer.Argument(help="The folder of the connector.")]
+Name = Annotated[str, typer.Argument(help="A verified release, as connector-kafka-3.1.2.")]
+MajorOption = Annotated[
+    int | None, typer.Option(help="A major on its maintenance line; what HEAD has, if none.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Commit = Annotated[bool, typer.Option("--commit", help="Commit what was changed, too.")]
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+VersionOption = Annotated[
+    str | None, typer.Option("--version", help="As 3.1.2; what pyproject.toml has, if none.")
+]
+Staging = Annotated[Path, typer.Argument(help="The folder of the index in between.")]
+
+
+@release.command()
+def check(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
+    """Say what stands in the way of a release, before anything is built. Changes nothing.
+
+    Exit code: 0 nothing, 1 something, 2 could not be checked.
+    """
+    repository, matrix, candidate = _candidate(root, connector, major)
+    _show(look_at(repository, matrix, candidate))
+    _say(f"{candidate.name} can be built from commit {candidate.commit}")
+    _say(f"next: release-tools release build {connector}{_major(major)}")
+
+
+@release.command()
+def update(
+    connector: Connector,
+    *,
+    version: VersionOption = None,
+    commit: Commit = False,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Write the version and the notes of a release into the files here."""
+    repository = Repository.around(root)
+    wanted = Version.parse(version) if version is not None else None
+    made, changes = updating.update(repository, connector, wanted, _today())
+    name = f"{connector} {made}"
+    if not changes:
+        _say(f"{name}: version and notes are written")
+    elif dry_run:
+        _show_diffs(changes)
+    else:
+        updating.apply(repository, changes)
+        _written(repository, changes, name, commit=commit)
+
+
+@release.command()
+def notes(connector: Connector, *, version: VersionOption = None, root: Root = Path()) -> None:
+    """Print the notes that `update` would write, from the fragments of the changelog."""
+    repository = Repository.around(root)
+    wanted = Version.parse(version) if version is not None else None
+    typer.echo(updating.notes(repository, connector, wanted, _today()), nl=False)
+
+
+@release.command()
+def build(
+    connector: Connector,
+    *,
+    major: MajorOption = None,
+    spark: Annotated[str | None, typer.Option(help="One line, as 3.5; all, if none.")] = None,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Build the source distribution and the wheel for each line of Spark, from the commit."""
+    repository, _, candidate = _candidate(root, connector, major)
+    lines = candidate.lines
+    if spark is not None:
+        lines = (SparkLine.parse(spark),)
+        if not set(lines) <= set(candidate.lines):
+            raise ReleaseError(
+                f"{candidate.name} is not for Spark {spark}",
+                hint=f"give one of {', '.join(map(str, candidate.lines))}",
+            )
+    folder = repository.root / _DIST
+    if dry_run:
+        for line in lines:
+            for file in candidate.file_names(line):
+                _say(f"would build {_DIST}/{file} from commit {candidate.commit}")
+        return
+    with _steps() as step:
+        built = build_release(repository, candidate, folder, lines=lines, step=step)
+    for artefact in built:
+        _say(f"{artefact.sha256}  {_DIST}/{artefact.path.name}")
+    _say(f"next: release-tools release verify {connector}{_major(major)}")
+    _undo(f"rm {' '.join(f'{_DIST}/{each.path.name}' for each in built)}")
+
+
+@release.command()
+def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
+    """Look at what was built in every way there is; all of it is said at once.
+
+    Builds it again elsewhere, and installs it into fresh environments.
+
+    Exit code: 0 all is well, 1 something is to be put right, 2 could not be looked at.
+    """
+    repository, matrix, candidate = _candidate(root, connector, major)
+    path = _verified(repository, candidate.name)
+    path.unlink(missing_ok=True)
+    with _steps() as step:
+        record, found = verify_release(
+            repository, matrix, candidate, repository.root / _DIST, step=step
+        )
+    _show(found)
+    if record is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(record.text(), encoding="utf-8")
+    _say(f"{candidate.name} is verified, from commit {candidate.commit}")
+    _say(f"next: release-tools release stage {candidate.name} DIR")
+
+
+@release.command()
+def stage(name: Name, staging: Staging, *, dry_run: DryRun = False, root: Root = Path()) -> None:
+    """Put a verified release into an index in between, where others can try it."""
+    repository = Repository.around(root)
+    record = _record(repository, name)
+    index = DirectoryIndex(staging)
+    files = promoting.built_files(record, repository.root / _DIST)
+    for file in files:
+        if dry_run:
+            _say(f"would stage {file.path.name}")
+        else:
+            changed = index.add(file, replace=True)
+            _say(f"{file.path.name}: {'staged' if changed else 'staged already'}")
+    if not dry_run:
+        _say(f"try it: release-tools index serve {staging}")
+        _say(f"next: release-tools release promote {name} {staging} DIR")
+        _undo(f"release-tools index remove {staging} {' '.join(record.artefacts)}")
+
+
+@release.command()
+def promote(
+    name: Name,
+    staging: Staging,
+    index: Annotated[Path, typer.Argument(help="The folder of the index people install from.")],
+    *,
+    upload: Annotated[
+        str | None, typer.Option(metavar="URL", help="Upload to a repository too, with twine.")
+    ] = None,
+    commit: Commit = False,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Release what was verified and staged: no other file, and none in the place of another.
+
+    Writes the record below releases/, and the pin into the compatibility matrix.
+    """
+    repository = Repository.around(root)
+    record = _record(repository, name)
+    target = DirectoryIndex(index)
+    promotion = promoting.promote(
+        repository, record, staging=DirectoryIndex(staging), index=target, date=_today()
+    )
+    if dry_run:
+        for file in promotion.files:
+            _say(f"would release {file.path.name}")
+        _show_diffs(promotion.changes)
+        return
+    for file in promotion.files:
+        _say(f"{file.path.name}: {'released' if target.add(file) else 'released already'}")
+    if upload is not None:
+        promoting.upload(list(promotion.files), upload)
+        _say(f"uploaded to {upload}")
+    _undo(
+        f"as long as nobody has it: release-tools index remove {index} {' '.join(record.artefacts)}"
+    )
+    updating.apply(repository, promotion.changes)
+    _written(repository, promotion.changes, f"{name}: released", commit=commit)
+
+
+@release.command()
+def branch(
+    connector: Connector,
+    *,
+    major: Annotated[int, typer.Option(help="The major to maintain.")],
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", help="Take its commits into the history here (-s ours), no files."),
+    ] = False,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Make the maintenance line of a major, from its last release; or merge it with --merge."""
+    repository = Repository.around(root)
+    name = maintenance.line_name(connector, major)
+    if merge:
+        _merge(repository, name, dry_run=dry_run)
+        return
+    pinned = registered(MatrixFile.of(repository).matrix(), connector, major)
+    if pinned.commit is None:
+        raise ReleaseError(
+            f"{connector} {pinned.version} is not released yet",
+            hint=f"its fixes go where its features go: release {pinned.version} first",
+        )
+    if dry_run:
+        _say(f"would make branch {name} from {pinned.commit} ({connector} {pinned.version})")
+    elif maintenance.create(repository, name, pinned.commit):
+        _say(f"made branch {name} from {pinned.commit} ({connector} {pinned.version})")
+        _undo(f"git branch -D {name}")
+    else:
+        _say(f"branch {name} is there, with {connector} {pinned.version}")
+    _say(f"next: git switch {name}; when fixed, release-tools release update {connector} --version")
+
+
+def _merge(repository: Repository, name: str, *, dry_run: bool) -> None:
+    if dry_run:
+        _say(f"would merge {name} with -s ours")
+    elif (made := maintenance.merge(repository, name)) is None:
+        _say(f"the history holds {name}")
+    else:
+        _say(f"merged {name} with -s ours: {made}; no file has changed")
+        _undo(f"git reset --keep {made}^1")
+
+
+def _candidate(
+    root: Path, connector: str, major: int | None
+) -> tuple[Repository, Matrix, Candidate]:
+    repository = Repository.around(root)
+    matrix = MatrixFile.of(repository).matrix()
+    revision = revision_of(repository, connector, major)
+    candidate = Candidate.at(repository, connector, revision)
+    if revision == "HEAD" and repository.uncommitted(connector):
+        _console(stderr=True).print(
+            f"{connector} has changes that are not committed; they do not count here",
+            style="yellow",
+        )
+    return repository, matrix, candidate
+
+
+def _verified(repository: Repository, name: str) -> Path:
+    return repository.root / _VERIFIED / f"{name}.yaml"
+
+
+def _record(repository: Repository, name: str) -> Record:
+    path = _verified(repository, name)
+    if Path(name).name != name or not path.is_file():
+        raise ReleaseError(
+            f"{name} is no release that was verified here",
+            hint="run release-tools release build and verify",
+        )
+    return Record.read(path)
+
+
+def _written(
+    repository: Repository, changes: Sequence[Change], message: str, *, commit: bool
+) -> None:
+    paths = " ".join(change.path for change in changes)
+    for change in changes:
+        _say(f"{change.kind} {change.path}")
+    if not changes:
+        _say("nothing is left to write")
+    elif commit:
+        made = updating.commit(repository, changes, message)
+        _say(f"committed {made}: {message}")
+        _undo(f"git revert {made}")
+    else:
+        _say(f'next: git add --all {paths} && git commit -m "{message}"')
+        tracked = [change.path for change in changes if change.before is not None]
+        added = [change.path for change in changes if change.before is None]
+        _undo(" && ".join([
+            *([f"git restore {' '.join(tracked)}"] if tracked else []),
+            *([f"rm {' '.join(added)}"] if added else []),
+        ]))  # fmt: skip
+
+
+def _show(found: Sequence[Finding]) -> None:
+    """Show what stands in the way, and end with 1 if there is something."""
+    console = _console()
+    for finding in found:
+        console.print(finding.what, style="red")
+        if finding.hint:
+            console.print(f"  hint: {finding.hint}")
+    if found:
+        raise typer.Exit(1)
+
+
+def _show_diffs(changes: Sequence[Change]) -> None:
+    for change in changes:
+        typer.echo(change.diff(), nl=False)
+
+
+@contextmanager
+def _steps() -> Iterator[Step]:
+    """Show what is done while it takes its time."""
+    with _console(stderr=True).status("") as status:
+        yield status.update
+
+
+def _major(major: int | None) -> str:
+    return f" --major {major}" if major is not None else ""
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def _undo(how: str) -> None:
+    _console().print(f"undo: {how}", style="dim")
+
+
+def _say(text: str) -> None:
+    _console().print(text)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

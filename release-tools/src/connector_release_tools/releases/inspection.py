@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an artefact says of itself and holds: metadata, licence files, nothing that is secret."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from detect_secrets.core.secrets_collection import SecretsCollection
+from detect_secrets.settings import default_settings
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.errors import DistributionError, ProgramError
+from connector_release_tools.programs import output
+from connector_release_tools.releases.candidate import CORE, Candidate
+from connector_release_tools.releases.findings import Finding
+from connector_release_tools.versions import ReleaseVersion, SparkLine
+
+__all__ = ["inspect", "secrets", "twine_check"]
+
+# It holds a hash of every file, which looks like a secret.
+_HASHES: Final = "RECORD"
+
+
+def inspect(
+    artefact: Distribution, candidate: Candidate, *, line: SparkLine, python: str
+) -> list[Finding]:
+    """Look at what an artefact says of itself, and at its licence files.
+
+    Args:
+        artefact: The artefact.
+        candidate: What it is of.
+        line: The line of Spark that it is for.
+        python: The version of Python that this line is tested with.
+
+    Returns:
+        What is not as it must be.
+    """
+    name = artefact.path.name
+    try:
+        found = [*_metadata(artefact, candidate, line, python), *_licence_files(artefact)]
+    except DistributionError as error:
+        found = [Finding(str(error))]
+    return [Finding(f"{name}: {each.what}", each.hint) for each in found]
+
+
+def secrets(artefacts: Iterable[Distribution]) -> list[Finding]:
+    """Places in artefacts that look like a secret; what stands there is not repeated.
+
+    A file that several artefacts hold is looked at once.
+    """
+    places: dict[bytes, tuple[str, str]] = {}
+    for artefact in artefacts:
+        for name, content in artefact.members():
+            if PurePosixPath(name).name != _HASHES:
+                places.setdefault(content, (artefact.path.name, name))
+    found = []
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch, default_settings():
+        for number, (content, (artefact_name, name)) in enumerate(places.items()):
+            # By number: a path from an archive may lead anywhere. The suffix tells how to read it.
+            path = Path(scratch, f"{number}{PurePosixPath(name).suffix}")
+            path.write_bytes(content)
+            secrets = SecretsCollection(root=scratch)
+            secrets.scan_file(path.name)
+            found += [
+                Finding(
+                    f"{artefact_name}: {name}:{secret.line_number} looks like a secret "
+                    f"({secret.type})",
+                    "remove it; if it is none, end the line with `# pragma: allowlist secret`",
+                )
+                for _, secret in secrets
+            ]
+    return found
+
+
+def twine_check(artefacts: Sequence[Distribution]) -> list[Finding]:
+    """What an index would say of the descriptions."""
+    try:
+        output(
+            (sys.executable, "-m", "twine", "--no-color", "check", "--strict",
+             *(each.path for each in artefacts)),
+            folder=artefacts[0].path.parent,
+        )  # fmt: skip
+    except ProgramError as error:
+        return [Finding(str(error), "correct the README.md of the connector")]
+    return []
+
+
+def _metadata(
+    artefact: Distribution, candidate: Candidate, line: SparkLine, python: str
+) -> Iterator[Finding]:
+    metadata = artefact.metadata
+    version = ReleaseVersion(candidate.version, line).package_version
+    if (artefact.project, str(metadata.version)) != (candidate.connector, version):
+        yield Finding(
+            f"it is {artefact.project} {metadata.version}, not {candidate.connector} {version}",
+            "hatch_build.py makes the version",
+        )
+    if metadata.requires_python is None or not metadata.requires_python.contains(python):
+        yield Finding(
+            f"requires Python {metadata.requires_python}, not {python} as the matrix",
+            "correct requires-python",
+        )
+    required: dict[str, SpecifierSet] = {}
+    for each in metadata.requires_dist or ():
+        required[each.name] = required.get(each.name, SpecifierSet()) & each.specifier
+    spark = Requirement(line.requirement)
+    for wanted, specifier in ((spark.name, spark.specifier), (CORE, candidate.core)):
+        if required.get(wanted) != specifier:
+            yield Finding(
+                f"requires {wanted} {required.get(wanted, 'not at all')}, not {specifier}",
+                "hatch_build.py makes the requirements of [tool.connector]",
+            )
+    if metadata.license_expression is None:
+        yield Finding("names no licence", 'write license = "..." in pyproject.toml')
+
+
+def _licence_files(artefact: Distribution) -> Iterator[Finding]:
+    declared = artefact.metadata.license_files or []
+    if not any(PurePosixPath(path).name.startswith("LICENSE") for path in declared):
+        yield Finding("has no licence file", 'write license-files = ["LICENSE", ...]')
+    members = [PurePosixPath(name) for name, _ in artefact.members()]
+    for path in declared:
+        if not any(member.match(path) for member in members):
+            yield Finding(f"declares the licence file {path} and does not hold it")

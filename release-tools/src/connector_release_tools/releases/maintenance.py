@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maintenance lines: where an older major of a connector gets its fixes.
+
+A line is a branch from the commit of the major's last release. It is merged with `-s ours`: main
+takes its commits into the history, so that they can be pinned, and none of its files.
+"""
+
+from __future__ import annotations
+
+from connector_release_tools.errors import ReleaseError
+from connector_release_tools.git import Repository, run
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.versions import Version
+
+__all__ = ["create", "line_name", "merge", "plain_merge"]
+
+
+def line_name(connector: str, major: int) -> str:
+    """The name of a maintenance line's branch, as in `connector-kafka-3.x`."""
+    return f"{connector}-{major}.x"
+
+
+def create(repository: Repository, name: str, commit: str) -> bool:
+    """Make the branch of a maintenance line.
+
+    Args:
+        repository: The repository.
+        name: The name of the branch.
+        commit: The commit of the last release.
+
+    Returns:
+        Whether it was made; it is not if it is there and holds the release.
+
+    Raises:
+        ReleaseError: There is such a branch, without the release.
+        GitError: The commit is not in this clone.
+    """
+    there = repository.object_id(f"refs/heads/{name}")
+    if there is None:
+        run("branch", "--no-track", name, commit, folder=repository.root)
+        return True
+    if not repository.is_ancestor(commit, there):
+        raise ReleaseError(
+            f"branch {name} does not hold the last release, commit {commit}",
+            hint=f"give the branch another name: git branch -m {name} {name}-old",
+        )
+    return False
+
+
+def merge(repository: Repository, name: str) -> str | None:
+    """Take the commits of a line into the history of the branch that is checked out.
+
+    The files stay as they are, in the merge as in the working tree.
+
+    Returns:
+        The id of the merge; None if the history holds them.
+
+    Raises:
+        ReleaseError: There is no such branch, or it is the one that is checked out.
+    """
+    line = repository.object_id(f"refs/heads/{name}")
+    if line is None:
+        raise ReleaseError(f"there is no branch {name}")
+    head = run("rev-parse", "HEAD", folder=repository.root).decode().strip()
+    if run("rev-parse", "--abbrev-ref", "HEAD", folder=repository.root).decode().strip() == name:
+        raise ReleaseError(f"{name} is checked out", hint="check out the branch to merge into")
+    if repository.is_ancestor(line, head):
+        return None
+    message = f"{name}: its releases stay in the history; its files stay out (-s ours)"
+    made = run(
+        "commit-tree", f"{head}^{{tree}}", "-p", head, "-p", line, "-m", message,
+        folder=repository.root,
+    ).decode().strip()  # fmt: skip
+    run("update-ref", "-m", message, "HEAD", made, head, folder=repository.root)
+    return made
+
+
+def plain_merge(repository: Repository, connector: str, commit: str) -> str | None:
+    """The merge that brought files of an older major back, with the commit of its release.
+
+    Args:
+        repository: The repository.
+        connector: The connector.
+        commit: The commit of a release in the history of HEAD.
+
+    Returns:
+        The id of the merge; None if there is none, as it must be.
+    """
+    path = run(
+        "rev-list", "--first-parent", "--ancestry-path", "--merges", "--reverse",
+        f"{commit}..HEAD", folder=repository.root,
+    ).decode().split()  # fmt: skip
+    for merged in path:
+        if repository.is_ancestor(commit, f"{merged}^1"):
+            return None
+        older = _major(repository, f"{commit}:{connector}") < _major(
+            repository, f"{merged}^1:{connector}"
+        )
+        same = repository.object_id(f"{merged}^{{tree}}") == repository.object_id(
+            f"{merged}^1^{{tree}}"
+        )
+        return merged if older and not same else None
+    return None
+
+
+def _major(repository: Repository, place: str) -> int:
+    text = repository.text(f"{place}/{PYPROJECT}")
+    return Version.parse(Project.parse(text, place).version).major

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A changed matrix, and what follows from it in other files."""
+
+from __future__ import annotations
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.file import MATRIX, MatrixFile
+from connector_release_tools.template.files import Change, File
+
+__all__ = ["consequences"]
+
+
+def consequences(repository: Repository, file: MatrixFile) -> list[Change]:
+    """What writing a matrix changes: itself, tables, versions.
+
+    Args:
+        repository: The repository.
+        file: The matrix with its changes, which are not written yet.
+
+    Raises:
+        MatrixError: It says nothing valid.
+    """
+    before = file.path.read_text(encoding="utf-8")
+    texts = rewritten(repository.root, list(derived(repository.root, file.matrix())))
+    changes = {MATRIX: (before, file.text()), **texts}
+    return [
+        Change(path, File(old.encode()), File(new.encode()))
+        for path, (old, new) in changes.items()
+        if old != new
+    ]

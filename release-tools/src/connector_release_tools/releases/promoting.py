@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verified release on its way out: into the index in between, then to where people install."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.errors import HistoryError, ReleaseError
+from connector_release_tools.git import Repository
+from connector_release_tools.index.directory import DirectoryIndex
+from connector_release_tools.matrix.file import MatrixFile, Quoted
+from connector_release_tools.programs import output
+from connector_release_tools.releases.candidate import registered
+from connector_release_tools.releases.maintenance import line_name, plain_merge
+from connector_release_tools.releases.pinning import consequences
+from connector_release_tools.releases.record import RELEASES, Record
+from connector_release_tools.template.files import Change, File, read
+from connector_release_tools.versions import Version
+
+__all__ = ["Promotion", "built_files", "promote", "staged_files", "upload"]
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What promoting a release does.
+
+    Attributes:
+        files: What the index takes.
+        changes: What changes in the repository: the record, and the pin in the matrix.
+    """
+
+    files: tuple[Distribution, ...]
+    changes: tuple[Change, ...]
+
+
+def built_files(record: Record, folder: Path) -> list[Distribution]:
+    """The files of a verified release where they were built.
+
+    Raises:
+        ReleaseError: One is not there, or is not what was verified.
+    """
+    return [_as_verified(record, name, folder / name, folder) for name in record.artefacts]
+
+
+def staged_files(record: Record, index: DirectoryIndex) -> list[Distribution]:
+    """The files of a verified release in the index in between.
+
+    Raises:
+        ReleaseError: One is not there, or is not what was verified.
+    """
+    staged = {name: index.find(name) for name in record.artefacts}
+    return [
+        _as_verified(record, name, found.path if found else None, index.folder)
+        for name, found in staged.items()
+    ]
+
+
+def promote(
+    repository: Repository,
+    record: Record,
+    *,
+    staging: DirectoryIndex,
+    index: DirectoryIndex,
+    date: datetime.date,
+) -> Promotion:
+    """See that a release may be promoted, and what that does. Nothing is changed here.
+
+    Args:
+        repository: The repository, with main checked out.
+        record: The verified release.
+        staging: The index where it is.
+        index: The index that people install from.
+        date: The date of the release.
+
+    Raises:
+        HistoryError: Its commit is not in the history of HEAD.
+        ReleaseError: It may not.
+        IndexFolderError: The index has another file under one of the names.
+        MatrixError: The matrix is not as it must be.
+    """
+    _check_history(repository, record)
+    files = staged_files(record, staging)
+    for file in files:
+        index.check(file)
+    path = f"{RELEASES}/{record.name}.yaml"
+    before = read(repository.root / path)
+    if before is not None:
+        record = _same_release(record, repository.root / path)
+    else:
+        record = record.model_copy(update={"released": date})
+    changes = consequences(repository, _pinned(MatrixFile.of(repository), record))
+    if before is None:
+        changes.append(Change(path, None, File(record.text().encode())))
+    return Promotion(tuple(files), tuple(changes))
+
+
+def upload(files: list[Distribution], url: str) -> None:
+    """Upload files with twine, which takes names and passwords from its own settings.
+
+    Raises:
+        ProgramError: twine fails, and says why.
+    """
+    output(
+        (sys.executable, "-m", "twine", "--no-color", "upload", "--non-interactive",
+         "--disable-progress-bar", "--repository-url", url, *(file.path for file in files)),
+        folder=files[0].path.parent,
+    )  # fmt: skip
+
+
+def _as_verified(record: Record, name: str, path: Path | None, folder: Path) -> Distribution:
+    if path is None or not path.is_file():
+        raise ReleaseError(
+            f"{name} of {record.name} is not in {folder}", hint="run the step before this again"
+        )
+    file = Distribution.of(path)
+    if file.sha256 != record.artefacts[name]:
+        raise ReleaseError(
+            f"{path} has sha256 {file.sha256}; verified was {record.artefacts[name]}",
+            hint="build, verify and stage again",
+        )
+    return file
+
+
+def _check_history(repository: Repository, record: Record) -> None:
+    line = line_name(record.connector, record.major)
+    if not repository.is_ancestor(record.commit, "HEAD"):
+        raise HistoryError(
+            f"commit {record.commit} of {record.name} is not in the history of HEAD",
+            hint=f"run release-tools release branch {record.connector} --major {record.major} "
+            f"--merge where main is checked out, if it is on {line}",
+        )
+    if (merged := plain_merge(repository, record.connector, record.commit)) is not None:
+        raise ReleaseError(
+            f"merge {merged} brought files of {record.connector} {record.major} back",
+            hint=f"undo it (git reset --keep {merged}^1, or git revert -m 1 {merged}); then "
+            f"release-tools release branch {record.connector} --major {record.major} --merge",
+        )
+
+
+def _same_release(record: Record, path: Path) -> Record:
+    """The record that is there, if it is of the same release: promoting goes on with its date."""
+    there = Record.read(path)
+    if there.model_copy(update={"released": None}) != record:
+        raise ReleaseError(
+            f"{record.name} was released on {there.released}, from commit {there.commit}",
+            hint="a release never changes: release the next version",
+        )
+    return there
+
+
+def _pinned(file: MatrixFile, record: Record) -> MatrixFile:
+    """The matrix with the release as the newest of its major."""
+    major = registered(file.matrix(), record.connector, record.major)
+    if major.commit is not None and Version.parse(major.version) > Version.parse(record.version):
+        raise ReleaseError(
+            f"the matrix has {record.connector} {major.version}, which is newer",
+            hint="release a version after that",
+        )
+    entry = file.document["connectors"][record.connector]["majors"][str(record.major)]
+    place = list(entry).index("spark") + 1
+    for name, value in (
+        ("released", record.released),
+        ("tree", Quoted(record.tree)),
+        ("commit", Quoted(record.commit)),
+        ("version", Quoted(record.version)),
+    ):
+        if name in entry:
+            entry[name] = value
+        else:
+            entry.insert(place, name, value)
+    return file

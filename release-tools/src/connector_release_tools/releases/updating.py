@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions and notes of a release, written into the files of the working tree."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from connector_release_tools.errors import ReleaseError
+from connector_release_tools.git import Repository, run
+from connector_release_tools.matrix.derived import VERSION_KEY
+from connector_release_tools.matrix.file import MatrixFile, Quoted
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.programs import output
+from connector_release_tools.releases.candidate import registered
+from connector_release_tools.releases.changes import FRAGMENTS
+from connector_release_tools.releases.pinning import consequences
+from connector_release_tools.template.files import Change, File, files_below, read, write
+from connector_release_tools.versions import Version
+
+__all__ = ["apply", "commit", "notes", "update"]
+
+_CHANGELOG: Final = "CHANGELOG.md"
+
+
+def update(
+    repository: Repository, connector: str, version: Version | None, date: datetime.date
+) -> tuple[Version, list[Change]]:
+    """What a release changes in files: version, notes, and the matrix for a first release.
+
+    Args:
+        repository: The repository.
+        connector: The connector.
+        version: The version to release; None takes the one that pyproject.toml has.
+        date: The date of the notes.
+
+    Returns:
+        The version, and the changes; none if everything is as it must be.
+
+    Raises:
+        ReleaseError: The connector, its version or its major in the matrix is not there.
+        MatrixError: The matrix is not as it must be.
+        ProgramError: towncrier fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        folder, before = _copy(repository, connector, Path(scratch))
+        version = _set_version(folder / PYPROJECT, version)
+        _gather(folder, version, date)
+        after = files_below(folder)
+    changes = {change.path: change for change in _in_matrix(repository, connector, version)}
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            name = f"{connector}/{path}"
+            changes[name] = Change(name, before.get(path), after.get(path))
+    return version, list(changes.values())
+
+
+def notes(
+    repository: Repository, connector: str, version: Version | None, date: datetime.date
+) -> str:
+    """The notes of the next release, as `update` would write them.
+
+    Raises:
+        ReleaseError: There is no such connector, or nothing to note.
+        ProgramError: towncrier fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        folder, _ = _copy(repository, connector, Path(scratch))
+        version = _set_version(folder / PYPROJECT, version)
+        old = (folder / _CHANGELOG).read_text(encoding="utf-8")
+        _gather(folder, version, date)
+        new = (folder / _CHANGELOG).read_text(encoding="utf-8")
+    if new == old:
+        raise ReleaseError(
+            f"{connector}/{FRAGMENTS} holds no fragment for {version}",
+            hint=f"its notes stand in {connector}/{_CHANGELOG}",
+        )
+    start = new.index(_title(version))
+    end = new.find("\n## ", start)
+    return new[start : end if end > 0 else len(new)].strip() + "\n"
+
+
+def apply(repository: Repository, changes: Iterable[Change]) -> None:
+    """Write changes into the working tree."""
+    for change in changes:
+        write(repository.root / change.path, change.after)
+
+
+def commit(repository: Repository, changes: Iterable[Change], message: str) -> str:
+    """Commit changes that were written, and nothing else.
+
+    Returns:
+        The id of the commit.
+
+    Raises:
+        GitError: git refuses.
+    """
+    paths = [change.path for change in changes]
+    run("add", "--all", "--", *paths, folder=repository.root)
+    run("commit", "--quiet", "--message", message, "--", *paths, folder=repository.root)
+    return run("rev-parse", "HEAD", folder=repository.root).decode().strip()
+
+
+def _copy(repository: Repository, connector: str, scratch: Path) -> tuple[Path, dict[str, File]]:
+    """The files that a release changes, away from git, which towncrier would stage changes in."""
+    source, folder = repository.root / connector, scratch / "project"
+    if Path(connector).name != connector or not (source / PYPROJECT).is_file():
+        raise ReleaseError(
+            f"there is no connector {connector} in {repository.root}",
+            hint="give the name of its folder",
+        )
+    folder.mkdir()
+    for name in (PYPROJECT, _CHANGELOG):
+        if (file := read(source / name)) is not None:
+            write(folder / name, file)
+    if (source / FRAGMENTS).is_dir():
+        shutil.copytree(source / FRAGMENTS, folder / FRAGMENTS)
+    return folder, files_below(folder)
+
+
+def _set_version(path: Path, version: Version | None) -> Version:
+    """Write a version into pyproject.toml, or read the one that it has."""
+    text = path.read_text(encoding="utf-8")
+    declared = Version.parse(Project.parse(text, path.name).version)
+    if version is None or version == declared:
+        return declared
+    path.write_text(VERSION_KEY.write(text, str(version)), encoding="utf-8")
+    return version
+
+
+def _gather(folder: Path, version: Version, date: datetime.date) -> None:
+    """Let towncrier move the fragments into the changelog."""
+    if not list(folder.glob(f"{FRAGMENTS}/*.md")):
+        return
+    changelog = folder / _CHANGELOG
+    if changelog.is_file() and _title(version) in changelog.read_text(encoding="utf-8"):
+        raise ReleaseError(
+            f"{_CHANGELOG} has a section {version}, and there are fragments that it does not have",
+            hint="undo the update, and update again with all of them",
+        )
+    output(
+        (sys.executable, "-m", "towncrier", "build", "--yes", "--version", str(version),
+         "--date", date.isoformat(), "--dir", folder),
+        folder=folder,
+    )  # fmt: skip
+
+
+def _title(version: Version) -> str:
+    return f"## {version} "
+
+
+def _in_matrix(repository: Repository, connector: str, version: Version) -> list[Change]:
+    """The version of a major that was not released yet; the others are set when they are."""
+    file = MatrixFile.of(repository)
+    major = registered(file.matrix(), connector, version.major)
+    if major.commit is not None or major.version == str(version):
+        return []
+    entry = file.document["connectors"][connector]["majors"][str(version.major)]
+    entry["version"] = Quoted(str(version))
+    return consequences(repository, file)

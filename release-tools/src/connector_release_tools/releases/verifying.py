@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is looked at in artefacts before others see them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.environments import constraints
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.releases.artefacts import Step, build_core, build_release
+from connector_release_tools.releases.candidate import Candidate, registered
+from connector_release_tools.releases.checking import check
+from connector_release_tools.releases.findings import Finding
+from connector_release_tools.releases.inspection import inspect, secrets, twine_check
+from connector_release_tools.releases.installation import allowed_licences, install
+from connector_release_tools.releases.record import Record
+
+__all__ = ["verify"]
+
+
+def verify(
+    repository: Repository, matrix: Matrix, candidate: Candidate, folder: Path, *, step: Step
+) -> tuple[Record | None, list[Finding]]:
+    """Look at a release that was built, in every way there is.
+
+    Args:
+        repository: The repository.
+        matrix: The compatibility matrix.
+        candidate: What is released.
+        folder: Where its files are.
+        step: Told what is looked at.
+
+    Returns:
+        The record of the files, None if there is something to put right; and all of that.
+
+    Raises:
+        ReleaseToolsError: Something could not be looked at.
+    """
+    step("looking at versions, notes and the public API")
+    found = check(repository, matrix, candidate)
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        again = build_release(
+            repository, candidate, Path(scratch), lines=candidate.lines, step=step
+        )
+        built, missing = _same(again, folder)
+        found += missing
+    if not missing:
+        step("looking at metadata, licence files and secrets")
+        found += twine_check(built)
+        found += secrets(built)
+        found += _inspected(built, candidate, matrix)
+        found += _installed(repository, built, candidate, step)
+    if found:
+        return None, found
+    core = registered(matrix, candidate.connector, candidate.version.major).core
+    return Record.of(candidate, built, core=core), []
+
+
+def _same(again: list[Distribution], folder: Path) -> tuple[list[Distribution], list[Finding]]:
+    """The files in the folder, which must be what a second build elsewhere gives."""
+    built, found = [], []
+    for expected in again:
+        path = folder / expected.path.name
+        todo = "run release-tools release build"
+        if not path.is_file():
+            found.append(Finding(f"{path.name} is not in {folder}", todo))
+        elif (there := Distribution.of(path)).sha256 != expected.sha256:
+            found.append(
+                Finding(
+                    f"{path.name} has sha256 {there.sha256}; the commit gives {expected.sha256}",
+                    todo,
+                )
+            )
+        else:
+            built.append(there)
+    return built, found
+
+
+def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) -> list[Finding]:
+    files = {each.path.name: each for each in built}
+    return [
+        finding
+        for line in candidate.lines
+        for name in candidate.file_names(line)
+        for finding in inspect(
+            files[name], candidate, line=line, python=matrix.spark[str(line)].python
+        )
+    ]
+
+
+def _installed(
+    repository: Repository, built: list[Distribution], candidate: Candidate, step: Step
+) -> list[Finding]:
+    files = {each.path.name: each.path for each in built}
+    licences = allowed_licences(repository.root)
+    found: list[Finding] = []
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        step("building the core")
+        core = build_core(repository, Path(scratch))
+        for line in candidate.lines:
+            step(f"installing and importing it on Spark {line}")
+            _, wheel = candidate.file_names(line)
+            found += install(
+                files[wheel],
+                candidate.package,
+                line=line,
+                constraints=constraints(repository.root, line),
+                find_links=[] if core is None else [core.parent],
+                licences=licences,
+            )
+    return found

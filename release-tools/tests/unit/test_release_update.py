@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from release_tree import CONNECTOR, ReleaseTree
+from template_tree import git
+
+from connector_release_tools.matrix.file import MATRIX
+
+PROJECT = f"{CONNECTOR}/pyproject.toml"
+CHANGELOG = f"{CONNECTOR}/CHANGELOG.md"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return ReleaseTree.new(tmp_path / "tree")
+
+
+def status(tree):
+    """The files that differ from HEAD, or are not known to it."""
+    listed = git(tree.root, "status", "--porcelain", "--untracked-files=all")
+    return [line.split()[-1] for line in listed.splitlines()]
+
+
+def test_version_notes_and_matrix_are_written_in_one_step(tree):
+    tree.replace(MATRIX, '"2.0.0"', '"2.9.9"')
+    tree.run("update", CONNECTOR, "--version", "2.0.0")
+    assert 'version = "2.0.0" # as it is released' in tree.text(PROJECT)
+    assert "\n## 2.0.0 (" in tree.text(CHANGELOG)
+    assert "- All of it." in tree.text(CHANGELOG)
+    assert 'version: "2.0.0"' in tree.text(MATRIX)
+    assert status(tree) == [
+        MATRIX, CHANGELOG, f"{CONNECTOR}/changelog.d/+first.feature.md",
+    ]  # fmt: skip
+
+
+def test_it_may_be_done_again(tree):
+    tree.run("update", CONNECTOR)
+    before = status(tree)
+    said = tree.run("update", CONNECTOR).output
+    assert said == "connector-one 2.0.0: version and notes are written\n"
+    assert status(tree) == before
+
+
+def test_what_it_says_undoes_it(tree):
+    said = tree.run("update", CONNECTOR).output
+    (undo,) = [line for line in said.splitlines() if line.startswith("undo: git restore ")]
+    git(tree.root, *undo.split()[2:])
+    assert status(tree) == []
+
+
+def test_a_dry_run_shows_the_changes_and_makes_none(tree):
+    said = tree.run("update", CONNECTOR, "--version", "2.0.0", "--dry-run").output
+    assert "+- All of it." in said
+    assert status(tree) == []
+
+
+def test_a_commit_holds_what_was_changed_and_nothing_else(tree):
+    (tree.root / "notes.txt").write_text("of mine")
+    git(tree.root, "add", "notes.txt")
+    said = tree.update()
+    assert status(tree) == ["notes.txt"]
+    assert git(tree.root, "log", "-1", "--format=%s") == "connector-one 2.0.0"
+    assert f"undo: git revert {tree.head()}" in said
+
+
+def test_the_matrix_keeps_a_release_until_the_next_is_made(tree):
+    tree.update()
+    tree.released()
+    before = tree.text(MATRIX)
+    tree.fragment("+fixed.bugfix.md")
+    tree.update("--version", "2.0.1")
+    assert (tree.version, tree.text(MATRIX)) == ("2.0.1", before)
+
+
+def test_notes_are_shown_and_not_written(tree):
+    said = tree.run("notes", CONNECTOR, "--version", "2.0.0").output
+    assert said.startswith("## 2.0.0 (")
+    assert said.endswith("- All of it.\n")
+    assert status(tree) == []
+
+
+def test_notes_without_a_fragment_are_an_error(tree):
+    tree.update()
+    assert "holds no fragment for 2.0.0" in tree.error("notes", CONNECTOR)
+
+
+def test_a_fragment_that_came_too_late_is_named(tree):
+    tree.update()
+    tree.fragment("+late.bugfix.md")
+    said = tree.error("update", CONNECTOR)
+    assert "CHANGELOG.md has a section 2.0.0, and there are fragments that it does not" in said
+
+
+@pytest.mark.parametrize("name", ["connector-two", "../tree/connector-one", "."])
+def test_a_folder_that_is_no_connector_of_the_tree_is_refused(tree, name):
+    assert f"there is no connector {name} in" in tree.error("update", name)
+
+
+def test_a_major_that_the_matrix_does_not_know_is_not_written(tree):
+    said = tree.error("update", CONNECTOR, "--version", "3.0.0")
+    assert "connector-one 3 is not in the compatibility matrix" in said
+    assert status(tree) == []
+
+
+def test_a_version_in_another_spelling_is_refused(tree):
+    assert "'2.0' is no version" in tree.error("update", CONNECTOR, "--version", "2.0")

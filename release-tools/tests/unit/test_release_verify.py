@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+from release_tree import CONNECTOR, make_wheel
+
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.errors import ReleaseError
+from connector_release_tools.releases.inspection import inspect, secrets, twine_check
+from connector_release_tools.releases.installation import allowed_licences, install
+from connector_release_tools.releases.record import Record
+from connector_release_tools.versions import SparkLine
+
+LINE = SparkLine(3, 5)
+VERSION = "2.0.0.3.5"
+GOOD = (
+    "Requires-Python: >=3.11",
+    "Requires-Dist: pyspark<3.6,>=3.5",
+    "Requires-Dist: connectors-core<2,>=1.0",
+    "License-Expression: Apache-2.0",
+    "License-File: LICENSE",
+)
+LICENCE = {f"connector_one-{VERSION}.dist-info/licenses/LICENSE": "A licence."}
+
+
+@pytest.fixture
+def nothing_but_here(tmp_path, monkeypatch):
+    """Installers find pyspark in a wheelhouse, and have no index."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    wheelhouse = tmp_path / "cache" / "connectors" / "wheelhouse"
+    for version in ("3.5.9", "4.3.0"):
+        make_wheel(wheelhouse, "pyspark", version, "License-Expression: Apache-2.0")
+    make_wheel(wheelhouse, "copyleft", "1.0", "License-Expression: GPL-3.0-only")
+
+
+@pytest.fixture(scope="module")
+def candidate(first_release_tree):
+    return first_release_tree.candidate()
+
+
+def wheel(folder, *metadata, **files):
+    return Distribution.of(make_wheel(folder, CONNECTOR, VERSION, *metadata, **files))
+
+
+def found(wheel, candidate):
+    return [each.what for each in inspect(wheel, candidate, line=LINE, python="3.11")]
+
+
+def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):
+    said = built_tree.run("verify", CONNECTOR).output
+    assert "connector-one-2.0.0 is verified, from commit" in said
+    record = Record.read(built_tree.root / "build/releases/connector-one-2.0.0.yaml")
+    candidate = built_tree.candidate()
+    assert (record.commit, record.tree) == (candidate.commit, candidate.tree)
+    assert (record.core, record.released) == (">=1.0,<2", None)
+    assert set(record.artefacts) == {each.name for each in built_tree.dist.iterdir()}
+
+
+def test_what_is_not_well_is_said_and_is_no_longer_verified(release_tree, tmp_path):
+    release_tree.verified()  # by hand, not from the commit
+    release_tree.fragment("+late.bugfix.md")
+    sdist, wheel = (release_tree.dist / name for name in release_tree.candidate().file_names(LINE))
+    sdist.unlink()
+    said = release_tree.run("verify", CONNECTOR, exit_code=1).output
+    assert "fragments are not in CHANGELOG.md: +late.bugfix.md" in said
+    assert f"{sdist.name} is not in {release_tree.dist}" in said
+    assert f"{wheel.name} has sha256" in said
+    assert "; the commit gives" in said
+    said = release_tree.error("stage", "connector-one-2.0.0", str(tmp_path / "staging"))
+    assert "connector-one-2.0.0 is no release that was verified here" in said
+
+
+def test_a_good_artefact_has_no_findings(tmp_path, candidate):
+    assert found(wheel(tmp_path, *GOOD, **LICENCE), candidate) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (GOOD[0], "Requires-Python: >=3.12", "requires Python >=3.12, not 3.11 as the matrix"),
+        (GOOD[0], None, "requires Python None, not 3.11 as the matrix"),
+        (GOOD[1], "Requires-Dist: pyspark>=3.5", "requires pyspark >=3.5, not <3.6,>=3.5"),
+        (GOOD[1], None, "requires pyspark not at all, not <3.6,>=3.5"),
+        (GOOD[2], None, "requires connectors-core not at all, not <2,>=1.0"),
+        (GOOD[3], None, "names no licence"),
+        (GOOD[4], None, "has no licence file"),
+        (GOOD[4], "License-File: LICENSE.md", "declares the licence file LICENSE.md and does not"),
+        (GOOD[3], "Unheard-Of: yes", "has metadata that no installer knows: unheard-of"),
+    ],
+)
+def test_metadata_that_are_not_as_they_must_be_are_named(tmp_path, candidate, old, new, message):
+    metadata = [new if each == old else each for each in GOOD]
+    (said,) = found(wheel(tmp_path, *filter(None, metadata), **LICENCE), candidate)
+    assert said.startswith(f"connector_one-{VERSION}-py3-none-any.whl")
+    assert message in said
+
+
+def test_an_artefact_of_another_version_is_named(tmp_path, candidate):
+    other = dataclasses.replace(candidate, version=dataclasses.replace(candidate.version, patch=1))
+    (said,) = found(wheel(tmp_path, *GOOD, **LICENCE), other)
+    assert "it is connector-one 2.0.0.3.5, not connector-one 2.0.1.3.5" in said
+
+
+def test_a_secret_is_named_by_its_place_and_not_repeated(tmp_path):
+    secret = "AKIA" + "ABCDEFGHIJKLMNOP"  # not in one word, or it would be found here too
+    text = f"# words\nkey = '{secret}'\n"
+    held = wheel(tmp_path, *GOOD, **{"connector_one/keys.py": text})
+    copy = wheel(tmp_path / "copy", *GOOD, **{"connector_one/keys.py": text})
+    said = secrets([held, copy])
+    assert {each.what for each in said} == {
+        f"connector_one-{VERSION}-py3-none-any.whl: connector_one/keys.py:2 looks like a secret "
+        "(AWS Access Key)"
+    }
+    assert secret not in repr(said)
+
+
+def test_what_is_marked_as_none_is_no_secret(tmp_path):
+    text = f"key = '{'AKIA' + 'ABCDEFGHIJKLMNOP'}'  # pragma: allowlist secret\n"
+    assert secrets([wheel(tmp_path, *GOOD, **{"connector_one/keys.py": text})]) == []
+
+
+def test_a_description_that_does_not_render_is_named(tmp_path):
+    description = "Description-Content-Type: text/x-rst\n\n.. nothing::\n\n|"
+    (said,) = twine_check([wheel(tmp_path, *GOOD, description)])
+    assert "long_description" in said.what
+
+
+def installed(tmp_path, *metadata, licences=("Apache-2.0",), **files):
+    return [
+        each.what
+        for each in install(
+            wheel(tmp_path, GOOD[1], *metadata, **files).path, "connector_one",
+            line=LINE, constraints=["pyspark==3.5.9"], find_links=[], licences=licences,
+        )
+    ]  # fmt: skip
+
+
+def test_a_licence_that_is_not_allowed_is_named(tmp_path, nothing_but_here):
+    said = installed(tmp_path, "Requires-Dist: copyleft", GOOD[3])
+    assert said == [
+        f"connector_one-{VERSION}-py3-none-any.whl brings copyleft 1.0 with the licence "
+        "'GPL-3.0-only'"
+    ]
+
+
+def test_every_licence_of_an_expression_must_be_allowed(tmp_path, nothing_but_here):
+    two = ("Requires-Dist: copyleft", "License-Expression: MIT AND (Zlib OR Apache-2.0)")
+    (said,) = installed(tmp_path, *two, licences=["MIT", "Apache-2.0", "GPL-3.0-only"])
+    assert "brings connector-one" in said
+
+
+def test_a_wheel_that_cannot_be_imported_is_named(tmp_path, nothing_but_here):
+    broken = {"connector_one/__init__.py": "import nothing_of_this_name\n"}
+    (said,) = installed(tmp_path, **broken)
+    assert "cannot be used on Spark 3.5" in said
+    assert "No module named 'nothing_of_this_name'" in said
+
+
+def test_a_wheel_whose_requirements_no_index_has_is_named(tmp_path, nothing_but_here):
+    (said,) = installed(tmp_path, "Requires-Dist: nobody-has-this")
+    assert "cannot be used on Spark 3.5" in said
+    assert "nobody-has-this" in said
+
+
+def test_a_tree_that_allows_no_licences_is_told_how(tmp_path):
+    with pytest.raises(ReleaseError, match="does not say which licences") as caught:
+        allowed_licences(tmp_path)
+    assert "[tool.release-tools]" in caught.value.hint
