@@ -11,10 +11,12 @@ from typer.core import TyperGroup
 
 from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
+from connector_release_tools.flips.commands import flip
 from connector_release_tools.index.commands import index
 from connector_release_tools.installing.commands import install
 from connector_release_tools.matrix.commands import matrix
 from connector_release_tools.releases.commands import release
+from connector_release_tools.review.commands import review
 from connector_release_tools.site.commands import docs
 from connector_release_tools.template.commands import template
 
@@ -55,3 +57,5 @@ app.command("test")(run_cells)
 app.command()(install)
 app.add_typer(release, name="release")
 app.add_typer(index, name="index")
+app.add_typer(flip, name="flip")
+app.add_typer(review, name="review")

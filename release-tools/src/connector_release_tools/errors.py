@@ -8,14 +8,17 @@ __all__ = [
     "ConnectorFolderError",
     "DistributionError",
     "DocsError",
+    "FlipError",
     "GitError",
     "HistoryError",
     "IndexFolderError",
     "InstallError",
+    "MaintainersError",
     "MatrixError",
     "ProgramError",
     "ReleaseError",
     "ReleaseToolsError",
+    "ReviewError",
     "TemplateError",
     "VersionError",
 ]
@@ -84,3 +87,15 @@ class IndexFolderError(ReleaseToolsError):
 
 class ReleaseError(ReleaseToolsError):
     """A release cannot be made from what is there."""
+
+
+class MaintainersError(ReleaseToolsError):
+    """The list of maintainers is not there, or is not as it must be."""
+
+
+class FlipError(ReleaseToolsError):
+    """A proposal or the rules for proposals are not as they must be."""
+
+
+class ReviewError(ReleaseToolsError):
+    """What a review is judged by, or an issue form, is not as it must be."""

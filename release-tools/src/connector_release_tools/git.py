@@ -78,6 +78,13 @@ class Repository:
         done = attempt("rev-parse", "--verify", "--quiet", revision, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
+    def merge_base(self, revision: str) -> str | None:
+        """The commit where HEAD and a revision went apart; None if there is none."""
+        if revision.startswith("-"):  # no option of git's
+            return None
+        done = attempt("merge-base", revision, "HEAD", folder=self.root)
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
     def last_change(self, folder: str, revision: str = "HEAD") -> str:
         """The id of the last commit up to a revision that changed a folder."""
         return run("rev-list", "-1", revision, "--", folder, folder=self.root).decode().strip()

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from flip_tree import FlipTree, whole_tree
 from matrix_tree import FILES, MatrixTree
 from release_tree import CONNECTOR, ReleaseTree
 from template_tree import Tree, git
@@ -123,3 +124,42 @@ def first_built_tree(
 def built_tree(first_built_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
     """A repository whose connector was built as 2.0.0."""
     return first_built_tree.copy(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def first_flips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FlipTree]:
+    folder = tmp_path_factory.mktemp("flips")
+    with living_in(folder):
+        bare = FlipTree.new(folder / "bare")
+        decided = bare.copy(folder / "decided")
+        for title in ("One", "Two", "Three"):
+            decided.propose(title)
+        decided.accept(1)
+        decided.open_vote(2)
+        decided.vote(2, alice="+1")
+        decided.discuss(3)
+        decided.base = decided.commit()
+        accepted = FlipTree.new(folder / "accepted", whole_tree())
+        plan = ("--connector", "pulsar", "--description", "Pulsar topics", "--no-sink")
+        accepted.propose("A connector for Pulsar", *plan)
+        accepted.accept(1)
+        accepted.base = accepted.commit()
+    return {"bare": bare, "decided": decided, "accepted": accepted}
+
+
+@pytest.fixture
+def flips(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
+    """Rules and maintainers, no proposal yet."""
+    return first_flips["bare"].copy(tmp_path / "flips")
+
+
+@pytest.fixture
+def decided(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
+    """FLIP 1 accepted, 2 put to the vote, 3 discussed: all of it merged."""
+    return first_flips["decided"].copy(tmp_path / "decided")
+
+
+@pytest.fixture
+def accepted(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
+    """A whole tree in which a connector for Pulsar, FLIP 1, is accepted."""
+    return first_flips["accepted"].copy(tmp_path / "accepted")

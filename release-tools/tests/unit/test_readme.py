@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+from flip_tree import FlipTree
 from matrix_tree import MatrixTree
 from template_tree import Tree
 
@@ -33,3 +34,17 @@ def test_the_commands_of_the_matrix_run_one_after_the_other(matrix_tree: MatrixT
         result = matrix_tree.matrix(*(each.replace("filesystem", "one") for each in command))
         assert result.exit_code == 0, result.output
         matrix_tree.commit({})
+
+
+def test_the_commands_of_proposals_run_one_after_the_other(decided: FlipTree) -> None:
+    assert len(commands("flip")) == 3
+    for command in commands("flip"):
+        decided.flip(*command)
+        decided.commit()
+
+
+def test_the_commands_of_reviews_run_one_after_the_other(accepted: FlipTree) -> None:
+    assert accepted.run("review", "sync").exit_code == 0
+    assert len(commands("review")) == 2
+    for command in commands("review"):
+        assert accepted.run("review", *command).exit_code == 0

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `release-tools flip ...`."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from connector_release_tools.errors import FlipError
+from connector_release_tools.flips import changing
+from connector_release_tools.flips.checking import Finding, compare, unsigned
+from connector_release_tools.flips.checking import check as hold
+from connector_release_tools.flips.document import Flip
+from connector_release_tools.flips.folder import Flips, at_revision, here
+from connector_release_tools.flips.lifecycle import Judge, describe
+from connector_release_tools.flips.model import Choice, ConnectorPlan, Event, Status, Vote
+from connector_release_tools.flips.scaffold import REQUIREMENTS
+from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
+from connector_release_tools.git import Repository
+from connector_release_tools.template.files import Change, write
+from connector_release_tools.template.rendering import Renderer
+from connector_release_tools.yaml_text import validated
+
+__all__ = ["flip"]
+
+flip = typer.Typer(no_args_is_help=True, help="Proposals: from a draft to a result, and on.")
+
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Of the proposal.")]
+By = Annotated[str, typer.Option(metavar="HANDLE", help="Who does it.")]
+Reason = Annotated[str | None, typer.Option(help="Why.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+
+
+class Format(enum.StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[Format, typer.Option("--format", help="For people or for programs.")]
+
+
+@flip.command()
+def new(
+    title: Annotated[str, typer.Argument(help="What it is called.")],
+    *,
+    author: Annotated[str, typer.Option(metavar="HANDLE", help="Who proposes.")],
+    connector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The connector that it asks for.")
+    ] = None,
+    description: Annotated[str, typer.Option(help="What that connects, in one line.")] = "",
+    source: Annotated[bool, typer.Option("--source/--no-source", help="It reads.")] = True,
+    sink: Annotated[bool, typer.Option("--sink/--no-sink", help="It writes.")] = True,
+    supersedes: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="What it comes in place of.")
+    ] = None,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Make a draft with the next number."""
+    repository, flips, judge = _open(root)
+    plan = None
+    if connector is not None:
+        said = {"name": connector, "description": description, "source": source, "sink": sink}
+        plan = validated(ConnectorPlan, said, name="connector", error=FlipError)
+    change = changing.propose(
+        flips, judge, title=title, author=author, at=judge.now, connector=plan,
+        supersedes=supersedes,
+    )  # fmt: skip
+    _apply(repository, change, dry_run=dry_run)
+
+
+@flip.command("list")
+def list_(*, output: Output = Format.TABLE, root: Root = Path()) -> None:
+    """Show all proposals and where they stand."""
+    _, flips, judge = _open(root)
+    proposals, problems = flips.proposals()
+    if output is Format.JSON:
+        said = [
+            {
+                "number": each.number,
+                "title": each.title,
+                "status": each.header.status,
+                "since": each.header.history[-1].at.isoformat(),
+                "author": each.header.author,
+                "file": each.name,
+            }
+            for each in proposals
+        ]
+        typer.echo(json.dumps(said, indent=2))
+    else:
+        table = Table("number", "status", "since", "title", box=None)
+        for each in proposals:
+            last = each.header.history[-1]
+            status = f"{last.status} (over; record it)" if judge.may_expire(each) else last.status
+            table.add_row(f"{each.number:04}", status, f"{last.at:%Y-%m-%d}", each.title)
+        _console().print(table)
+    for problem in problems:
+        _console(stderr=True).print(problem, style="red")
+    raise typer.Exit(int(bool(problems)))
+
+
+@flip.command()
+def check(
+    *,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REV",
+            help="Compare with where HEAD left this revision; its maintainers and rules hold.",
+        ),
+    ] = None,
+    root: Root = Path(),
+) -> None:
+    """Hold all proposals against the rules; what a pull request runs.
+
+    Exit code: 0 all is well, 1 not, 2 could not be checked.
+    """
+    repository, flips, judge = _open(root)
+    proposals, problems = flips.proposals()
+    found: list[Finding | str] = [*problems]
+    if base is None:
+        found += hold(proposals, judge)
+    else:
+        with at_revision(repository, base) as before:
+            if before is not None:
+                judge = _judge(before)
+                found += compare(before.proposals()[0], proposals)
+            found += hold(proposals, judge)
+            found += unsigned(repository, base)
+    console = _console()
+    for each in found:
+        console.print(str(each), style="red")
+    if not found:
+        console.print(f"{len(proposals)} proposals are by the rules", style="green")
+    if base is None:
+        console.print("without --base: changes and sign-offs were not looked at", style="yellow")
+    raise typer.Exit(int(bool(found)))
+
+
+@flip.command()
+def open_discussion(
+    number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
+) -> None:
+    """Put a draft up for discussion, or take a proposal back from the vote, which is void then."""
+    _move(root, number, Status.DISCUSSION, by=by, reason=reason, dry_run=dry_run)
+
+
+@flip.command()
+def open_vote(
+    number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
+) -> None:
+    """Open the vote; earlier than the rules say only with a reason."""
+    _move(root, number, Status.VOTE, by=by, reason=reason, dry_run=dry_run)
+
+
+@flip.command(context_settings={"ignore_unknown_options": True})  # -1 is no option
+def vote(
+    number: Number,
+    choice: Annotated[Choice, typer.Argument(help="A veto needs a technical reason.")],
+    *,
+    by: By,
+    reason: Reason = None,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Vote; of all votes of a person the last counts."""
+    repository, flips, judge = _open(root)
+    said = {"voter": by, "vote": choice, "at": judge.now, "reason": reason}
+    cast = validated(Vote, said, name="vote", error=FlipError)
+    _apply(repository, changing.cast(flips, judge, number, cast), dry_run=dry_run)
+
+
+@flip.command()
+def tally(number: Number, *, output: Output = Format.TABLE, root: Root = Path()) -> None:
+    """Count the votes."""
+    _, flips, judge = _open(root)
+    proposal = Flip.read(flips.document(number).path)
+    counted = judge.tally(proposal)
+    if counted is None:
+        raise FlipError(
+            f"{proposal} is {proposal.header.status}; no vote on it was opened",
+            hint=f"`release-tools flip open-vote {number}` opens one",
+        )
+    if output is Format.JSON:
+        said = {
+            "outcome": counted.outcome,
+            "decidable": counted.decidable.isoformat(),
+            "expires": counted.expires.isoformat(),
+            "binding": {each.voter: each.vote for each in counted.binding},
+            "others": {each.voter: each.vote for each in counted.others},
+            "missing": list(counted.missing),
+        }
+        typer.echo(json.dumps(said, indent=2))
+        return
+    table = Table("voter", "vote", "binding", "at", "reason", box=None)
+    for votes, binding in ((counted.binding, "yes"), (counted.others, "no")):
+        for each in votes:
+            table.add_row(
+                each.voter, each.vote, binding, f"{each.at:%Y-%m-%d %H:%M}", each.reason or ""
+            )
+    console = _console()
+    console.print(table)
+    console.print(f"{proposal}: {describe(counted)}")
+
+
+@flip.command()
+def withdraw(
+    number: Number,
+    *,
+    by: By,
+    reason: Annotated[str, typer.Option(help="Why.")],
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Take a proposal back, as its author, before the result."""
+    _move(root, number, Status.WITHDRAWN, by=by, reason=reason, dry_run=dry_run)
+
+
+@flip.command()
+def accept(number: Number, *, by: By, dry_run: DryRun = False, root: Root = Path()) -> None:
+    """Record that the vote accepted a proposal."""
+    _move(root, number, Status.ACCEPTED, by=by, reason=None, dry_run=dry_run)
+
+
+@flip.command()
+def reject(
+    number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
+) -> None:
+    """Record that the vote rejected a proposal."""
+    _move(root, number, Status.REJECTED, by=by, reason=reason, dry_run=dry_run)
+
+
+@flip.command()
+def expire(number: Number, *, by: By, dry_run: DryRun = False, root: Root = Path()) -> None:
+    """Record that a vote, or a proposal that nobody took to one, is over without a result."""
+    _move(root, number, Status.EXPIRED, by=by, reason=None, dry_run=dry_run)
+
+
+@flip.command()
+def supersede(
+    old: Annotated[int, typer.Argument(metavar="OLD", help="The accepted proposal.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="The one that comes in its place.")],
+    *,
+    by: By,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Let an accepted proposal give way to another accepted one."""
+    repository, flips, judge = _open(root)
+    event = _event(Status.SUPERSEDED, at=judge.now, by=by)
+    _apply(repository, changing.supersede(flips, judge, old, new, event), dry_run=dry_run)
+
+
+@flip.command()
+def scaffold(
+    number: Number,
+    *,
+    sponsor: Annotated[
+        str | None,
+        typer.Option(metavar="HANDLE", help="The maintainer who will look after the connector."),
+    ] = None,
+    dry_run: DryRun = False,
+    root: Root = Path(),
+) -> None:
+    """Make the connector that an accepted proposal asks for, and register it.
+
+    What is there already is left alone, so that it can be run again.
+    """
+    repository, flips, judge = _open(root)
+    console = _console()
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        plan = plan_scaffold(
+            repository, Renderer(repository, Path(scratch)), flips, number,
+            sponsor=sponsor, at=judge.now,
+        )  # fmt: skip
+        if not dry_run:
+            plan.apply()
+    name = plan.connector.name
+    if not plan.is_made:
+        console.print(f"{name}/ {'would be' if dry_run else 'was'} made of the template")
+    for change in plan.changes:
+        if dry_run:
+            typer.echo(change.diff(), nl=False)
+        else:
+            console.print(f"{change.path} {change.kind}")
+    if any(change.path == REQUIREMENTS for change in plan.changes):
+        console.print("then run `make requirements`, which pins what is new", style="yellow")
+    if plan.is_made and not plan.changes:
+        console.print(f"{name} is there, and registered everywhere", style="green")
+    elif not dry_run:
+        console.print(f"commit {name} with git commit -s; its first pull request is reviewed "
+                      f"by its sponsor", style="green")  # fmt: skip
+
+
+def _open(root: Path) -> tuple[Repository, Flips, Judge]:
+    repository = Repository.around(root)
+    flips = here(repository)
+    return repository, flips, _judge(flips)
+
+
+def _judge(flips: Flips) -> Judge:
+    return Judge(maintainers=flips.maintainers, rules=flips.rules, now=_now())
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+
+
+def _event(status: Status, *, at: datetime.datetime, by: str, reason: str | None = None) -> Event:
+    said = {"status": status, "at": at, "by": by, "reason": reason}
+    return validated(Event, said, name=status, error=FlipError)
+
+
+def _move(
+    root: Path, number: int, status: Status, *, by: str, reason: str | None, dry_run: bool
+) -> None:
+    repository, flips, judge = _open(root)
+    event = _event(status, at=judge.now, by=by, reason=reason)
+    _apply(repository, changing.move(flips, judge, number, event), dry_run=dry_run)
+
+
+def _apply(repository: Repository, change: Change, *, dry_run: bool) -> None:
+    if dry_run:
+        typer.echo(change.diff(), nl=False)
+        return
+    write(repository.root / change.path, change.after)
+    _console().print(f"{change.path} {change.kind}; commit it with git commit -s", style="green")
+
+
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

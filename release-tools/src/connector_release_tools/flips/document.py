@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a proposal: `0001-some-words.md`, and `0001.votes.yaml` beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
+
+from connector_release_tools.errors import FlipError
+from connector_release_tools.flips.model import Event, Header, Vote, Votes
+from connector_release_tools.yaml_text import dump, load, stamp, validated
+
+__all__ = ["Document", "Flip", "Text", "VotesDocument", "votes_path"]
+
+_NAME: Final = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.md", re.ASCII)
+_FRONT: Final = re.compile(r"---\n(.*?\n)---\n(.*)", re.DOTALL)
+_TITLE: Final = re.compile(r"FLIP (\d{4}): (\S.*)", re.ASCII)
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a proposal says below its front matter.
+
+    Attributes:
+        titles: Its headings of the first level.
+        sections: Its headings of the second level, and whether something stands under each.
+    """
+
+    titles: tuple[str, ...]
+    sections: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def parse(cls, body: str) -> Text:
+        """Read Markdown; comments say nothing."""
+        titles: list[str] = []
+        sections: list[str] = []
+        filled: set[int] = set()
+        level = ""
+        for token in MarkdownIt().parse(body):
+            if token.type in {"heading_open", "heading_close"}:
+                level = token.tag if token.type == "heading_open" else ""
+            elif level == "h1":
+                titles.append(token.content)
+            elif level == "h2":
+                sections.append(token.content)
+            elif sections and _COMMENT.sub("", token.content).strip():
+                filled.add(len(sections) - 1)
+        return cls(
+            tuple(titles),
+            tuple((name, index in filled) for index, name in enumerate(sections)),
+        )
+
+
+@dataclass(frozen=True)
+class Document:
+    """The Markdown file of a proposal; changes are made in `header`.
+
+    Attributes:
+        path: The file.
+        number: Its number.
+        header: The front matter with its comments.
+        body: What stands below.
+    """
+
+    path: Path
+    number: int
+    header: Any
+    body: str
+
+    @classmethod
+    def read(cls, path: Path) -> Document:
+        """Read the file.
+
+        Raises:
+            FlipError: Its name or its front matter is not as it must be.
+        """
+        if (name := _NAME.fullmatch(path.name)) is None:
+            raise FlipError(f"{path.name} is no name of a proposal, such as 0001-some-words.md")
+        if (parts := _FRONT.fullmatch(path.read_text(encoding="utf-8"))) is None:
+            raise FlipError(f"{path.name} does not begin with front matter between lines of ---")
+        header = load(parts[1], name=path.name, error=FlipError)
+        return cls(path, int(name[1]), header, parts[2])
+
+    def text(self) -> str:
+        """The file as it would be written."""
+        return f"---\n{dump(self.header)}---\n{self.body}"
+
+    def add(self, event: Event) -> None:
+        """Add an event to the history, and take over its status."""
+        self.header["status"] = str(event.status)
+        entry = {"status": str(event.status), "at": stamp(event.at), "by": event.by}
+        if event.reason:
+            entry["reason"] = event.reason
+        self.header["history"].append(entry)
+
+
+def votes_path(document: Path) -> Path:
+    """Where the votes on a proposal are kept."""
+    return document.with_name(f"{document.name[:4]}.votes.yaml")
+
+
+@dataclass(frozen=True)
+class VotesDocument:
+    """The file of votes; changes are made in `data`.
+
+    Attributes:
+        path: The file.
+        data: What it holds, with its comments.
+    """
+
+    path: Path
+    data: Any
+
+    @classmethod
+    def read(cls, path: Path) -> VotesDocument:
+        """Read the file; where it is not there, there are no votes.
+
+        Raises:
+            FlipError: It is no YAML.
+        """
+        if not path.exists():
+            return cls(path, {"votes": []})
+        return cls(path, load(path.read_text(encoding="utf-8"), name=path.name, error=FlipError))
+
+    def text(self) -> str:
+        """The file as it would be written."""
+        return dump(self.data)
+
+    def add(self, vote: Vote) -> None:
+        """Add a vote."""
+        entry = {"voter": vote.voter, "vote": Quoted(vote.vote), "at": stamp(vote.at)}
+        if vote.reason:
+            entry["reason"] = vote.reason
+        self.data["votes"].append(entry)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A proposal, with the votes on it.
+
+    Attributes:
+        name: The name of its file.
+        number: Its number.
+        header: Its front matter.
+        body: What stands below.
+        votes: All votes ever cast, the oldest first.
+    """
+
+    name: str
+    number: int
+    header: Header
+    body: str
+    votes: tuple[Vote, ...]
+
+    @classmethod
+    def of(cls, document: Document, votes: VotesDocument) -> Flip:
+        """Check what the files say.
+
+        Raises:
+            FlipError: Something is not as it must be; the message names the place.
+        """
+        name = document.path.name
+        header = validated(Header, document.header, name=name, error=FlipError)
+        cast = validated(Votes, votes.data, name=votes.path.name, error=FlipError)
+        return cls(name, document.number, header, document.body, cast.votes)
+
+    @classmethod
+    def read(cls, path: Path) -> Flip:
+        """Read both files.
+
+        Raises:
+            FlipError: One of them is not as it must be.
+        """
+        return cls.of(Document.read(path), VotesDocument.read(votes_path(path)))
+
+    @cached_property
+    def text(self) -> Text:
+        """What it says below the front matter."""
+        return Text.parse(self.body)
+
+    @property
+    def title(self) -> str | None:
+        """What it is called; None if its heading is not `# FLIP 0001: Title` with its number."""
+        if len(self.text.titles) != 1:
+            return None
+        match = _TITLE.fullmatch(self.text.titles[0])
+        return match[2] if match and int(match[1]) == self.number else None
+
+    def __str__(self) -> str:
+        return f"FLIP {self.number:04}"

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a proposal came to where it stands by the rules: a function of data and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from connector_release_tools.flips.document import Flip
+from connector_release_tools.flips.model import NEXT, Event, RuleBook, Status
+from connector_release_tools.flips.tally import Outcome, Tally, tally
+from connector_release_tools.maintainers import Maintainers
+
+__all__ = ["Judge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """Holds proposals against the rules.
+
+    Attributes:
+        maintainers: Whose votes bind, and when.
+        rules: All rules that ever held.
+        now: What is later has not happened.
+    """
+
+    maintainers: Maintainers
+    rules: RuleBook
+    now: datetime.datetime
+
+    def breaches(self, flip: Flip) -> list[str]:
+        """What is against the rules, each in a sentence; nothing if all is well."""
+        return [
+            *self._text(flip),
+            *self._order(flip),
+            *self._steps(flip),
+            *self._votes(flip),
+        ]
+
+    def tally(self, flip: Flip, *, result_at: datetime.datetime | None = None) -> Tally | None:
+        """What the last vote on a proposal comes to; None if none was ever opened.
+
+        Args:
+            flip: The proposal.
+            result_at: When to count; the moment of the result if None, or now while there is none.
+        """
+        for opened, closed in reversed(list(_windows(flip))):
+            end = result_at or (closed.at if closed else self.now)
+            return self._count(flip, opened, end)
+        return None
+
+    def may_expire(self, flip: Flip) -> bool:
+        """Whether a proposal may be recorded as expired now."""
+        return self._expired(flip, flip.header.history[-1], self.now)
+
+    def _count(self, flip: Flip, opened: Event, end: datetime.datetime) -> Tally:
+        return tally(
+            flip.votes,
+            opened=opened.at,
+            maintainers=self.maintainers,
+            rules=self.rules.on(opened.at).vote,
+            now=end,
+        )
+
+    def _text(self, flip: Flip) -> Iterator[str]:
+        if flip.title is None:
+            yield f"expected one heading `# FLIP {flip.number:04}: Title`"
+        wanted = list(self.rules.on(flip.header.history[0].at).sections)
+        found = [name for name, _ in flip.text.sections]
+        if found != wanted:
+            yield f"expected the sections {', '.join(wanted)}; found {', '.join(found) or 'none'}"
+        if flip.header.status is not Status.DRAFT:
+            for name, filled in flip.text.sections:
+                if name in wanted and not filled:
+                    yield f"section {name} is empty"
+
+    def _order(self, flip: Flip) -> Iterator[str]:
+        history = flip.header.history
+        if history[0].status is not Status.DRAFT:
+            yield f"the history begins with {history[0].status}, expected {Status.DRAFT}"
+        for name, times in (
+            ("history", [event.at for event in history]),
+            ("votes", [vote.at for vote in flip.votes]),
+        ):
+            for earlier, later in pairwise(times):
+                if later < earlier:
+                    yield f"{name}: {_when(later)} stands after {_when(earlier)}"
+            if times and max(times) > self.now:
+                yield f"{name}: {_when(max(times))} is in the future"
+
+    def _steps(self, flip: Flip) -> Iterator[str]:
+        header = flip.header
+        for before, event in pairwise(header.history):
+            if event.status not in NEXT[before.status]:
+                may = ", ".join(sorted(NEXT[before.status])) or "nothing"
+                yield f"{event.status} after {before.status}: what may follow is {may}"
+            elif event.status is Status.VOTE:
+                yield from self._opening(before, event)
+            elif event.status is Status.WITHDRAWN:
+                if event.by != header.author:
+                    yield f"withdrawn by {event.by}: only the author, {header.author}, may do that"
+                if event.reason is None:
+                    yield "withdrawn without a reason"
+            elif event.status in {Status.ACCEPTED, Status.REJECTED}:
+                counted = self._count(flip, before, event.at)
+                if counted.outcome is not Outcome(event.status):
+                    yield f"{event.status} at {_when(event.at)}: {describe(counted)}"
+            elif event.status is Status.EXPIRED and not self._expired(flip, before, event.at):
+                yield f"expired at {_when(event.at)}: it was not over then"
+        if header.sponsor is not None and header.connector is None:
+            yield "a sponsor is for a proposal that asks for a connector"
+
+    def _opening(self, discussion: Event, vote: Event) -> Iterator[str]:
+        rules = self.rules.on(vote.at)
+        took = vote.at - discussion.at
+        if took < datetime.timedelta(days=rules.discussion.days) and vote.reason is None:
+            yield (
+                f"the vote was opened after {took.days} days of discussion: it takes "
+                f"{rules.discussion.days}, or a reason"
+            )
+        voters = self.maintainers.binding_voters(vote.at.astimezone(datetime.UTC).date())
+        if len(voters) < rules.vote.binding_approvals:
+            yield (
+                f"the vote was opened while {len(voters)} had a binding vote: it takes "
+                f"{rules.vote.binding_approvals} to accept"
+            )
+
+    def _expired(self, flip: Flip, before: Event, at: datetime.datetime) -> bool:
+        if before.status is Status.VOTE:
+            return self._count(flip, before, at).outcome is Outcome.EXPIRED
+        days = self.rules.on(before.at).discussion.expires_after_days
+        return at > before.at + datetime.timedelta(days=days)
+
+    def _votes(self, flip: Flip) -> Iterator[str]:
+        windows = [
+            (opened.at, closed.at if closed else None, self._count(flip, opened, opened.at).expires)
+            for opened, closed in _windows(flip)
+        ]
+        for vote in flip.votes:
+            if not any(
+                opened <= vote.at <= expires and (closed is None or vote.at <= closed)
+                for opened, closed, expires in windows
+            ):
+                yield f"{vote.voter} voted at {_when(vote.at)}, when no vote was open"
+
+
+def describe(counted: Tally) -> str:
+    """The state of a vote in a sentence."""
+    said = f"the vote is {counted.outcome}"
+    if counted.outcome is Outcome.OPEN and not counted.missing:
+        return f"{said}, and may be decided from {_when(counted.decidable)}"
+    return "; ".join([said, *counted.missing])
+
+
+def _windows(flip: Flip) -> Iterator[tuple[Event, Event | None]]:
+    """When votes were open: the events that opened and ended each."""
+    history = flip.header.history
+    for index, event in enumerate(history):
+        if event.status is Status.VOTE:
+            yield event, history[index + 1] if index + 1 < len(history) else None
+
+
+def _when(at: datetime.datetime) -> str:
+    return at.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

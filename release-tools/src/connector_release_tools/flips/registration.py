@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a tree must know of a connector: texts in, texts out, comments kept."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import tomlkit
+from packaging.utils import canonicalize_name
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from connector_release_tools.errors import ConnectorFolderError, MaintainersError
+from connector_release_tools.maintainers import MAINTAINERS
+from connector_release_tools.matrix.file import Quoted
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.project import Project
+from connector_release_tools.versions import Version
+from connector_release_tools.yaml_text import dump, load
+
+__all__ = ["in_maintainers", "in_matrix", "in_project", "in_requirements"]
+
+_CORE: Final = "connectors-core"
+
+
+def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> None:
+    """Add a connector to the document of the matrix, if it is not there.
+
+    Args:
+        document: What the file of the matrix holds.
+        matrix: What it says.
+        name: The connector.
+        project: What the connector declares.
+
+    Raises:
+        ConnectorFolderError: It does not need the core.
+    """
+    if name in matrix.connectors:
+        return
+    if (core := project.dependencies.get(_CORE)) is None:
+        raise ConnectorFolderError(f"{name} does not need {_CORE}, as a connector must")
+    lines = CommentedSeq(Quoted(line) for line in matrix.spark if line in project.spark)
+    lines.fa.set_flow_style()
+    major = {
+        "version": Quoted(project.version),
+        "status": "features",
+        "spark": lines,
+        "core": Quoted(",".join(sorted(map(str, core), reverse=True))),
+    }
+    majors = CommentedMap({Quoted(str(Version.parse(project.version).major)): CommentedMap(major)})
+    document["connectors"][name] = CommentedMap({"majors": majors})
+
+
+def in_project(text: str, known: Iterable[str], package: str) -> str:
+    """Add a package to the import rules of the root pyproject.toml, wherever connectors stand.
+
+    Args:
+        text: The file.
+        known: The packages of the connectors that are there.
+        package: The new one.
+    """
+    project = tomlkit.parse(text)
+    names = {each.replace("-", "_") for each in known}
+    linter: Any = project["tool"]["importlinter"]
+    for packages in _lists(linter):
+        if names <= {*packages} and package not in packages:
+            packages.append(package)
+    for contract in linter["contracts"]:
+        layers = contract.get("layers", [])
+        for index, layer in enumerate(layers):
+            siblings = [each.strip() for each in layer.split("|")]
+            if names <= {*siblings} and package not in siblings:
+                layers[index] = " | ".join([*siblings, package])
+    return tomlkit.dumps(project)
+
+
+def _lists(linter: Any) -> Iterator[Any]:
+    yield linter["root_packages"]
+    for contract in linter["contracts"]:
+        for key in ("source_modules", "forbidden_modules"):
+            if key in contract:
+                yield contract[key]
+
+
+def in_requirements(texts: Iterable[str], text: str, name: str, project: Project) -> str:
+    """Add to a file of requirements what a connector needs and no file names yet.
+
+    Args:
+        texts: All files.
+        text: The one to add to.
+        name: The connector.
+        project: What it declares.
+    """
+    named = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
+    known = {canonicalize_name(each) for text in texts for each in named.findall(text)}
+    needed = project.dependencies.items()
+    new = [f"{each}{range_}" for each, range_ in needed if each not in {*known, _CORE}]
+    return "\n".join([text.rstrip("\n"), "", f"# {name}", *new, ""]) if new else text
+
+
+def in_maintainers(text: str, folder: str, sponsor: str, day: datetime.date) -> str:
+    """Let a maintainer look after a new folder, if nobody does."""
+    document = load(text, name=MAINTAINERS, error=MaintainersError)
+    if folder in document["folders"]:
+        return text
+    term = CommentedMap({"handle": sponsor, "since": day})
+    term.fa.set_flow_style()
+    document["folders"][folder] = CommentedSeq([term])
+    return dump(document)

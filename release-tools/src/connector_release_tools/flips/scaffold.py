@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An accepted proposal becomes a connector: made of the template, and known to the tree."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connector_release_tools.errors import ConnectorFolderError, FlipError
+from connector_release_tools.flips.document import Document, Flip
+from connector_release_tools.flips.folder import FLIPS, Flips
+from connector_release_tools.flips.model import ConnectorPlan, Status
+from connector_release_tools.flips.registration import (
+    in_maintainers,
+    in_matrix,
+    in_project,
+    in_requirements,
+)
+from connector_release_tools.git import Repository
+from connector_release_tools.maintainers import MAINTAINERS, Maintainers
+from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.file import MATRIX, MatrixFile
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.review import generated
+from connector_release_tools.template.connector import Connector, TemplateState, create
+from connector_release_tools.template.files import Change, File, files_below, read, write
+from connector_release_tools.template.link import LINK
+from connector_release_tools.template.rendering import Renderer, Rendering
+
+__all__ = ["Scaffold", "scaffold"]
+
+REQUIREMENTS: Final = "requirements/base.in"
+README: Final = "README.md"
+
+
+@dataclass(frozen=True)
+class Scaffold:
+    """What is to be done for an accepted proposal.
+
+    Attributes:
+        connector: The connector.
+        is_made: Whether its folder is there, whole.
+        changes: What other files get.
+        matrix: The matrix with the connector in it.
+        renderer: Renders the template.
+        state: The state of the template that the connector is made of.
+        plan: What the proposal says of it.
+    """
+
+    connector: Connector
+    is_made: bool
+    changes: tuple[Change, ...]
+    matrix: Matrix
+    renderer: Renderer
+    state: TemplateState
+    plan: ConnectorPlan
+
+    def apply(self) -> None:
+        """Make the folder and write the changes.
+
+        Raises:
+            ReleaseToolsError: The connector cannot be made.
+        """
+        if not self.is_made:
+            if self.connector.folder.exists():  # left by a run that was cut off
+                shutil.rmtree(self.connector.folder)
+            create(self.connector.repository, self.renderer, self.state, self.plan.model_dump())
+        root = self.connector.repository.root
+        for change in self.changes:
+            write(root / change.path, change.after)
+        for change in _derived(root, self.matrix, self.connector.name):  # in the new folder
+            write(root / change.path, change.after)
+
+
+def scaffold(
+    repository: Repository,
+    renderer: Renderer,
+    flips: Flips,
+    number: int,
+    *,
+    sponsor: str | None,
+    at: datetime.datetime,
+) -> Scaffold:
+    """Work out what an accepted proposal still lacks; nothing is written.
+
+    Args:
+        repository: The tree.
+        renderer: Renders the template.
+        flips: The proposals.
+        number: The number of the proposal.
+        sponsor: Who will look after the connector; the one whom the proposal names if None.
+        at: Now.
+
+    Raises:
+        FlipError: The proposal is not accepted, asks for no connector, or has no sponsor.
+        ConnectorFolderError: Something else is in the folder of the connector.
+        ReleaseToolsError: A file that must know of the connector cannot be read.
+    """
+    document = flips.document(number)
+    plan, patron = _accepted(flips, document, sponsor, at.astimezone(datetime.UTC).date())
+    state = TemplateState.at_head(repository)
+    rendering = renderer.render(state.tree, plan.model_dump())
+    connector = Connector(repository, rendering.name)
+    text = rendering.files[PYPROJECT].content.decode()
+    project = Project.parse(text, f"{connector.name}/{PYPROJECT}")
+    root = repository.root
+
+    if document.header.get("sponsor") is None:
+        document.header["sponsor"] = patron
+    file = MatrixFile.of(repository)
+    known = file.matrix()
+    in_matrix(file.document, known, connector.name, project)
+    matrix = file.matrix()
+    people = in_maintainers(
+        _text(root / MAINTAINERS), connector.name, patron, at.astimezone(datetime.UTC).date()
+    )
+    wanted = {
+        f"{FLIPS}/{document.path.name}": document.text(),
+        MATRIX: file.text(),
+        MAINTAINERS: people,
+        PYPROJECT: in_project(
+            _text(root / PYPROJECT),
+            set(known.connectors) - {connector.name},
+            connector.name.replace("-", "_"),
+        ),
+        REQUIREMENTS: in_requirements(
+            [_text(path) for path in sorted((root / REQUIREMENTS).parent.glob("*.in"))],
+            _text(root / REQUIREMENTS),
+            connector.name,
+            project,
+        ),
+    }
+    changes = [
+        Change(name, read(root / name), File(text.encode())) for name, text in wanted.items()
+    ]
+    changes += generated.changes(root, matrix, Maintainers.parse(people))
+    changes += _derived(root, matrix, connector.name)
+    return Scaffold(
+        connector,
+        _is_made(connector, rendering),
+        tuple(change for change in changes if change.before != change.after),
+        matrix,
+        renderer,
+        state,
+        plan,
+    )
+
+
+def _accepted(
+    flips: Flips, document: Document, sponsor: str | None, day: datetime.date
+) -> tuple[ConnectorPlan, str]:
+    flip = Flip.read(document.path)
+    if flip.header.status is not Status.ACCEPTED:
+        raise FlipError(f"{flip} is {flip.header.status}; a connector is made of an accepted one")
+    if flip.header.connector is None:
+        raise FlipError(f"{flip} asks for no connector: there is none in its front matter")
+    named = flip.header.sponsor
+    if sponsor is not None and named not in {None, sponsor.lower()}:
+        raise FlipError(f"the sponsor of {flip} is {named}")
+    patron = named or (sponsor or "").lower()
+    if not patron:
+        raise FlipError(
+            f"{flip} has no sponsor",
+            hint="--sponsor names the maintainer who will look after the connector",
+        )
+    if patron not in flips.maintainers.look_after_something(day):
+        raise FlipError(
+            f"{patron} looks after nothing in {MAINTAINERS}", hint="a sponsor is a maintainer"
+        )
+    return flip.header.connector, patron
+
+
+def _is_made(connector: Connector, rendering: Rendering) -> bool:
+    if not connector.folder.exists():
+        return False
+    if (connector.folder / LINK).exists():
+        if connector.link().answers == rendering.answers:
+            return True
+    elif files_below(connector.folder).items() <= rendering.files.items():
+        return False  # a run was cut off before it linked the connector to the template
+    raise ConnectorFolderError(
+        f"{connector.name} is there, and was not made for this proposal",
+        hint="give it another name, or propose another connector",
+    )
+
+
+def _derived(root: Path, matrix: Matrix, name: str) -> list[Change]:
+    """What follows from the matrix, in the README of the whole and in the connector's folder."""
+    values = [
+        it for it in derived(root, matrix) if it.path == README or name in Path(it.path).parts
+    ]
+    return [
+        Change(path, File(before.encode()), File(after.encode()))
+        for path, (before, after) in rewritten(root, values).items()
+    ]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise FlipError(f"there is no {path}, where the connector must be registered") from error

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the votes on a proposal come to: a function of data and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from connector_release_tools.flips.model import Choice, Vote, VoteRules
+from connector_release_tools.maintainers import Maintainers
+
+__all__ = ["Outcome", "Tally", "tally"]
+
+
+class Outcome(enum.StrEnum):
+    """What may be recorded as the result."""
+
+    OPEN = "open"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """The state of a vote.
+
+    Attributes:
+        outcome: What may be recorded now.
+        decidable: When it may be decided.
+        expires: When it is over without a result; later votes do not count.
+        binding: The last vote of everybody whose vote binds.
+        others: The last vote of everybody else.
+        missing: What an acceptance lacks; nothing if it lacks nothing.
+    """
+
+    outcome: Outcome
+    decidable: datetime.datetime
+    expires: datetime.datetime
+    binding: tuple[Vote, ...]
+    others: tuple[Vote, ...]
+    missing: tuple[str, ...]
+
+
+def tally(
+    votes: Iterable[Vote],
+    *,
+    opened: datetime.datetime,
+    maintainers: Maintainers,
+    rules: VoteRules,
+    now: datetime.datetime,
+) -> Tally:
+    """Count.
+
+    The last vote of a person counts. Whether it binds is a matter of the day it was cast.
+
+    Args:
+        votes: In any order; those from before the vote was opened are of an earlier, void one.
+        opened: When the vote was opened.
+        maintainers: Whose votes bind, and when.
+        rules: Of the day it was opened.
+        now: Later votes are not there yet.
+    """
+    decidable = opened + datetime.timedelta(hours=rules.open_hours)
+    expires = opened + datetime.timedelta(days=rules.expires_after_days)
+    end = min(now, expires)
+    counted = sorted((vote for vote in votes if opened <= vote.at <= end), key=lambda it: it.at)
+    last = {vote.voter: vote for vote in counted}
+    binding = tuple(vote for vote in last.values() if _binds(vote, maintainers))
+    others = tuple(vote for vote in last.values() if not _binds(vote, maintainers))
+
+    approvals = sum(vote.vote is Choice.FOR for vote in binding)
+    objections = sum(vote.vote in {Choice.AGAINST, Choice.VETO} for vote in binding)
+    vetoes = [vote for vote in binding if vote.vote is Choice.VETO]
+    missing = []
+    if approvals < rules.binding_approvals:
+        missing.append(f"{approvals} of {rules.binding_approvals} binding +1")
+    if not (enough := approvals - objections >= rules.binding_margin):
+        missing.append(
+            f"{approvals} binding +1 against {objections} binding -1: it takes "
+            f"{rules.binding_margin} more"
+        )
+    missing += [f"the veto of {vote.voter} stands: {vote.reason}" for vote in vetoes]
+
+    if now < decidable:
+        outcome = Outcome.OPEN
+    elif not missing:
+        outcome = Outcome.ACCEPTED
+    elif vetoes or (objections >= rules.binding_approvals and not enough):
+        outcome = Outcome.REJECTED
+    else:
+        outcome = Outcome.EXPIRED if now > expires else Outcome.OPEN
+    return Tally(
+        outcome=outcome,
+        decidable=decidable,
+        expires=expires,
+        binding=binding,
+        others=others,
+        missing=tuple(missing),
+    )
+
+
+def _binds(vote: Vote, maintainers: Maintainers) -> bool:
+    return vote.voter in maintainers.binding_voters(vote.at.astimezone(datetime.UTC).date())

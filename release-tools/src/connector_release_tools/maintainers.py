@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`MAINTAINERS.yaml`: who looks after which folder, and whose vote on a proposal binds."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Annotated, Final, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from connector_release_tools.errors import MaintainersError
+from connector_release_tools.git import Repository
+from connector_release_tools.yaml_text import load, validated
+
+__all__ = ["EVERYTHING", "MAINTAINERS", "Handle", "Maintainers", "Person"]
+
+MAINTAINERS: Final = "MAINTAINERS.yaml"
+EVERYTHING: Final = "/"
+
+_PART: Final = r"\.?[A-Za-z0-9_-][A-Za-z0-9._-]*"
+_NAME: Final = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
+
+# Handles are GitHub's: a person's, or a team's as organisation/team. Case says nothing.
+Person = Annotated[
+    str, StringConstraints(pattern=rf"^{_NAME}$", max_length=39), AfterValidator(str.lower)
+]
+Handle = Annotated[
+    str, StringConstraints(pattern=rf"^{_NAME}(/{_NAME})?$"), AfterValidator(str.lower)
+]
+_Folder = Annotated[str, StringConstraints(pattern=rf"^(/|{_PART}(/{_PART})*)$")]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Period(_Entry):
+    since: datetime.date
+    until: datetime.date | None = None
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if self.until is not None and self.until < self.since:
+            raise ValueError(f"until {self.until} is before since {self.since}")
+        return self
+
+    def covers(self, day: datetime.date) -> bool:
+        """Whether it holds on a day; the first and the last count."""
+        return self.since <= day and (self.until is None or day <= self.until)
+
+
+class _Term(_Period):
+    handle: Handle
+
+
+class _BindingTerm(_Period):
+    handle: Person
+
+
+class Maintainers(_Entry):
+    """What the file holds.
+
+    Attributes:
+        folders: Terms by folder; `/` is everything that stands under no other.
+        binding: Terms of the people whose vote binds. A team has no vote.
+    """
+
+    folders: Mapping[_Folder, tuple[_Term, ...]]
+    binding: tuple[_BindingTerm, ...] = Field(default=())
+
+    @model_validator(mode="after")
+    def _covers_everything(self) -> Self:
+        if not self.folders.get(EVERYTHING):
+            raise ValueError(f"folders: somebody must look after {EVERYTHING}")
+        return self
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """What the file at the top of a working tree says.
+
+        Raises:
+            MaintainersError: It is not there, or not as it must be.
+        """
+        try:
+            return cls.parse((repository.root / MAINTAINERS).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise MaintainersError(
+                f"there is no {MAINTAINERS} in {repository.root}",
+                hint="run this in the repository of the connectors",
+            ) from error
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """What a text says.
+
+        Raises:
+            MaintainersError: It is no YAML, or not as it must be.
+        """
+        document = load(text, name=MAINTAINERS, error=MaintainersError)
+        return validated(cls, document, name=MAINTAINERS, error=MaintainersError)
+
+    def folder_of(self, path: str) -> str:
+        """The folder that a file is judged by: the deepest that is named, as in CODEOWNERS."""
+        for parent in PurePosixPath(path).parents:
+            if str(parent) in self.folders:
+                return str(parent)
+        return EVERYTHING
+
+    def of_folder(self, folder: str, day: datetime.date) -> list[str]:
+        """Who looks after a folder on a day."""
+        return _holders(self.folders[folder], day)
+
+    def current(self, folder: str) -> list[str]:
+        """Who looks after a folder, with no end to it."""
+        terms = self.folders[folder]
+        return list(dict.fromkeys(term.handle for term in terms if term.until is None))
+
+    def look_after_something(self, day: datetime.date) -> set[str]:
+        """Who looks after any folder on a day."""
+        return {handle for folder in self.folders for handle in self.of_folder(folder, day)}
+
+    def binding_voters(self, day: datetime.date) -> list[str]:
+        """Whose vote binds on a day."""
+        return _holders(self.binding, day)
+
+
+def _holders(terms: Iterable[_Term | _BindingTerm], day: datetime.date) -> list[str]:
+    return list(dict.fromkeys(term.handle for term in terms if term.covers(day)))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a pull request may be merged: who has to say so, and whether they did."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from connector_release_tools.maintainers import Maintainers
+from connector_release_tools.review.pull_request import PullRequest, Review, State
+
+__all__ = ["objections"]
+
+_FRAGMENTS: Final = re.compile(r"(?:.*/)?changelog\.d/(?P<name>[^/.][^/]*)")
+# The issue, or words where there is none; the kind; a count where one issue has more of a kind.
+_FRAGMENT: Final = re.compile(
+    r"(?:[1-9][0-9]*|\+[a-z0-9]+(?:-[a-z0-9]+)*)\.(?:feature|bugfix|doc|removal|misc)"
+    r"(?:\.[1-9][0-9]*)?\.md"
+)
+
+
+def objections(pull_request: PullRequest, maintainers: Maintainers) -> list[str]:
+    """Why a pull request may not be merged; nothing if it may.
+
+    Each folder that it changes needs the approval of somebody who looks after it and is not the
+    author. The last review of each person counts, comments aside, and an approval only for the
+    commit that it was given for.
+
+    Args:
+        pull_request: The pull request.
+        maintainers: Of the revision that it is to be merged into.
+    """
+    return [*_unapproved(pull_request, maintainers), *_misnamed(pull_request)]
+
+
+def _unapproved(pull_request: PullRequest, maintainers: Maintainers) -> Iterator[str]:
+    author = pull_request.user.login
+    last = _last_reviews(pull_request)
+    for folder in sorted({maintainers.folder_of(path) for path in pull_request.paths}):
+        reviews = {
+            name: review
+            for name, review in last.items()
+            if name != author and name in maintainers.of_folder(folder, _day(review))
+        }
+        against = [name for name, it in reviews.items() if it.state is State.CHANGES_REQUESTED]
+        approvals = {name: it for name, it in reviews.items() if it.state is State.APPROVED}
+        current = [name for name, it in approvals.items() if it.commit_id == pull_request.head.sha]
+        if against:
+            yield f"{folder}: {', '.join(against)} asked for changes"
+        elif not current and approvals:
+            yield (
+                f"{folder}: {', '.join(approvals)} approved an earlier commit than "
+                f"{pull_request.head.sha[:10]}"
+            )
+        elif not current:
+            others = [name for name in maintainers.current(folder) if name != author]
+            yield (
+                f"{folder}: needs the approval of {' or '.join(others)}"
+                if others
+                else f"{folder}: nobody but the author, {author}, looks after it; "
+                "a second maintainer must be named"
+            )
+
+
+def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:
+    said = [
+        (review.submitted_at, review.user.login, review)
+        for review in pull_request.reviews
+        if review.submitted_at is not None
+        and review.user is not None
+        and review.state not in {State.COMMENTED, State.PENDING}
+    ]
+    return {name: review for _, name, review in sorted(said, key=lambda it: it[0])}
+
+
+def _day(review: Review) -> datetime.date:
+    assert review.submitted_at is not None  # pending reviews are not among the last
+    return review.submitted_at.astimezone(datetime.UTC).date()
+
+
+def _misnamed(pull_request: PullRequest) -> Iterator[str]:
+    for path in pull_request.written:
+        match = _FRAGMENTS.fullmatch(path)
+        if match and not _FRAGMENT.fullmatch(match["name"]):
+            yield (
+                f"{path}: a changelog fragment is named for its issue and kind, as in "
+                "42.feature.md or +some-words.bugfix.md"
+            )

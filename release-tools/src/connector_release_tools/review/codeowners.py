@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.github/CODEOWNERS`, made from `MAINTAINERS.yaml`: the host asks these people for reviews."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connector_release_tools.maintainers import EVERYTHING, MAINTAINERS, Maintainers
+
+__all__ = ["codeowners"]
+
+_HEAD: Final = f"# Made from {MAINTAINERS} by `release-tools review sync`; the last match counts.\n"
+
+
+def codeowners(maintainers: Maintainers) -> str:
+    """The text of the file: everybody whose term has no end."""
+    folders = sorted(maintainers.folders, key=lambda folder: (folder != EVERYTHING, folder))
+    lines = (
+        " ".join([
+            "*" if folder == EVERYTHING else f"/{folder}/",
+            *(f"@{handle}" for handle in maintainers.current(folder)),
+        ])
+        for folder in folders
+    )  # fmt: skip
+    return _HEAD + "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `release-tools review ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from connector_release_tools.errors import HistoryError, MaintainersError
+from connector_release_tools.git import Repository
+from connector_release_tools.maintainers import MAINTAINERS, Maintainers
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.review.approval import objections
+from connector_release_tools.review.generated import changes
+from connector_release_tools.review.pull_request import PullRequest
+from connector_release_tools.template.files import write
+
+__all__ = ["review"]
+
+review = typer.Typer(no_args_is_help=True, help="Who must approve a change, and the issue forms.")
+
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+
+
+@review.command()
+def check(
+    *,
+    pull_request: Annotated[
+        Path, typer.Option(metavar="FILE.json", help="As the API of GitHub gives it.")
+    ],
+    root: Root = Path(),
+) -> None:
+    """Say whether the maintainers of what a pull request changes have approved it.
+
+    Exit code: 0 they have, 1 not, 2 could not be checked.
+    """
+    repository = Repository.around(root)
+    asked = PullRequest.read(pull_request)
+    found = objections(asked, _maintainers_at(repository, asked.base.sha))
+    console = _console()
+    for each in found:
+        console.print(each, style="red")
+    if not found:
+        console.print(f"pull request {asked.number} is approved", style="green")
+    raise typer.Exit(int(bool(found)))
+
+
+@review.command()
+def sync(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what differs, with exit code 1.")
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """Write CODEOWNERS and the choices of the issue forms anew.
+
+    Exit code: 0 all is as it should be, 1 something differs (with --dry-run).
+    """
+    repository = Repository.around(root)
+    matrix = MatrixFile.of(repository).matrix()
+    found = changes(repository.root, matrix, Maintainers.of(repository))
+    console = _console()
+    for change in found:
+        if dry_run:
+            typer.echo(change.diff(), nl=False)
+        else:
+            write(repository.root / change.path, change.after)
+            console.print(f"{change.path} {change.kind}", style="green")
+    if not found:
+        console.print("CODEOWNERS and issue forms are up to date", style="green")
+    raise typer.Exit(int(dry_run and bool(found)))
+
+
+def _maintainers_at(repository: Repository, commit: str) -> Maintainers:
+    """Those of the base: a pull request must not name its own reviewers."""
+    if repository.object_id(f"{commit}^{{commit}}") is None:
+        raise HistoryError(
+            f"commit {commit[:10]}, the base of the pull request, is not in this clone",
+            hint="run `git fetch --unshallow`" if repository.is_shallow() else "run `git fetch`",
+        )
+    name = f"{commit}:{MAINTAINERS}"
+    if repository.object_id(name) is None:
+        raise MaintainersError(f"there is no {MAINTAINERS} at {commit[:10]}")
+    return Maintainers.parse(repository.text(name))
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Issue forms: written by hand, but for the choices that the matrix knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
+
+from connector_release_tools.errors import ReviewError
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.yaml_text import dump, load
+
+__all__ = ["with_choices"]
+
+# What has issues and is no connector.
+_BEFORE: Final = ("connectors-core",)
+_AFTER: Final = ("connector-template", "release-tools", "something else")
+
+
+def with_choices(name: str, text: str, matrix: Matrix) -> str:
+    """A form with the components, and the lines of Spark if it asks for them, of the matrix.
+
+    Args:
+        name: What the error calls the form.
+        text: The form; its fields with the ids `component` and `spark` are filled.
+        matrix: Where the choices come from.
+
+    Raises:
+        ReviewError: It is no form, or does not ask for the component.
+    """
+    choices: dict[str, list[str]] = {
+        "component": [*_BEFORE, *sorted(matrix.connectors), *_AFTER],
+        "spark": [Quoted(str(line)) for line in matrix.lines],
+    }
+    form = load(text, name=name, error=ReviewError)
+    filled = set()
+    for field in _dropdowns(form):
+        if (wanted := choices.get(field["id"])) is not None:
+            filled.add(field["id"])
+            options = field["attributes"]["options"]
+            if list(options) != wanted:
+                options[:] = wanted
+    if "component" not in filled:
+        raise ReviewError(f"{name} has no dropdown with the id component")
+    return dump(form)
+
+
+def _dropdowns(form: Any) -> Iterator[Any]:
+    for field in form["body"]:
+        if field["type"] == "dropdown":
+            yield field

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pull request as the API of GitHub gives it, with its files and reviews put into it."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from connector_release_tools.errors import ReviewError
+
+__all__ = ["PullRequest", "Review", "State"]
+
+_ObjectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+
+
+class State(enum.StrEnum):
+    """What a reviewer says."""
+
+    APPROVED = "APPROVED"
+    CHANGES_REQUESTED = "CHANGES_REQUESTED"
+    COMMENTED = "COMMENTED"
+    DISMISSED = "DISMISSED"
+    PENDING = "PENDING"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _User(_Part):
+    login: Annotated[str, StringConstraints(to_lower=True)]
+
+
+class _Commit(_Part):
+    sha: _ObjectId
+
+
+class _File(_Part):
+    filename: str
+    previous_filename: str | None = None
+    status: str
+
+
+class Review(_Part):
+    """One review.
+
+    Attributes:
+        user: Who gave it; None where the account is gone.
+        state: What it says.
+        commit_id: The commit that was looked at.
+        submitted_at: When; None while it is pending.
+    """
+
+    user: _User | None
+    state: State
+    commit_id: _ObjectId | None = None
+    submitted_at: AwareDatetime | None = None
+
+
+class PullRequest(_Part):
+    """A pull request.
+
+    Attributes:
+        number: Its number.
+        user: Its author.
+        base: What it is to be merged into.
+        head: Its last commit.
+        changed_files: How many files it changes.
+        files: These files.
+        reviews: All reviews, in any order.
+    """
+
+    number: int
+    user: _User
+    base: _Commit
+    head: _Commit
+    changed_files: int
+    files: tuple[_File, ...]
+    reviews: tuple[Review, ...]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if len(self.files) != self.changed_files:
+            raise ValueError(
+                f"{len(self.files)} of {self.changed_files} changed files are listed; "
+                "take all pages of the list"
+            )
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a JSON file.
+
+        Raises:
+            ReviewError: It is not there, or not as it must be.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError as error:
+            raise ReviewError(f"there is no {path}") from error
+        except ValidationError as error:
+            places = (
+                ": ".join(filter(None, [".".join(map(str, each["loc"])), each["msg"]]))
+                for each in error.errors()
+            )
+            raise ReviewError(
+                f"{path.name} is no pull request: {'; '.join(places)}",
+                hint="the README of release-tools says how to make the file",
+            ) from error
+
+    @property
+    def paths(self) -> list[str]:
+        """Every file that it touches; for a renamed one, both names."""
+        names = [name for file in self.files for name in (file.filename, file.previous_filename)]
+        return sorted({name for name in names if name is not None})
+
+    @property
+    def written(self) -> list[str]:
+        """The files that are there afterwards."""
+        return [file.filename for file in self.files if file.status != "removed"]

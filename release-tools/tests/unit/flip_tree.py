@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small repository with proposals, a clock that tests set, and a command line to run on it."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from template_tree import PROJECT, TEMPLATE, git
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
+from connector_release_tools.flips import commands
+from connector_release_tools.flips.document import Flip
+
+START = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+RULES = """\
+- since: 2026-01-01
+  sections:
+    Motivation: Why.
+    Decision: What. # the heart of it
+  discussion: {days: 7, expires_after_days: 180}
+  vote: {binding_approvals: 3, binding_margin: 1, open_hours: 72, expires_after_days: 30}
+"""
+MAINTAINERS = """\
+# Who looks after what.
+folders:
+  /:
+    - {handle: alice, since: 2026-01-01}
+  flips:
+    - {handle: bob, since: 2026-01-01}
+binding:
+  - {handle: alice, since: 2026-01-01}
+  - {handle: bob, since: 2026-01-01}
+  - {handle: carol, since: 2026-01-01}
+  - {handle: dan, since: 2026-01-01, until: 2026-02-28}
+"""
+MATRIX = """\
+# What works together.
+spark:
+  "4.3": {pyspark: "4.3.0", python: "3.11", java: "17"}
+  "3.5": {pyspark: "3.5.9", python: "3.11", java: "17"}
+
+connectors:
+  connector-one:
+    majors:
+      "1": {version: "1.0.0", status: features, spark: ["4.3", "3.5"], core: ">=1.0,<2"}
+"""
+FORM = """\
+name: Something is wrong
+description: Say what
+body:
+  - type: dropdown
+    id: component
+    attributes:
+      label: Component
+      options:
+        - none yet
+"""
+FILES = {"flips/rules.yaml": RULES, "MAINTAINERS.yaml": MAINTAINERS}
+COMMENT = re.compile(r"<!-- .* -->")
+
+
+def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
+    """What a scaffold needs beside proposals.
+
+    Args:
+        dependency: What the connectors of the template need beside the core.
+    """
+    declared = f'version = "0.1.0"\ndependencies = ["connectors-core>=1.0,<2", "{dependency}"]\n'
+    return {
+        **FILES,
+        **TEMPLATE,
+        f"{PROJECT}/pyproject.toml": TEMPLATE[f"{PROJECT}/pyproject.toml"].replace(
+            "[tool.connector]\n", f"[tool.connector]\n{declared}"
+        ),
+        f"{PROJECT}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+        "compatibility-matrix.yaml": MATRIX,
+        ".github/ISSUE_TEMPLATE/bug.yml": FORM,
+        ".github/ISSUE_TEMPLATE/config.yml": "blank_issues_enabled: false\n",
+        "README.md": (
+            "# All\n\n<!-- compatibility, by `release-tools matrix check --fix` -->\n<!-- end -->\n"
+        ),
+        "requirements/base.in": "# runtime\npyarrow>=20\n",
+        "pyproject.toml": """\
+# The tools.
+[tool.importlinter]
+root_packages = ["connectors_core", "connector_one"]
+
+# Nobody imports a neighbour.
+[[tool.importlinter.contracts]]
+name = "layers"
+type = "layers"
+layers = ["connector_one", "connectors_core"]
+
+[[tool.importlinter.contracts]]
+name = "core"
+type = "forbidden"
+source_modules = ["connectors_core"]
+forbidden_modules = ["pyspark"]
+
+[[tool.importlinter.contracts]]
+name = "tools"
+type = "forbidden"
+source_modules = ["connector_release_tools"]
+forbidden_modules = ["connectors_core", "connector_one"]
+""",
+    }
+
+
+@dataclass
+class FlipTree:
+    root: Path
+    now: datetime.datetime = START
+    base: str = "HEAD"
+
+    @classmethod
+    def new(cls, root: Path, files: dict[str, str] | None = None) -> FlipTree:
+        root.mkdir(parents=True)
+        git(root, "init", "--quiet", "--initial-branch=main")
+        tree = cls(root)
+        tree.commit(files or FILES)
+        return tree
+
+    def copy(self, root: Path) -> FlipTree:
+        shutil.copytree(self.root, root, symlinks=True)
+        return replace(self, root=root)
+
+    def commit(self, files: dict[str, str] | None = None, *, sign: bool = True) -> str:
+        for name, content in (files or {}).items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+        git(self.root, "add", "--all")
+        signed = ["--signoff"] if sign else []
+        git(self.root, "commit", "--quiet", "--allow-empty", "--message", "a change", *signed)
+        return git(self.root, "rev-parse", "HEAD")
+
+    def later(self, **time: float) -> None:
+        self.now += datetime.timedelta(**time)
+
+    def run(self, *arguments: str) -> Result:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(commands, "_now", lambda: self.now)
+            result = CliRunner().invoke(app, [*arguments, "--root", str(self.root)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), (
+            result.exception
+        )
+        return result
+
+    def flip(self, *arguments: str, code: int = 0) -> str:
+        result = self.run("flip", *arguments)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def path(self, number: int) -> Path:
+        (path,) = (self.root / "flips").glob(f"{number:04}-*.md")
+        return path
+
+    def read(self, number: int) -> Flip:
+        return Flip.read(self.path(number))
+
+    def replace(self, number: int, old: str, new: str) -> None:
+        text = self.path(number).read_text(encoding="utf-8")
+        assert old in text
+        self.path(number).write_text(text.replace(old, new), encoding="utf-8")
+
+    def propose(self, title: str, *options: str, author: str = "eve") -> int:
+        """A draft with all sections filled; its number."""
+        self.flip("new", title, "--author", author, *options)
+        number = max(int(path.name[:4]) for path in (self.root / "flips").glob("*.md"))
+        texts = itertools.chain(["It is needed.", "It is done."], itertools.repeat("So it is."))
+        text = COMMENT.sub(lambda _: next(texts), self.path(number).read_text(encoding="utf-8"))
+        self.path(number).write_text(text, encoding="utf-8")
+        return number
+
+    def discuss(self, number: int) -> None:
+        self.flip("open-discussion", str(number), "--by", "eve")
+
+    def open_vote(self, number: int) -> None:
+        """From a draft to an open vote."""
+        self.discuss(number)
+        self.later(days=7)
+        self.flip("open-vote", str(number), "--by", "eve")
+
+    def vote(self, number: int, **choices: str) -> None:
+        for voter, choice in choices.items():
+            self.later(minutes=1)
+            self.flip("vote", str(number), choice, "--by", voter)
+
+    def accept(self, number: int) -> None:
+        """From a draft to acceptance."""
+        self.open_vote(number)
+        self.vote(number, alice="+1", bob="+1", carol="+1")
+        self.later(hours=72)
+        self.flip("accept", str(number), "--by", "alice")

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A proposal on its way, by the commands."""
+
+import json
+
+import pytest
+
+from connector_release_tools.flips.model import Status
+
+
+def test_a_proposal_goes_from_a_draft_to_acceptance(flips):
+    number = flips.propose("Plans & reports")
+    assert flips.path(number).name == "0001-plans-reports.md"
+    assert flips.read(number).title == "Plans & reports"
+    flips.accept(number)
+    history = flips.read(number).header.history
+    assert [event.status for event in history] == ["draft", "discussion", "vote", "accepted"]
+    assert history[-1].by == "alice"
+    assert "1 proposals are by the rules" in flips.flip("check")
+
+
+def test_numbers_follow_the_highest(flips):
+    assert [flips.propose(f"Number {it}") for it in (1, 2)] == [1, 2]
+    flips.path(1).rename(flips.root / "flips/0017-elsewhere.md")
+    flips.flip("new", "Next", "--author", "eve")
+    assert flips.path(18).name == "0018-next.md"
+
+
+def test_a_dry_run_shows_the_change_and_makes_none(flips):
+    said = flips.flip("new", "One", "--author", "eve", "--dry-run")
+    assert "+# FLIP 0001: One" in said
+    assert not list((flips.root / "flips").glob("*.md"))
+    number = flips.propose("One")
+    before = flips.path(number).read_text()
+    assert "+status: discussion" in flips.flip("open-discussion", "1", "--by", "eve", "--dry-run")
+    assert flips.path(number).read_text() == before
+
+
+def test_comments_survive_and_times_are_readable(flips):
+    number = flips.propose("One")
+    flips.replace(number, "status: draft\nhistory", "status: draft # for now\nhistory")
+    flips.discuss(number)
+    text = flips.path(number).read_text()
+    assert "status: discussion # for now" in text
+    assert "at: 2026-03-01T12:00:00Z" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["open-vote", "1", "--by", "eve"], "vote after draft: what may follow is discussion"),
+        (["accept", "1", "--by", "eve"], "accepted after draft"),
+        (["vote", "1", "+1", "--by", "alice"], "alice voted at 2026-03-01 12:00:00 UTC, when no"),
+        (["tally", "1"], "FLIP 0001 is draft; no vote on it was opened"),
+        (["withdraw", "1", "--by", "bob", "--reason", "x"], "only the author, eve, may do that"),
+        (["open-discussion", "2", "--by", "eve"], "there is no FLIP 0002"),
+        (["open-discussion", "1", "--by", "not a handle"], "by: String should match"),
+        (["expire", "1", "--by", "eve"], "expired at 2026-03-01 12:00:00 UTC: it was not over"),
+        (["supersede", "1", "1", "--by", "eve"], "FLIP 0001 is draft and supersedes nothing"),
+        (["scaffold", "1"], "FLIP 0001 is draft; a connector is made of an accepted one"),
+        (["new", "???", "--author", "eve"], "'???' has no letters to name a file by"),
+        (["new", "B", "--author", "eve", "--supersedes", "1"], "only what is accepted is supersed"),
+        (["new", "B", "--author", "eve", "--connector", "x"], "connector: description"),
+    ],
+)
+def test_what_the_rules_forbid_is_refused_and_changes_nothing(flips, command, message):
+    number = flips.propose("One")
+    before = {path.name: path.read_bytes() for path in (flips.root / "flips").iterdir()}
+    assert message in flips.flip(*command, code=2)
+    assert {path.name: path.read_bytes() for path in (flips.root / "flips").iterdir()} == before
+    assert flips.read(number).header.status is Status.DRAFT
+
+
+def test_an_empty_section_keeps_a_draft_a_draft(flips):
+    flips.flip("new", "One", "--author", "eve")
+    said = flips.flip("open-discussion", "1", "--by", "eve", code=2)
+    assert "section Motivation is empty; section Decision is empty" in said
+
+
+def test_a_short_discussion_needs_a_reason(flips):
+    number = flips.propose("One")
+    flips.discuss(number)
+    flips.later(days=6, hours=23)
+    refused = flips.flip("open-vote", "1", "--by", "eve", code=2)
+    assert "opened after 6 days of discussion: it takes 7, or a reason" in refused
+    flips.flip("open-vote", "1", "--by", "eve", "--reason", "a release waits for it")
+    assert flips.read(number).header.history[-1].reason == "a release waits for it"
+
+
+def test_no_vote_is_opened_while_too_few_could_accept(flips):
+    flips.propose("One")
+    flips.discuss(1)
+    flips.later(days=8)
+    text = (flips.root / "MAINTAINERS.yaml").read_text()
+    gone = text.replace(
+        "{handle: carol, since: 2026-01-01}",
+        "{handle: carol, since: 2026-01-01, until: 2026-03-08}",
+    )
+    (flips.root / "MAINTAINERS.yaml").write_text(gone)
+    said = flips.flip("open-vote", "1", "--by", "eve", code=2)
+    assert "opened while 2 had a binding vote: it takes 3 to accept" in said
+
+
+def test_acceptance_waits_for_time_and_votes(flips):
+    number = flips.propose("One")
+    flips.open_vote(number)
+    flips.vote(number, alice="+1", bob="+1")
+    flips.later(hours=72)
+    refused = flips.flip("accept", "1", "--by", "eve", code=2)
+    assert "the vote is open; 2 of 3 binding +1" in refused
+    flips.vote(number, carol="+1", dan="+1", mallory="-1")
+    counted = json.loads(flips.flip("tally", "1", "--format", "json"))
+    assert counted["outcome"] == "accepted"
+    assert counted["binding"] == {"alice": "+1", "bob": "+1", "carol": "+1"}
+    assert counted["others"] == {"dan": "+1", "mallory": "-1"}
+    flips.flip("accept", "1", "--by", "eve")
+
+
+def test_a_veto_needs_a_reason_and_stops_until_it_is_withdrawn(flips):
+    number = flips.propose("One")
+    flips.open_vote(number)
+    said = flips.flip("vote", "1", "veto", "--by", "bob", code=2)
+    assert "the veto of bob has no technical reason" in said
+    flips.flip("vote", "1", "veto", "--by", "bob", "--reason", "rows are lost on restart")
+    flips.vote(number, alice="+1", carol="+1")
+    flips.later(days=4)
+    said = flips.flip("accept", "1", "--by", "eve", code=2)
+    assert "the veto of bob stands: rows are lost on restart" in said
+    flips.vote(number, bob="+1")
+    flips.flip("accept", "1", "--by", "eve")
+
+
+def test_a_proposal_goes_back_to_discussion_and_its_votes_are_void(flips):
+    number = flips.propose("One")
+    flips.open_vote(number)
+    flips.vote(number, alice="+1", bob="+1", carol="+1")
+    flips.flip("open-discussion", "1", "--by", "eve", "--reason", "the text has a gap")
+    flips.later(days=7)
+    flips.flip("open-vote", "1", "--by", "eve")
+    flips.later(days=4)
+    assert "0 of 3 binding +1" in flips.flip("accept", "1", "--by", "eve", code=2)
+
+
+def test_the_author_withdraws_before_the_result_and_nothing_follows(flips):
+    number = flips.propose("One")
+    flips.open_vote(number)
+    flips.vote(number, alice="+1", bob="+1", carol="+1")
+    flips.flip("withdraw", "1", "--by", "eve", "--reason", "there is a better way")
+    flips.later(days=4)
+    for command in ("accept", "open-vote", "open-discussion", "expire", "reject"):
+        said = flips.flip(command, "1", "--by", "eve", code=2)
+        assert "after withdrawn: what may follow is nothing" in said
+    assert "when no vote was open" in flips.flip("vote", "1", "+1", "--by", "alice", code=2)
+    flips.propose("Two")
+    flips.accept(2)
+    said = flips.flip("withdraw", "2", "--by", "eve", "--reason", "too late", code=2)
+    assert "withdrawn after accepted: what may follow is superseded" in said
+
+
+def test_a_vote_without_a_result_expires(flips):
+    number = flips.propose("One")
+    flips.open_vote(number)
+    flips.vote(number, alice="+1")
+    flips.later(days=31)
+    assert "when no vote was open" in flips.flip("vote", "1", "+1", "--by", "bob", code=2)
+    assert "vote (over; record it)" in flips.flip("list")
+    flips.flip("expire", "1", "--by", "alice")
+    assert flips.read(number).header.status is Status.EXPIRED
+
+
+def test_a_discussion_that_nobody_takes_to_a_vote_expires(flips):
+    flips.propose("One")
+    flips.discuss(1)
+    flips.later(days=181)
+    flips.flip("expire", "1", "--by", "alice")
+    assert "by the rules" in flips.flip("check")
+
+
+def test_three_binding_objections_reject(flips):
+    flips.propose("One")
+    flips.open_vote(1)
+    flips.vote(1, alice="-1", bob="-1")
+    flips.later(days=4)
+    assert "rejected at" in flips.flip("reject", "1", "--by", "alice", code=2)
+    flips.vote(1, carol="-1")
+    flips.flip("reject", "1", "--by", "alice")
+    assert flips.read(1).header.status is Status.REJECTED
+
+
+def test_an_accepted_proposal_gives_way_to_an_accepted_one(flips):
+    flips.propose("One")
+    flips.accept(1)
+    flips.propose("Two", "--supersedes", "1")
+    refused = flips.flip("supersede", "1", "2", "--by", "eve", code=2)
+    assert "FLIP 0002 is draft and supersedes 1" in refused
+    flips.accept(2)
+    left = flips.flip("check", code=1)
+    assert "FLIP 0001, which is accepted: run `release-tools flip supersede 1 2`" in left
+    flips.flip("supersede", "1", "2", "--by", "eve")
+    assert flips.read(1).header.superseded_by == 2
+    assert "by the rules" in flips.flip("check")
+
+
+def test_the_list_is_for_people_and_for_programs(flips):
+    flips.propose("One")
+    flips.accept(1)
+    flips.propose("Two")
+    assert "accepted" in flips.flip("list")
+    said = json.loads(flips.flip("list", "--format", "json"))
+    assert [(each["number"], each["status"]) for each in said] == [(1, "accepted"), (2, "draft")]
+
+
+def test_rules_that_change_leave_what_was_decided(flips):
+    flips.propose("One")
+    flips.accept(1)
+    rules = (flips.root / "flips/rules.yaml").read_text()
+    stricter = rules.replace("since: 2026-01-01", f"since: {flips.now.date()}")
+    stricter = stricter.replace("binding_approvals: 3", "binding_approvals: 4")
+    (flips.root / "flips/rules.yaml").write_text(rules + stricter)
+    assert "by the rules" in flips.flip("check")
+    flips.propose("Two")
+    flips.discuss(2)
+    flips.later(days=8)
+    assert "it takes 4 to accept" in flips.flip("open-vote", "2", "--by", "eve", code=2)

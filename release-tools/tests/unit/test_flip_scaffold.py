@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An accepted proposal becomes a connector that the whole tree knows of."""
+
+import datetime
+import errno
+import tomllib
+from pathlib import Path
+
+import pytest
+from flip_tree import FlipTree, whole_tree
+from template_tree import git
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
+from connector_release_tools.flips import scaffold
+from connector_release_tools.flips.registration import in_project, in_requirements
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.project import Project
+
+ROOT = Path(__file__).parents[3]
+REGISTERED = (
+    ".github/CODEOWNERS",
+    ".github/ISSUE_TEMPLATE/bug.yml",
+    "MAINTAINERS.yaml",
+    "README.md",
+    "compatibility-matrix.yaml",
+    "flips/0001-a-connector-for-pulsar.md",
+    "pyproject.toml",
+)
+
+
+def text(tree, name):
+    return (tree.root / name).read_text(encoding="utf-8")
+
+
+def disk_is_full(path, file):
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def changed(tree):
+    """The files that differ from HEAD, those of the new connector aside."""
+    names = git(tree.root, "status", "--porcelain", "--untracked-files=all").split()[1::2]
+    return {name for name in names if not name.startswith("connector-pulsar/")}
+
+
+def test_the_connector_is_made_and_registered_everywhere(accepted):
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob")
+    assert "connector-pulsar/ was made of the template" in said
+    assert text(accepted, "connector-pulsar/README.md") == "# pulsar of \n"
+    assert not (accepted.root / "connector-pulsar/docs/sink.md").exists()
+    assert changed(accepted) == set(REGISTERED)
+
+    (major,) = (
+        MatrixFile.of(Repository(accepted.root))
+        .matrix()
+        .connectors["connector-pulsar"]
+        .majors.values()
+    )
+    assert (major.version, major.spark, major.core) == ("0.1.0", ("4.3", "3.5"), ">=1.0,<2")
+    assert text(accepted, "compatibility-matrix.yaml").startswith("# What works together.")
+
+    linter = tomllib.loads(text(accepted, "pyproject.toml"))["tool"]["importlinter"]
+    assert linter["root_packages"] == ["connectors_core", "connector_one", "connector_pulsar"]
+    layers, core, tools = linter["contracts"]
+    assert layers["layers"] == ["connector_one | connector_pulsar", "connectors_core"]
+    assert core["source_modules"] == ["connectors_core"]
+    assert tools["forbidden_modules"] == ["connectors_core", "connector_one", "connector_pulsar"]
+    assert "# Nobody imports a neighbour." in text(accepted, "pyproject.toml")
+
+    assert accepted.read(1).header.sponsor == "bob"
+    assert "connector-pulsar:\n    - {handle: bob, since: 2026-03-11}" in text(
+        accepted, "MAINTAINERS.yaml"
+    )
+    assert "/connector-pulsar/ @bob\n" in text(accepted, ".github/CODEOWNERS")
+    assert "- connector-pulsar\n" in text(accepted, ".github/ISSUE_TEMPLATE/bug.yml")
+    base = git(accepted.root, "rev-parse", "HEAD")
+    accepted.commit()
+    assert "by the rules" in accepted.flip("check", "--base", base)
+
+
+def test_a_dry_run_changes_nothing(accepted):
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob", "--dry-run")
+    assert "connector-pulsar/ would be made of the template" in said
+    assert "+  connector-pulsar:" in said
+    assert "+/connector-pulsar/ @bob" in said
+    assert changed(accepted) == set()
+
+
+def test_a_second_run_has_nothing_to_do(accepted):
+    accepted.flip("scaffold", "1", "--sponsor", "bob")
+    accepted.commit()
+    said = accepted.flip("scaffold", "1")
+    assert "connector-pulsar is there, and registered everywhere" in said
+    assert changed(accepted) == set()
+
+
+def test_runs_that_are_cut_off_are_finished_by_the_next(accepted, monkeypatch):
+    def run_with_room_for_one_file():
+        room = iter([scaffold.write])
+
+        def write(path, file):
+            next(room, disk_is_full)(path, file)
+
+        command = ["flip", "scaffold", "1", "--sponsor", "bob", "--root", str(accepted.root)]
+        with monkeypatch.context() as patch:
+            patch.setattr(scaffold, "write", write)
+            return CliRunner().invoke(app, command)
+
+    runs = [run_with_room_for_one_file() for _ in REGISTERED]
+    assert all(isinstance(run.exception, OSError) for run in runs[:-1])
+    assert runs[-1].exit_code == 0
+    assert changed(accepted) == set(REGISTERED)
+    assert "registered everywhere" in accepted.flip("scaffold", "1")
+
+
+def test_a_folder_that_was_cut_off_is_made_anew(accepted):
+    folder = accepted.root / "connector-pulsar"
+    accepted.flip("scaffold", "1", "--sponsor", "bob")
+    (folder / ".cruft.json").unlink()
+    (folder / "tox.ini").unlink()
+    accepted.flip("scaffold", "1")
+    assert (folder / ".cruft.json").exists()
+    assert (folder / "tox.ini").exists()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(accepted):
+    accepted.commit({"connector-pulsar/README.md": "# Mine\n"})
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob", code=2)
+    assert "connector-pulsar is there, and was not made for this proposal" in said
+    assert changed(accepted) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "FLIP 0001 has no sponsor"),
+        (("--sponsor", "carol"), "carol looks after nothing in MAINTAINERS.yaml"),
+    ],
+)
+def test_a_sponsor_who_is_a_maintainer_is_needed(accepted, options, message):
+    assert message in accepted.flip("scaffold", "1", *options, code=2)
+
+
+def test_a_proposal_that_asks_for_no_connector_makes_none(decided):
+    said = decided.flip("scaffold", "1", "--sponsor", "bob", code=2)
+    assert "FLIP 0001 asks for no connector" in said
+
+
+def test_a_new_requirement_is_added_and_named(accepted):
+    accepted.commit(whole_tree("pulsar-client>=3,<4"))
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob")
+    assert "then run `make requirements`" in said
+    assert text(accepted, "requirements/base.in") == (
+        "# runtime\npyarrow>=20\n\n# connector-pulsar\npulsar-client<4,>=3\n"
+    )
+
+
+def test_the_import_rules_of_this_repository_take_a_connector():
+    known = MatrixFile.of(Repository(ROOT)).matrix().connectors
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    linter = tomllib.loads(in_project(text, known, "connector_new"))["tool"]["importlinter"]
+    by_name = {each["name"]: each for each in linter["contracts"]}
+    assert "connector_new" in linter["root_packages"]
+    (layers,) = (each for each in linter["contracts"] if each["type"] == "layers")
+    assert layers["layers"][0].endswith("| connector_new")
+    for name, key in (
+        ("only connectors_core.runtime and the test suites import pyspark", "source_modules"),
+        ("a connector uses the API of the core, not its runtime", "source_modules"),
+        ("the tools import neither the core nor a connector", "forbidden_modules"),
+    ):
+        assert "connector_new" in by_name[name][key]
+    assert in_project(in_project(text, known, "connector_new"), known, "connector_new") == (
+        in_project(text, known, "connector_new")
+    )
+
+
+def test_known_requirements_are_not_added_again():
+    text = (
+        '[project]\nname = "connector-x"\n[tool.connector]\nversion = "0.1.0"\n'
+        'spark = ["3.5"]\ndependencies = ["connectors-core>=1.0,<2", "PyArrow", "x_client"]\n'
+    )
+    texts = ["x.client>=1\n", "pyarrow\n"]
+    project = Project.parse(text, "here")
+    assert in_requirements(texts, texts[0], "connector-x", project) == texts[0]
+
+
+def test_the_scaffold_of_this_repository_is_as_its_own_checks_want_it(tmp_path):
+    git(tmp_path, "clone", "--quiet", str(ROOT), "tree")
+    tree = FlipTree(tmp_path / "tree", datetime.datetime.now(datetime.UTC))
+    term = "  - {handle: NAME, since: 2026-01-01}\n"
+    voters = "".join(term.replace("NAME", name) for name in ("alice", "bob", "carol"))
+    people = text(tree, "MAINTAINERS.yaml").partition("binding:")[0].rstrip("\n")
+    people += f"\n  {term.replace('NAME', 'alice')}binding:\n{voters}"
+    tree.commit({"MAINTAINERS.yaml": people})
+    number = tree.propose("A connector for Pulsar", "--connector", "pulsar", "--description", "It")
+    tree.accept(number)
+    tree.commit()
+    tree.flip("scaffold", str(number), "--sponsor", "alice")
+    for command in (
+        ["matrix", "check"],
+        ["template", "check", "connector-pulsar"],
+        ["review", "sync", "--dry-run"],
+    ):
+        result = tree.run(*command)
+        assert result.exit_code == 0, result.output
