@@ -31,7 +31,7 @@ def test_the_marked_tests_of_a_connector_pass_in_its_cells(tmp_path: Path) -> No
         print(log.read_text("utf-8"))  # shown where a cell fails
         assert result.outcome is Outcome.PASSED, result.problems
         assert result.counts["passed"] >= 20
-        assert set(result.counts) <= {"passed", "skipped", "new cases"}
+        assert "failed" not in result.counts
         assert result.ran_on["spark"] == version("pyspark")
         assert result.ran_on[CONNECTOR].endswith(f".{LINE}")
     assert results

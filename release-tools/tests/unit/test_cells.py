@@ -14,6 +14,7 @@ from matrix_tree import ONE, MatrixTree
 from template_tree import git
 from typer.testing import CliRunner
 
+from connector_release_tools.cells import running
 from connector_release_tools.cells.results import Outcome, Result, Results, Selection
 from connector_release_tools.cells.running import Expected, problems_of
 from connector_release_tools.cells.selection import corners, select
@@ -264,6 +265,12 @@ def test_a_file_that_holds_no_results_is_refused(tmp_path: Path):
         Results.read(path)
 
 
+def test_a_cell_that_left_the_matrix_leaves_the_results():
+    results = Results(cells={"connector-one 1.0.0-3.5": result()})
+    name = "connector-one 2.0.0-3.5"
+    assert results.having(name, result(), {name}) == Results(cells={name: result()})
+
+
 # --- A run ----------------------------------------------------------------------------------------
 
 
@@ -328,6 +335,22 @@ def test_a_core_that_the_connector_does_not_work_with_fails_the_cell(cell_tree: 
     done = run(cell_tree, "--spark", "4.3")
     assert done.exit_code == 1
     assert "connectors-core>=1.0,<2" in stored(cell_tree)["connector-one 2.0.0-4.3"].problems[0]
+
+
+def test_an_interrupted_run_keeps_what_is_done(cell_tree: MatrixTree, monkeypatch):
+    ended = iter([result(digest="first")])
+
+    def run_one(*arguments: object, **options: object) -> Result:
+        try:
+            return next(ended)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(running, "run", run_one)
+    assert run(cell_tree, "--all").exit_code == 130
+    assert {name: it.digest for name, it in stored(cell_tree).items()} == {
+        "connector-one 2.0.0-4.3": "first"
+    }
 
 
 def test_a_dry_run_runs_nothing(cell_tree: MatrixTree):

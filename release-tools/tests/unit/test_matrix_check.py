@@ -179,6 +179,12 @@ def test_a_folder_of_the_template_must_stand_in_the_matrix(matrix_tree: MatrixTr
     assert f"{MATRIX}: connector-two, which is made of the template, is not in it" in output
 
 
+def test_a_tree_without_a_core_is_said_to_have_none(matrix_tree: MatrixTree):
+    shutil.rmtree(matrix_tree.root / "connectors-core")
+    output = matrix_tree.matrix("check").output
+    assert "connectors-core/pyproject.toml: it is not there, or has no version" in output
+
+
 def test_a_connector_without_a_folder_is_named(matrix_tree: MatrixTree):
     shutil.rmtree(matrix_tree.root / ONE)
     assert f"{MATRIX}: {ONE} has no folder with a pyproject" in matrix_tree.matrix("check").output

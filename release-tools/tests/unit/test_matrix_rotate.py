@@ -62,6 +62,7 @@ def test_what_nobody_can_derive_is_left_with_its_reason(matrix_tree: MatrixTree)
     output = matrix_tree.matrix("rotate", "--spark", "5.0").output
     left = output.partition("Left to do by hand:\n")[2]
     assert "requirements/pyspark50.txt: it pins pyspark not at all, the matrix has 5.0.0" in left
+    assert "requirements/spark50.txt: it is not there\n    run `make requirements`" in left
     assert "SPARK_LINES knows ['3.5', '4.3'], the matrix has ['4.3', '5.0']" in left
 
 

@@ -76,6 +76,7 @@ def run_cells(
     file = repository.root / RESULTS
     results = Results.read(file)
     shown = {}
+    known = {str(cell.release) for cell in matrix.cells()}
     for each in subjects:
         name = str(each.cell.release)
         last = results.cells.get(name)
@@ -85,12 +86,12 @@ def run_cells(
         elif dry_run:
             console.print(f"{name}: would run")
         else:
-            results.cells[name] = shown[name] = _run(console, repository, each, tests)
+            shown[name] = _run(console, repository, each, tests)
+            results = results.having(name, shown[name], known)
             results.write(file)
     if dry_run:
         return
     console.print(_table(shown))
-    console.print(f"logs and reports are in {_FOLDER}")
     passed = all(result.outcome is Outcome.PASSED for result in shown.values())
     raise typer.Exit(int(not passed))
 
@@ -98,6 +99,7 @@ def run_cells(
 def _run(console: Console, repository: Repository, each: Subject, tests: Selection) -> Result:
     name = str(each.cell.release)
     folder = repository.root / _FOLDER / each.name
+    console.print(f"{name}: the log is {folder / 'log'}")
     with console.status(name) as status:
         result = running.run(
             repository,
@@ -128,7 +130,6 @@ def _table(results: dict[str, Result]) -> Table:
         Column("Cell", no_wrap=True), "Result", "Tests", "Core", "Spark", "Java", "Python"
     )
     for name, result in results.items():
-        counts = ", ".join(f"{number} {how}" for how, number in result.counts.items())
         versions = (result.ran_on.get(each, "") for each in ("core", "spark", "java", "python"))
-        table.add_row(name, str(result.outcome), counts, *versions)
+        table.add_row(name, str(result.outcome), result.said, *versions)
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -68,6 +68,13 @@ class Result(BaseModel):
     seconds: float
     finished: datetime.datetime
 
+    @property
+    def said(self) -> str:
+        """How its tests ended, for people."""
+        counts = [f"{number} {how}" for how, number in self.counts.items()]
+        new = [f"{len(self.new)} new cases"] if self.new else []
+        return ", ".join([*counts, *new]) + ("" if self.tests is Selection.ALL else " (marked)")
+
     def holds_for(self, digest: str, tests: Selection) -> bool:
         """Whether it shows that these tests pass on what has this digest."""
         same = self.digest == digest and self.tests.covers(tests)
@@ -77,7 +84,9 @@ class Result(BaseModel):
 class Results(BaseModel):
     """The last result of each cell, by the name of its release."""
 
-    cells: dict[str, Result] = {}
+    model_config = ConfigDict(frozen=True)
+
+    cells: Mapping[str, Result] = {}
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -95,6 +104,17 @@ class Results(BaseModel):
                 f"{path} does not hold results of cells", hint="remove it; all cells run again"
             ) from error
 
+    def having(self, name: str, result: Result, known: Collection[str]) -> Self:
+        """These results and another one, without cells that the matrix no longer has.
+
+        Args:
+            name: The name of the release.
+            result: How its cell ended.
+            known: The names of all releases of the matrix.
+        """
+        cells = {**self.cells, name: result}
+        return type(self)(cells={each: cells[each] for each in sorted(cells) if each in known})
+
     def write(self, path: Path) -> None:
         """Write them, and beside them the table for documents, `results.md`."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,11 +131,5 @@ class Results(BaseModel):
             versions = (result.ran_on.get(each, "") for each in ("core", "spark", "java", "python"))
             trees = f"{result.tree[:10]}, core {result.core[:10]}"
             day = str(result.finished.date())
-            rows.append([name, str(result.outcome), _tests(result), *versions, trees, day])
+            rows.append([name, str(result.outcome), result.said, *versions, trees, day])
         return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
-
-
-def _tests(result: Result) -> str:
-    counts = [f"{number} {how}" for how, number in result.counts.items() if number]
-    new = [f"{len(result.new)} new cases"] if result.new else []
-    return ", ".join([*counts, *new]) + ("" if result.tests is Selection.ALL else " (marked)")

@@ -32,6 +32,7 @@ _NO_TESTS: Final = 5  # of pytest
 _PERCENT: Final = re.compile(r"\[ *(\d+%)\]$")
 
 Say = Callable[[str], None]
+Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ def run(
     began = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    facts: dict[str, Any] = {}
+    facts: Facts = {}
     try:
-        problems = list(_attempt(repository, subject, folder, tests, say, facts))
+        facts, problems = _attempt(repository, subject, folder, tests, say)
     except ReleaseToolsError as error:
         problems = [str(error)]
         with (folder / "log").open("a", encoding="utf-8") as log:
@@ -103,8 +104,8 @@ def _attempt(
     folder: Path,
     tests: Selection,
     say: Say,
-    facts: dict[str, Any],
-) -> Iterator[str]:
+) -> tuple[Facts, list[str]]:
+    """What was found in the cell, and what is wrong with it."""
     say("building")
     connector, seconds = subject.cell.connector, subject.seconds
     wheels = {
@@ -136,9 +137,8 @@ def _attempt(
     written = folder / "facts.json"
     if not written.exists():
         raise CellError(f"the tests ended with {code} before any was run; see {folder / 'log'}")
-    facts.update(json.loads(written.read_text(encoding="utf-8")))
-    if code != 0:
-        yield f"the tests ended with {code}; see {folder / 'log'}"
+    facts: Facts = json.loads(written.read_text(encoding="utf-8"))
+    failed = [f"the tests ended with {code}; see {folder / 'log'}"] if code else []
     expected = Expected(
         environment=environment.folder,
         wheels=wheels,
@@ -146,7 +146,7 @@ def _attempt(
         python=subject.spark.python,
         java=subject.spark.java,
     )
-    yield from problems_of(facts, expected)
+    return facts, [*failed, *problems_of(facts, expected)]
 
 
 def _test(
@@ -182,7 +182,7 @@ def _test(
     return follow(command, folder=project, env=variables, log=folder / "log", line=line)
 
 
-def problems_of(facts: Mapping[str, Any], expected: Expected) -> Iterator[str]:
+def problems_of(facts: Facts, expected: Expected) -> Iterator[str]:
     """Where a cell did not run on what it is named for.
 
     Args:
@@ -216,7 +216,7 @@ def problems_of(facts: Mapping[str, Any], expected: Expected) -> Iterator[str]:
             yield f"{name} was {version}, the matrix has {wanted[name]}"
 
 
-def _versions(facts: Mapping[str, Any]) -> dict[str, str]:
+def _versions(facts: Facts) -> dict[str, str]:
     if not facts:
         return {}
     packages = {

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connector declares, on main and in its releases, held against the matrix."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from connector_release_tools.errors import ConnectorFolderError, HistoryError
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.finding import Finding
+from connector_release_tools.matrix.model import Connector, Major, Matrix
+from connector_release_tools.matrix.pins import check_pin
+from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.versions import Version
+
+__all__ = ["CORE", "main", "release", "run_time_check", "workflow"]
+
+CORE: Final = "connectors-core"
+_WORKFLOW: Final = ".github/workflows/ci.yml"
+_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
+
+
+def main(root: Path, name: str, connector: Connector, matrix: Matrix) -> Iterator[Finding]:
+    """What main is on its way to: its version, its lines of Spark, its ranges."""
+    place = f"{name}/{PYPROJECT}"
+    try:
+        project = Project.parse(_text(root / place), place)
+    except ConnectorFolderError as error:
+        yield Finding(place, str(error), error.hint)
+        return
+    number, newest = next(iter(connector.majors.items()))
+    if newest.commit is None:
+        yield from _ranges(project, newest, place)
+    else:
+        released, version = Version.parse(newest.version), Version.parse(project.version)
+        if version < released or version.major != released.major:
+            yield Finding(
+                place,
+                f"version {project.version} is not what follows {newest.version}, the last release "
+                f"of major {number}",
+                f"`release-tools matrix rotate --major {name}` starts a new major",
+            )
+    for line in project.spark:
+        if line not in map(str, matrix.lines):
+            yield Finding(place, f"Spark {line} is not a supported line of the matrix")
+        elif matrix.spark[line].python not in project.requires_python:
+            python = matrix.spark[line].python
+            has = f"requires-python {project.requires_python} leaves out Python {python}"
+            yield Finding(place, f"{has} of Spark {line}")
+
+
+def release(repository: Repository, name: str, major: Major, place: str) -> Iterator[Finding]:
+    """A release: its pin, and what the pinned tree declares."""
+    try:
+        check_pin(repository, name, major)
+    except HistoryError as error:
+        yield Finding(place, str(error), error.hint)
+        return
+    if major.tree is None:
+        return
+    where = f"{name}/{PYPROJECT} of tree {major.tree[:10]}"
+    try:
+        project = Project.parse(repository.text(f"{major.tree}:{PYPROJECT}"), where)
+    except ConnectorFolderError as error:
+        yield Finding(place, str(error), error.hint)
+        return
+    if project.version != major.version:
+        has = f"its version is {project.version}, the matrix has {major.version}"
+        yield Finding(where, has, "pin the commit that was released")
+    if set(project.spark) != set(major.spark):
+        has = f"its lines of Spark are {list(project.spark)}, the matrix has {list(major.spark)}"
+        yield Finding(where, has, "correct the matrix: a release does not change")
+    yield from _ranges(project, major, where)
+
+
+def workflow(root: Path, name: str) -> Iterator[Finding]:
+    """Whether the workflow of a connector calls the shared one, for itself."""
+    place = f"{name}/{_WORKFLOW}"
+    try:
+        found = YAML(typ="safe").load(_text(root / place)) or {}
+    except YAMLError as error:
+        yield Finding(place, f"it is no YAML: {error}")
+        return
+    jobs = found.get("jobs", {}).values() if isinstance(found, Mapping) else ()
+    called = [job for job in jobs if _SHARED.fullmatch(str(job.get("uses", "")))]
+    if not called:
+        yield Finding(place, "it does not call the shared workflow connector.yml of release-tools")
+    for job in called:
+        if (connector := job.get("with", {}).get("connector")) != name:
+            yield Finding(place, f"it calls the shared workflow for {connector}, expected {name}")
+
+
+def run_time_check(root: Path, name: str) -> Iterator[Finding]:
+    """Whether a connector compares the installed Spark with its build when it is imported."""
+    place = f"{name}/src/{name.replace('-', '_')}/__init__.py"
+    try:
+        module = ast.parse(_text(root / place))
+    except SyntaxError as error:
+        yield Finding(place, f"it is no Python: {error}")
+        return
+    calls = [ast.unparse(node) for node in module.body if isinstance(node, ast.Expr)]
+    if f"check_spark({name!r})" not in calls:
+        yield Finding(
+            place,
+            "it does not compare the installed Spark with its build",
+            f'call check_spark("{name}") of connectors_core.compatibility',
+        )
+
+
+def _ranges(project: Project, major: Major, place: str) -> Iterator[Finding]:
+    for name, wanted in {CORE: major.core, **major.client}.items():
+        found = project.dependencies.get(canonicalize_name(name))
+        if found is None:
+            yield Finding(place, f"{name} is no dependency, the matrix has {name}{wanted}")
+        elif found != SpecifierSet(wanted):
+            has = f"the dependency is {name}{found}, the matrix has {name}{wanted}"
+            yield Finding(place, has)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""

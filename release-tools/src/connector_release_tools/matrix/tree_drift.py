@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tree as a whole repeats of the matrix, and cannot be derived from it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+
+from connector_release_tools.environments import constraints
+from connector_release_tools.matrix.derived import short
+from connector_release_tools.matrix.finding import Finding
+from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.places import Literal
+from connector_release_tools.matrix.project import PYPROJECT
+from connector_release_tools.versions import SparkLine
+
+__all__ = ["doctor", "import_rules", "requirements"]
+
+_DOCTOR: Final = "connectors-core/src/connectors_core/cli/doctor.py"
+
+
+def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Finding]:
+    """The versions that the tree is tested with on a line of Spark."""
+    spark, folder = matrix.spark[str(line)], "requirements"
+    source = f"{folder}/pyspark{short(line)}.txt"
+    pinned = re.findall(r"^pyspark==(\S+)", _text(root / source), re.MULTILINE)
+    if pinned != [spark.pyspark]:
+        yield Finding(
+            source,
+            f"it pins pyspark {', '.join(pinned) or 'not at all'}, the matrix has {spark.pyspark}",
+            f"write `pyspark=={spark.pyspark} --hash=sha256:...`, with the hash of its sdist",
+        )
+    wanted, target = (f"{folder}/spark{short(line)}{suffix}" for suffix in (".in", ".txt"))
+    lines = [each.split("#")[0].strip() for each in _text(root / wanted).splitlines()]
+    named = [Requirement(each) for each in lines if each and not each.startswith("-")]
+    found = sorted(str(each) for each in named if each.specifier)
+    if found != sorted(str(Requirement(each)) for each in spark.pins):
+        has = f"it pins {found}, the matrix has {sorted(spark.pins)}"
+        yield Finding(wanted, has, "correct one of the two, then run `make requirements`")
+    if not (root / target).exists():
+        yield Finding(target, "it is not there", "run `make requirements`")
+        return
+    compiled = dict(pin.split("==", 1) for pin in constraints(root, line))
+    for pin in map(Requirement, spark.pins):
+        version = compiled.get(pin.name)
+        if version is None or version not in pin.specifier:
+            yield Finding(
+                target,
+                f"{pin.name} is {version or 'not there'}, the matrix has {pin}",
+                "run `make requirements`",
+            )
+
+
+def doctor(root: Path, matrix: Matrix) -> Iterator[Finding]:
+    """The lines of Spark that `connectors doctor` knows, with their Java."""
+    javas: Any = Literal("SPARK_LINES").read(_text(root / _DOCTOR)) or {}
+    lines = sorted(matrix.lines)
+    if list(javas) != list(map(str, lines)):
+        has = f"SPARK_LINES knows {list(javas)}, the matrix has {list(map(str, lines))}"
+        yield Finding(_DOCTOR, has, "name each line with the versions of Java that it runs on")
+    for line in lines:
+        java = matrix.spark[str(line)].java
+        if str(line) in javas and java not in map(str, javas[str(line)]):
+            yield Finding(_DOCTOR, f"SPARK_LINES has no Java {java} for {line}; the matrix has")
+
+
+def import_rules(root: Path, matrix: Matrix) -> Iterator[Finding]:
+    """The packages that import-linter looks at."""
+    declared = tomllib.loads(_text(root / PYPROJECT))
+    packages = declared.get("tool", {}).get("importlinter", {}).get("root_packages", [])
+    for name in matrix.connectors:
+        if (package := name.replace("-", "_")) not in packages:
+            yield Finding(
+                PYPROJECT,
+                f"tool.importlinter.root_packages has no {package}",
+                "add it there and to the contracts, so that `make lint` sees what it imports",
+            )
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
