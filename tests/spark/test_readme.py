@@ -49,6 +49,12 @@ def test_first_pipeline(run, capsys) -> None:
     assert "UA1545" in capsys.readouterr().out
 
 
+@pytest.mark.line("4.3")
+def test_getting_started(run, capsys) -> None:
+    run("docs/getting-started.md")
+    assert [line for line in capsys.readouterr().out.splitlines() if line.isdigit()] == ["1", "2"]
+
+
 @pytest.mark.line("3.5")
 def test_own_source_and_sink(tmp_path: Path) -> None:
     # A program of its own, since Spark's processes import the module from where they were started.
