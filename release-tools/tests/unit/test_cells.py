@@ -317,6 +317,23 @@ def test_a_cell_is_run_once_until_something_changes(cell_tree: MatrixTree):
     assert stored(cell_tree)["connector-one 2.0.0-3.5"].outcome is Outcome.FAILED
 
 
+def test_a_release_is_built_from_its_pin_and_meets_the_core_of_today(cell_tree: MatrixTree):
+    commit = cell_tree.release()
+    cell_tree.commit(
+        {
+            f"{ONE}/src/connector_one/__init__.py": "raise ImportError('this is main')\n",
+            "connectors-core/pyproject.toml": cell_tree.text(
+                "connectors-core/pyproject.toml"
+            ).replace("1.4.0", "1.5.0"),
+        }
+    )
+    done = run(cell_tree, ONE, "--major", "2", "--spark", "4.3")
+    assert done.exit_code == 0, done.output
+    (found,) = stored(cell_tree).values()
+    assert found.tree == git(cell_tree.root, "rev-parse", f"{commit}:{ONE}")
+    assert found.ran_on["core"] == "1.5.0"
+
+
 def test_a_cell_that_cannot_be_built_fails_and_the_others_run(cell_tree: MatrixTree):
     cell_tree.change(
         f"{ONE}/hatch_build.py", 'os.environ["CONNECTOR_SPARK"]', '{"3.5": "3.5"}[os.environ'
