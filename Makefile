@@ -25,6 +25,7 @@ SPARK_TESTS := $(wildcard tests/spark */tests/spark)
 
 WORKFLOWS := $(wildcard .github/workflows/*.yml */.github/workflows/*.yml)
 ACTIONS := $(wildcard */.github/actions/*/action.yml)
+ISSUE_FORMS := $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 # Tests marked `slow` are left to `make test-full`. PYTEST_ARGS adds options of your own.
 MARKERS ?= not slow
@@ -106,6 +107,8 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows $(WORKFLOWS)
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-actions $(ACTIONS)
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms $(ISSUE_FORMS)
 	$(BIN)/zizmor -q --offline --persona auditor --config .github/zizmor.yml $(WORKFLOWS) $(ACTIONS) .github/dependabot.yml
 
 format: env$(NEWEST) ## put the code into the style that lint wants
