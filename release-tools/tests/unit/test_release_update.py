@@ -103,3 +103,16 @@ def test_a_major_that_the_matrix_does_not_know_is_not_written(tree):
 
 def test_a_version_in_another_spelling_is_refused(tree):
     assert "'2.0' is no version" in tree.error("update", CONNECTOR, "--version", "2.0")
+
+
+@pytest.mark.parametrize(
+    "name", [PROJECT, CHANGELOG, f"{CONNECTOR}/changelog.d/+new.misc.md", MATRIX]
+)
+def test_what_git_does_not_have_is_not_written_over(tree, name):
+    tree.replace(MATRIX, '"2.0.0"', '"2.9.9"')
+    path = tree.root / name
+    path.write_text((path.read_text() if path.exists() else "words") + "\n")
+    before = status(tree)
+    said = tree.error("update", CONNECTOR, "--version", "2.0.1")
+    assert f"there are changes that are not committed in {name}" in said
+    assert status(tree) == before

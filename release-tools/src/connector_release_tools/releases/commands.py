@@ -17,7 +17,7 @@ from connector_release_tools.git import Repository
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import Matrix
-from connector_release_tools.releases import maintenance, promoting, updating
+from connector_release_tools.releases import maintenance, promoting, updating, writing
 from connector_release_tools.releases.artefacts import Step, build_release
 from connector_release_tools.releases.candidate import Candidate, registered, revision_of
 from connector_release_tools.releases.checking import check as look_at
@@ -82,7 +82,7 @@ def update(
     elif dry_run:
         _show_diffs(changes)
     else:
-        updating.apply(repository, changes)
+        writing.apply(repository, changes)
         _written(repository, changes, name, commit=commit)
 
 
@@ -205,7 +205,7 @@ def promote(
     _undo(
         f"as long as nobody has it: release-tools index remove {index} {' '.join(record.artefacts)}"
     )
-    updating.apply(repository, promotion.changes)
+    writing.apply(repository, promotion.changes)
     _written(repository, promotion.changes, f"{name}: released", commit=commit)
 
 
@@ -291,7 +291,7 @@ def _written(
     if not changes:
         _say("nothing is left to write")
     elif commit:
-        made = updating.commit(repository, changes, message)
+        made = writing.commit(repository, changes, message)
         _say(f"committed {made}: {message}")
         _undo(f"git revert {made}")
     else:

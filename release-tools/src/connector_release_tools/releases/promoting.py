@@ -18,6 +18,7 @@ from connector_release_tools.releases.candidate import registered
 from connector_release_tools.releases.maintenance import line_name, plain_merge
 from connector_release_tools.releases.pinning import consequences
 from connector_release_tools.releases.record import RELEASES, Record
+from connector_release_tools.releases.writing import check_saved
 from connector_release_tools.template.files import Change, File, read
 from connector_release_tools.versions import Version
 
@@ -95,6 +96,7 @@ def promote(
     changes = consequences(repository, _pinned(MatrixFile.of(repository), record))
     if before is None:
         changes.append(Change(path, None, File(record.text().encode())))
+    check_saved(repository, changes)
     return Promotion(tuple(files), tuple(changes))
 
 

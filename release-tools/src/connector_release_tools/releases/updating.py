@@ -7,12 +7,11 @@ import datetime
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from connector_release_tools.errors import ReleaseError
-from connector_release_tools.git import Repository, run
+from connector_release_tools.git import Repository
 from connector_release_tools.matrix.derived import VERSION_KEY
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.matrix.project import PYPROJECT, Project
@@ -20,10 +19,11 @@ from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import registered
 from connector_release_tools.releases.changes import FRAGMENTS
 from connector_release_tools.releases.pinning import consequences
+from connector_release_tools.releases.writing import check_saved
 from connector_release_tools.template.files import Change, File, files_below, read, write
 from connector_release_tools.versions import Version
 
-__all__ = ["apply", "commit", "notes", "update"]
+__all__ = ["notes", "update"]
 
 _CHANGELOG: Final = "CHANGELOG.md"
 
@@ -43,7 +43,9 @@ def update(
         The version, and the changes; none if everything is as it must be.
 
     Raises:
-        ReleaseError: The connector, its version or its major in the matrix is not there.
+        ReleaseError: The connector or its major in the matrix is not there, or git does not
+            have a file that changes.
+        ConnectorFolderError: pyproject.toml is not that of a connector.
         MatrixError: The matrix is not as it must be.
         ProgramError: towncrier fails.
     """
@@ -57,6 +59,7 @@ def update(
         if before.get(path) != after.get(path):
             name = f"{connector}/{path}"
             changes[name] = Change(name, before.get(path), after.get(path))
+    check_saved(repository, changes.values())
     return version, list(changes.values())
 
 
@@ -83,27 +86,6 @@ def notes(
     start = new.index(_title(version))
     end = new.find("\n## ", start)
     return new[start : end if end > 0 else len(new)].strip() + "\n"
-
-
-def apply(repository: Repository, changes: Iterable[Change]) -> None:
-    """Write changes into the working tree."""
-    for change in changes:
-        write(repository.root / change.path, change.after)
-
-
-def commit(repository: Repository, changes: Iterable[Change], message: str) -> str:
-    """Commit changes that were written, and nothing else.
-
-    Returns:
-        The id of the commit.
-
-    Raises:
-        GitError: git refuses.
-    """
-    paths = [change.path for change in changes]
-    run("add", "--all", "--", *paths, folder=repository.root)
-    run("commit", "--quiet", "--message", message, "--", *paths, folder=repository.root)
-    return run("rev-parse", "HEAD", folder=repository.root).decode().strip()
 
 
 def _copy(repository: Repository, connector: str, scratch: Path) -> tuple[Path, dict[str, File]]:

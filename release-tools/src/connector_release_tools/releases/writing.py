@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of files: written so that git can undo them, and committed without anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from connector_release_tools.errors import ReleaseError
+from connector_release_tools.git import Repository, run
+from connector_release_tools.template.files import Change, write
+
+__all__ = ["apply", "check_saved", "commit"]
+
+
+def check_saved(repository: Repository, changes: Iterable[Change]) -> None:
+    """See that git has what changes would write over.
+
+    Raises:
+        ReleaseError: It does not have a file as it is here.
+    """
+    unsaved = set(repository.uncommitted("."))
+    lost = [change.path for change in changes if change.before and change.path in unsaved]
+    if lost:
+        raise ReleaseError(
+            f"there are changes that are not committed in {', '.join(lost)}",
+            hint="commit or restore them first; otherwise what is done now could not be undone",
+        )
+
+
+def apply(repository: Repository, changes: Iterable[Change]) -> None:
+    """Write changes into the working tree."""
+    for change in changes:
+        write(repository.root / change.path, change.after)
+
+
+def commit(repository: Repository, changes: Iterable[Change], message: str) -> str:
+    """Commit changes that were written, and nothing else.
+
+    Returns:
+        The id of the commit.
+
+    Raises:
+        GitError: git refuses.
+    """
+    paths = [change.path for change in changes]
+    run("add", "--all", "--", *paths, folder=repository.root)
+    run("commit", "--quiet", "--message", message, "--", *paths, folder=repository.root)
+    return run("rev-parse", "HEAD", folder=repository.root).decode().strip()

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The next release of connector-filesystem, in a clone: made, installed, used, patched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+from uv import find_uv_bin
+
+from connector_release_tools.cli import app
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.environments import Environment, constraints, wheelhouse
+from connector_release_tools.errors import ProgramError
+from connector_release_tools.git import Repository
+from connector_release_tools.index.directory import DirectoryIndex
+from connector_release_tools.index.server import serving
+from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.programs import output
+from connector_release_tools.releases.artefacts import build_core
+from connector_release_tools.releases.record import Record
+from connector_release_tools.versions import SparkLine, Version
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).parents[3]
+CONNECTOR = "connector-filesystem"
+LINES = [
+    pytest.param("3.5", marks=pytest.mark.line("3.5")),
+    pytest.param("4.3", marks=[pytest.mark.line("4.3"), pytest.mark.slow]),
+]
+OTHER = {"3.5": "4.3", "4.3": "3.5"}
+PIPELINE = """
+import json, sys
+from pathlib import Path
+
+import connector_filesystem, connectors_core, pyspark
+from connector_filesystem import FileSink, FileSource
+from connectors_core import Pipeline
+from pyspark.sql import SparkSession
+
+folder = Path(sys.argv[1])
+(folder / "in").mkdir(parents=True)
+(folder / "in" / "1.csv").write_text("flight,delay\\nUA1545,2\\nAA1141,33\\n")
+builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+spark = builder.getOrCreate()
+with Pipeline(spark, "rehearsal", checkpoint_location=f"{folder}/checkpoint") as pipeline:
+    source = FileSource(folder / "in", schema="flight STRING, delay INT")
+    flights = pipeline.from_source(source, uid="flights")
+    pipeline.sink_to(flights, FileSink(f"{folder}/out"), uid="archive")
+    pipeline.run()
+rows = spark.read.parquet(f"{folder}/out").orderBy("flight").collect()
+print()
+print(json.dumps({
+    "rows": [list(row) for row in rows],
+    "spark": spark.version,
+    "files": [connector_filesystem.__file__, connectors_core.__file__, pyspark.__file__],
+}))
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return output(("git", *arguments), folder=folder).strip()
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A clone of this repository, and what comes out of it.
+
+    Attributes:
+        root: The clone.
+        index: Where the release is.
+        url: Where that is served.
+        version: What was released.
+    """
+
+    root: Path
+    index: DirectoryIndex
+    url: str
+    version: Version
+
+    @property
+    def patch(self) -> Version:
+        return Version(self.version.major, self.version.minor, self.version.patch + 1)
+
+    def release(self, version: Version, *options: str) -> Record:
+        """Build, verify, stage and promote a version whose notes are written."""
+        name = f"{CONNECTOR}-{version}"
+        staging = str(self.root.parent / "staging")
+        run(self.root, "release", "check", CONNECTOR, *options)
+        run(self.root, "release", "build", CONNECTOR, *options)
+        run(self.root, "release", "verify", CONNECTOR, *options)
+        run(self.root, "release", "stage", name, staging)
+        run(self.root, "release", "promote", name, staging, str(self.index.folder), "--commit")
+        return Record.read(self.root / "releases" / f"{name}.yaml")
+
+    def pip(self, environment: Environment, *arguments: str) -> None:
+        """Install with pip, from this index and no other."""
+        environment.run(
+            "-m", "pip", "install", "--disable-pip-version-check", "--index-url", self.url,
+            *arguments, folder=environment.folder,
+        )  # fmt: skip
+
+    def uv(self, environment: Environment, line: SparkLine, *arguments: str) -> None:
+        """Install with uv: what this index has from here, all else from where it always is."""
+        pins = environment.folder / "pins.txt"
+        pins.write_text("\n".join(constraints(self.root, line)), encoding="utf-8")
+        output(
+            (find_uv_bin(), "pip", "install", "--python", environment.python, "--index", self.url,
+             "--find-links", wheelhouse(), "--constraint", pins, *arguments),
+            folder=environment.folder,
+            env=environment.variables(),
+        )  # fmt: skip
+
+
+def run(root: Path, *arguments: str) -> str:
+    """Run `release-tools` in the clone."""
+    result = CliRunner().invoke(app, [*arguments, "--root", str(root)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    folder = tmp_path_factory.mktemp("rehearsal")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+        for role in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{role}_NAME", "A Tester")
+            patch.setenv(f"GIT_{role}_EMAIL", "tester@example.org")
+        root = folder / "clone"
+        git(folder, "clone", "--quiet", "--no-tags", str(ROOT), str(root))
+        git(root, "switch", "--quiet", "--force-create", "main")
+        repository = Repository(root)
+        index = DirectoryIndex(folder / "index")
+        core = build_core(repository, folder / "core")
+        assert core is not None
+        index.add(Distribution.of(core))
+        with serving(index.folder) as url:
+            prepared = Rehearsal(root, index, url, next_major(repository))
+            write_fragment(root, "+rehearsal.misc.md")
+            run(root, "release", "update", CONNECTOR, "--commit")
+            prepared.release(prepared.version)
+            yield prepared
+
+
+def write_fragment(root: Path, name: str) -> None:
+    (root / CONNECTOR / "changelog.d" / name).write_text("Rehearsed.\n")
+    git(root, "add", CONNECTOR)
+    git(root, "commit", "--quiet", "--message", f"a change with {name}")
+
+
+def next_major(repository: Repository) -> Version:
+    """Let main be on its way to a first release of a major, and say which."""
+    majors = MatrixFile.of(repository).matrix().connectors[CONNECTOR].majors
+    if next(iter(majors.values())).commit is not None:
+        run(repository.root, "matrix", "rotate", "--major", CONNECTOR)
+        git(repository.root, "commit", "--quiet", "--all", "--message", "the next major")
+        majors = MatrixFile.of(repository).matrix().connectors[CONNECTOR].majors
+    return Version.parse(next(iter(majors.values())).version)
+
+
+@pytest.fixture(scope="module", params=LINES)
+def installed(
+    request: pytest.FixtureRequest,
+    rehearsal: Rehearsal,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Environment, SparkLine]:
+    """The release in a fresh environment of a line of Spark, put there by uv."""
+    line = SparkLine.parse(request.param)
+    environment = Environment.create(tmp_path_factory.mktemp("installed") / "env")
+    rehearsal.uv(environment, line, f"{CONNECTOR}=={rehearsal.version}.*", line.pin, "pip")
+    return environment, line
+
+
+def of(versions: dict[str, str]) -> dict[str, str]:
+    return {name: versions[name] for name in (CONNECTOR, "connectors-core", "pyspark")}
+
+
+def test_uv_chooses_the_build_for_the_spark(rehearsal, installed):
+    environment, line = installed
+    found = of(environment.versions())
+    assert found[CONNECTOR] == f"{rehearsal.version}.{line}"
+    assert found["pyspark"].startswith(f"{line}.")
+
+
+def test_pip_chooses_the_same_and_leaves_spark_alone(rehearsal, installed):
+    environment, line = installed
+    before = environment.versions()
+    output(
+        (find_uv_bin(), "pip", "uninstall", "--python", environment.python, CONNECTOR,
+         "connectors-core"),
+        folder=environment.folder, env=environment.variables(),
+    )  # fmt: skip
+    rehearsal.pip(environment, f"{CONNECTOR}=={rehearsal.version}.*", line.pin)
+    assert environment.versions() == before
+
+
+def test_the_build_for_the_other_spark_is_refused(rehearsal, installed):
+    environment, line = installed
+    before = environment.versions()
+    wrong = f"{CONNECTOR}=={rehearsal.version}.{OTHER[str(line)]}"
+    with pytest.raises(ProgramError, match="ResolutionImpossible"):
+        rehearsal.pip(environment, wrong, line.pin)
+    with pytest.raises(ProgramError, match="No solution found"):
+        rehearsal.uv(environment, line, wrong, line.pin)
+    assert environment.versions() == before
+
+
+def test_a_pipeline_runs_with_what_was_installed(installed, tmp_path):
+    environment, line = installed
+    (tmp_path / "pipeline.py").write_text(PIPELINE)
+    said = environment.run(tmp_path / "pipeline.py", tmp_path / "data", folder=tmp_path)
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    assert found["rows"] == [["AA1141", 33], ["UA1545", 2]]
+    assert found["spark"].startswith(f"{line}.")
+    assert all(Path(each).is_relative_to(environment.folder) for each in found["files"])
+
+
+def test_what_was_released_is_recorded_and_pinned(rehearsal):
+    record = Record.read(rehearsal.root / f"releases/{CONNECTOR}-{rehearsal.version}.yaml")
+    released = {each.path.name: each.sha256 for each in rehearsal.index.files(CONNECTOR)}
+    assert dict(record.artefacts).items() <= released.items()
+    major = MatrixFile.of(Repository(rehearsal.root)).matrix().connectors[CONNECTOR].majors
+    assert major[str(record.major)].tree == record.tree
+    assert "everything is as compatibility-matrix.yaml says" in run(
+        rehearsal.root, "matrix", "check"
+    )
+
+
+@pytest.mark.slow
+def test_a_patch_from_the_maintenance_line_reaches_an_environment(rehearsal, installed):
+    environment, line = installed
+    before = of(environment.versions())
+    release_patch(rehearsal)
+    rehearsal.pip(environment, f"{CONNECTOR}=={rehearsal.patch}.*", line.pin)
+    assert of(environment.versions()) == {**before, CONNECTOR: f"{rehearsal.patch}.{line}"}
+    subprocess.run([environment.python, "-c", "import connector_filesystem"], check=True)
+
+
+def release_patch(rehearsal: Rehearsal) -> None:
+    """Let main go on with the next major, and release a fix of the one before from its line."""
+    root, major = rehearsal.root, str(rehearsal.version.major)
+    branch = f"{CONNECTOR}-{major}.x"
+    if (root / "releases" / f"{CONNECTOR}-{rehearsal.patch}.yaml").exists():
+        return
+    run(root, "matrix", "rotate", "--major", CONNECTOR)
+    git(root, "commit", "--quiet", "--all", "--message", "the next major")
+    run(root, "release", "branch", CONNECTOR, "--major", major)
+    git(root, "switch", "--quiet", branch)
+    write_fragment(root, "+fix.bugfix.md")
+    run(root, "release", "update", CONNECTOR, "--version", str(rehearsal.patch), "--commit")
+    git(root, "switch", "--quiet", "main")
+    run(root, "release", "branch", CONNECTOR, "--major", major, "--merge")
+    record = rehearsal.release(rehearsal.patch, "--major", major)
+    pinned = MatrixFile.of(Repository(root)).matrix().connectors[CONNECTOR].majors[major]
+    assert (pinned.version, pinned.commit) == (str(rehearsal.patch), record.commit)
+    assert f"## {rehearsal.patch} " not in (root / CONNECTOR / "CHANGELOG.md").read_text()
