@@ -96,9 +96,11 @@ class Hook(MetadataHookInterface):
     f"{CONNECTOR}/changelog.d/.gitignore": "!.gitignore\n",
     f"{CONNECTOR}/changelog.d/+first.feature.md": "All of it.\n",
     API: """\
+from json import JSONDecodeError
+
 from connector_one.reading import Reader, experimental
 
-__all__ = ["OPTIONS", "Reader", "Trial"]
+__all__ = ["OPTIONS", "JSONDecodeError", "Reader", "Trial"]
 
 OPTIONS = ("path",)
 

@@ -189,6 +189,12 @@ def test_nothing_is_recorded_if_the_upload_fails(staged, folders, monkeypatch):
     assert git(staged.root, "status", "--porcelain") == ""
 
 
+def test_a_password_in_an_address_is_refused_and_not_shown(staged, folders):
+    said = staged.error("promote", NAME, *folders, "--upload", "http://me:hidden@127.0.0.1/")
+    assert "set TWINE_USERNAME and TWINE_PASSWORD instead" in said
+    assert "hidden" not in said
+
+
 @pytest.mark.parametrize("name", ["connector-one-2.0.1", "../../connector-one-2.0.0", "x/y"])
 def test_only_a_verified_release_is_staged(tree, folders, name):
     assert f"{name} is no release that was verified here" in tree.error("stage", name, folders[0])

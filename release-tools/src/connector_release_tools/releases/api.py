@@ -66,7 +66,8 @@ def _is_allowed(change: griffe.Breakage) -> bool:
     if change.kind is griffe.BreakageKind.ATTRIBUTE_CHANGED_VALUE and changed.parent.is_module:
         return True
     while changed is not None:
-        if any(_EXPERIMENTAL in str(each.value) for each in getattr(changed, "decorators", ())):
+        marks = (mark.callable_path for mark in getattr(changed, "decorators", ()))
+        if any(mark.rpartition(".")[2] == _EXPERIMENTAL for mark in marks):
             return True
         changed = changed.parent
     return False

@@ -225,7 +225,7 @@ def branch(
     repository = Repository.around(root)
     name = maintenance.line_name(connector, major)
     if merge:
-        _merge(repository, name, dry_run=dry_run)
+        _merge(repository, connector, major, dry_run=dry_run)
         return
     pinned = registered(MatrixFile.of(repository).matrix(), connector, major)
     if pinned.commit is None:
@@ -243,10 +243,11 @@ def branch(
     _say(f"next: git switch {name}; when fixed, release-tools release update {connector} --version")
 
 
-def _merge(repository: Repository, name: str, *, dry_run: bool) -> None:
+def _merge(repository: Repository, connector: str, major: int, *, dry_run: bool) -> None:
+    name = maintenance.line_name(connector, major)
     if dry_run:
         _say(f"would merge {name} with -s ours")
-    elif (made := maintenance.merge(repository, name)) is None:
+    elif (made := maintenance.merge(repository, connector, major)) is None:
         _say(f"the history holds {name}")
     else:
         _say(f"merged {name} with -s ours: {made}; no file has changed")

@@ -12,7 +12,7 @@ from connector_release_tools.git import Repository, run
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import Version
 
-__all__ = ["create", "line_name", "merge", "plain_merge"]
+__all__ = ["check_merged", "create", "line_name", "merge"]
 
 
 def line_name(connector: str, major: int) -> str:
@@ -47,7 +47,7 @@ def create(repository: Repository, name: str, commit: str) -> bool:
     return False
 
 
-def merge(repository: Repository, name: str) -> str | None:
+def merge(repository: Repository, connector: str, major: int) -> str | None:
     """Take the commits of a line into the history of the branch that is checked out.
 
     The files stay as they are, in the merge as in the working tree.
@@ -56,8 +56,10 @@ def merge(repository: Repository, name: str) -> str | None:
         The id of the merge; None if the history holds them.
 
     Raises:
-        ReleaseError: There is no such branch, or it is the one that is checked out.
+        ReleaseError: There is no such branch, it is the one that is checked out, or a plain merge
+            brought its files.
     """
+    name = line_name(connector, major)
     line = repository.object_id(f"refs/heads/{name}")
     if line is None:
         raise ReleaseError(f"there is no branch {name}")
@@ -65,6 +67,7 @@ def merge(repository: Repository, name: str) -> str | None:
     if run("rev-parse", "--abbrev-ref", "HEAD", folder=repository.root).decode().strip() == name:
         raise ReleaseError(f"{name} is checked out", hint="check out the branch to merge into")
     if repository.is_ancestor(line, head):
+        check_merged(repository, connector, line)
         return None
     message = f"{name}: its releases stay in the history; its files stay out (-s ours)"
     made = run(
@@ -75,32 +78,32 @@ def merge(repository: Repository, name: str) -> str | None:
     return made
 
 
-def plain_merge(repository: Repository, connector: str, commit: str) -> str | None:
-    """The merge that brought files of an older major back, with the commit of its release.
+def check_merged(repository: Repository, connector: str, commit: str) -> None:
+    """See that the merge which took a commit into the history of HEAD left its files out.
 
     Args:
         repository: The repository.
         connector: The connector.
-        commit: The commit of a release in the history of HEAD.
+        commit: A commit in the history of HEAD.
 
-    Returns:
-        The id of the merge; None if there is none, as it must be.
+    Raises:
+        ReleaseError: The commit has an older major than main had, and main took its files.
     """
-    path = run(
+    merges = run(
         "rev-list", "--first-parent", "--ancestry-path", "--merges", "--reverse",
         f"{commit}..HEAD", folder=repository.root,
     ).decode().split()  # fmt: skip
-    for merged in path:
-        if repository.is_ancestor(commit, f"{merged}^1"):
-            return None
-        older = _major(repository, f"{commit}:{connector}") < _major(
-            repository, f"{merged}^1:{connector}"
+    if not merges or repository.is_ancestor(commit, f"{merges[0]}^1"):
+        return  # it was made on main
+    merged = merges[0]
+    major, main = (_major(repository, f"{each}:{connector}") for each in (commit, f"{merged}^1"))
+    trees = {repository.object_id(f"{each}^{{tree}}") for each in (merged, f"{merged}^1")}
+    if major < main and len(trees) > 1:
+        raise ReleaseError(
+            f"merge {merged} brought files of {connector} {major} back",
+            hint=f"undo it (git reset --keep {merged}^1, or git revert -m 1 {merged}); then "
+            f"release-tools release branch {connector} --major {major} --merge",
         )
-        same = repository.object_id(f"{merged}^{{tree}}") == repository.object_id(
-            f"{merged}^1^{{tree}}"
-        )
-        return merged if older and not same else None
-    return None
 
 
 def _major(repository: Repository, place: str) -> int:

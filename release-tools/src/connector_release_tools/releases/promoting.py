@@ -7,6 +7,7 @@ import datetime
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.errors import HistoryError, ReleaseError
@@ -15,7 +16,7 @@ from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import registered
-from connector_release_tools.releases.maintenance import line_name, plain_merge
+from connector_release_tools.releases.maintenance import check_merged, line_name
 from connector_release_tools.releases.pinning import consequences
 from connector_release_tools.releases.record import RELEASES, Record
 from connector_release_tools.releases.writing import check_saved
@@ -104,8 +105,14 @@ def upload(files: list[Distribution], url: str) -> None:
     """Upload files with twine, which takes names and passwords from its own settings.
 
     Raises:
+        ReleaseError: The address holds a name or a password, which would be shown.
         ProgramError: twine fails, and says why.
     """
+    if "@" in urlsplit(url).netloc:
+        raise ReleaseError(
+            "the address of the repository holds a name or a password",
+            hint="set TWINE_USERNAME and TWINE_PASSWORD instead",
+        )
     output(
         (sys.executable, "-m", "twine", "--no-color", "upload", "--non-interactive",
          "--disable-progress-bar", "--repository-url", url, *(file.path for file in files)),
@@ -129,18 +136,13 @@ def _as_verified(record: Record, name: str, path: Path | None, folder: Path) -> 
 
 def _check_history(repository: Repository, record: Record) -> None:
     line = line_name(record.connector, record.major)
-    if not repository.is_ancestor(record.commit, "HEAD"):
+    if not repository.is_ancestor(record.commit):
         raise HistoryError(
             f"commit {record.commit} of {record.name} is not in the history of HEAD",
             hint=f"run release-tools release branch {record.connector} --major {record.major} "
             f"--merge where main is checked out, if it is on {line}",
         )
-    if (merged := plain_merge(repository, record.connector, record.commit)) is not None:
-        raise ReleaseError(
-            f"merge {merged} brought files of {record.connector} {record.major} back",
-            hint=f"undo it (git reset --keep {merged}^1, or git revert -m 1 {merged}); then "
-            f"release-tools release branch {record.connector} --major {record.major} --merge",
-        )
+    check_merged(repository, record.connector, record.commit)
 
 
 def _same_release(record: Record, path: Path) -> Record:

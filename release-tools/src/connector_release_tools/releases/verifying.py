@@ -84,6 +84,7 @@ def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) 
     return [
         finding
         for line in candidate.lines
+        if str(line) in matrix.spark  # else `check` has found that
         for name in candidate.file_names(line)
         for finding in inspect(
             files[name], candidate, line=line, python=matrix.spark[str(line)].python
