@@ -127,6 +127,14 @@ def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     assert matrix_tree.matrix("check").exit_code == 0
 
 
+def test_a_new_major_is_for_the_lines_that_main_is_built_for(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.change(f"{ONE}/pyproject.toml", '["3.5", "4.3"]', '["4.3"]')
+    output = matrix_tree.matrix("rotate", "--major", ONE).output
+    assert "Releases to make:\n  connector-one 3.0.0-4.3\n`git diff`" in output
+    assert read(matrix_tree).connectors[ONE].majors["3"].spark == ("4.3",)
+
+
 def test_nothing_follows_a_major_that_is_not_released(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("rotate", "--major", ONE)
     assert result.exit_code == 2

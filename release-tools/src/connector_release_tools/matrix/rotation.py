@@ -104,7 +104,7 @@ def new_line(
         if major.commit is None:
             lines = [str(line), *(each for each in major.spark if each in kept)]
             document["connectors"][name]["majors"][number]["spark"] = _row(lines)
-        else:
+        elif major.is_supported:
             values += _next_of_main(root, name, major.version, kept, line)
     after = MatrixFile(file.path, document)
     texts = _texts(after, values)
@@ -127,10 +127,9 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
     Raises:
         MatrixError: There is no such connector, or its newest major is not released yet.
     """
-    before = file.matrix()
+    before, root = file.matrix(), file.path.parent
     document = copy.deepcopy(file.document)
     releases, ended = [], []
-    lines = list(map(str, before.lines))
     for name in dict.fromkeys(names):
         if (connector := before.connectors.get(name)) is None:
             raise MatrixError(
@@ -143,6 +142,8 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
                 hint=f"release it first: `release-tools release check {name}`",
             )
         majors = document["connectors"][name]["majors"]
+        own = _project(root, name).spark
+        lines = [str(line) for line in before.lines if str(line) in own]
         following = Version(int(number) + 1, 0, 0)
         entry = CommentedMap(
             version=Quoted(str(following)), status=str(Status.FEATURES), spark=_row(lines)
