@@ -119,6 +119,7 @@ docs: env$(NEWEST) ## the documents: tables of options anew, links and code chec
 	$(BIN)/python -m tools.docs
 	$(BIN)/release-tools docs check
 	$(BIN)/release-tools docs build
+	$(BIN)/release-tools docs screenshot
 
 unit: env ## the tests that need no JVM, those of core and connectors against the libraries of both lines
 	@for line in $(LINES); do \

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from connector_release_tools.git import Repository
+from connector_release_tools.site.browser import find, photograph
 from connector_release_tools.site.building import build as build_site
 from connector_release_tools.site.checking import check as check_documents
 from connector_release_tools.site.code import LANGUAGES
@@ -17,6 +18,8 @@ from connector_release_tools.site.code import LANGUAGES
 __all__ = ["docs"]
 
 SITE: Final = Path("build/site")
+
+_PICTURES: Final = Path("build/site-screenshots")
 
 docs = typer.Typer(no_args_is_help=True, help="The documents: links, blocks of code, the site.")
 
@@ -59,6 +62,32 @@ def build(
     with console.status("building the site"):
         pages = build_site(repository, folder)
     console.print(f"{pages} pages: {folder / 'index.html'}", style="green")
+
+
+@docs.command()
+def screenshot(
+    *,
+    site: Annotated[
+        Path | None, typer.Option(help="The folder of the site.", show_default=str(SITE))
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Takes the pictures.", show_default=str(_PICTURES))
+    ] = None,
+    root: Root = Path(),
+) -> None:
+    """Take pictures of all pages, wide and narrow, with the Chromium that is installed.
+
+    Exit code: 0 all are shown, or there is no Chromium, which is said; 2 a page is not shown.
+    """
+    top = Repository.around(root).root
+    console = _console()
+    if (browser := find()) is None:
+        console.print("browser check: not run, no browser found (chromium)", style="yellow")
+        return
+    folder = out or top / _PICTURES
+    with console.status("") as status:
+        count = photograph(browser, site or top / SITE, folder, on_page=status.update)
+    console.print(f"browser check: {count} pictures in {folder}", style="green")
 
 
 def _console() -> Console:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures are taken by the browser of the PATH; a script stands for it here."""
+
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
+
+SCRIPT = """\
+#!/bin/sh
+for each; do
+  case $each in
+    --screenshot=*) picture=${each#--screenshot=} ;;
+  esac
+  page=$each
+done
+case $page in
+  *README.html) printf '%s' "$page $*" > "${picture%.png}.txt" ;;
+esac
+PICTURE
+"""
+PAINTS = "printf '\\211PNG\\r\\n' > \"$picture\""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Puts a browser on the PATH, and a site into the repository."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    site = tmp_path / "site"
+    (site / "docs").mkdir(parents=True)
+    (site / "README.html").write_text("<p>home")
+    (site / "docs/deploy.html").write_text("<p>deploy")
+
+    def install(last_line: str | None) -> None:
+        if last_line is not None:
+            (programs / "chromium").write_text(SCRIPT.replace("PICTURE", last_line))
+            (programs / "chromium").chmod(0o755)
+        for name in ("git", "sh"):
+            (programs / name).symlink_to(shutil.which(name))
+        monkeypatch.setenv("PATH", str(programs))
+
+    return install
+
+
+def run(tree, tmp_path):
+    arguments = ["--root", str(tree.root), "--site", str(tmp_path / "site")]
+    return CliRunner().invoke(app, ["docs", "screenshot", *arguments])
+
+
+def test_every_page_is_shown_in_two_widths_without_a_network(installed, tree, tmp_path):
+    installed(PAINTS)
+    said = run(tree, tmp_path)
+    assert said.exit_code == 0, said.output
+    assert "4 pictures" in said.output
+    folder = tree.root / "build/site-screenshots"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.png")} == {
+        f"{kind}/{page}.png" for kind in ("wide", "narrow") for page in ("README", "docs/deploy")
+    }
+    called = (folder / "wide/README.txt").read_text()
+    assert called.startswith((tmp_path / "site/README.html").as_uri())
+    assert "--host-resolver-rules=MAP * ~NOTFOUND" in called
+
+
+@pytest.mark.parametrize("last_line", ["exit 0", "echo no > $picture", "exit 3"])
+def test_a_page_that_is_not_shown_is_an_error(installed, tree, tmp_path, last_line):
+    installed(last_line)
+    assert run(tree, tmp_path).exit_code == 2
+
+
+def test_without_a_browser_it_says_that_nothing_was_run(installed, tree, tmp_path):
+    installed(None)
+    said = run(tree, tmp_path)
+    assert said.exit_code == 0
+    assert "not run, no browser found" in said.output
+
+
+def test_without_a_site_it_says_what_to_do(installed, tree, tmp_path):
+    installed(PAINTS)
+    for page in (tmp_path / "site").rglob("*.html"):
+        page.unlink()
+    assert "release-tools docs build" in run(tree, tmp_path).output
