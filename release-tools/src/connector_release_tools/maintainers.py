@@ -21,7 +21,7 @@ from connector_release_tools.errors import MaintainersError
 from connector_release_tools.git import Repository
 from connector_release_tools.yaml_text import load, validated
 
-__all__ = ["EVERYTHING", "MAINTAINERS", "Handle", "Maintainers", "Person"]
+__all__ = ["EVERYTHING", "MAINTAINERS", "Handle", "Maintainers", "Person", "is_team"]
 
 MAINTAINERS: Final = "MAINTAINERS.yaml"
 EVERYTHING: Final = "/"
@@ -124,13 +124,19 @@ class Maintainers(_Entry):
         terms = self.folders[folder]
         return list(dict.fromkeys(term.handle for term in terms if term.until is None))
 
-    def look_after_something(self, day: datetime.date) -> set[str]:
-        """Who looks after any folder on a day."""
-        return {handle for folder in self.folders for handle in self.of_folder(folder, day)}
+    def people(self, day: datetime.date) -> set[str]:
+        """The people, not teams, who look after any folder on a day."""
+        handles = {handle for folder in self.folders for handle in self.of_folder(folder, day)}
+        return {handle for handle in handles if not is_team(handle)}
 
     def binding_voters(self, day: datetime.date) -> list[str]:
         """Whose vote binds on a day."""
         return _holders(self.binding, day)
+
+
+def is_team(handle: str) -> bool:
+    """Whether a handle is that of a team."""
+    return "/" in handle
 
 
 def _holders(terms: Iterable[_Term | _BindingTerm], day: datetime.date) -> list[str]:

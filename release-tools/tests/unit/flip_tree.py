@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from template_tree import PROJECT, TEMPLATE, git
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app
@@ -63,6 +64,7 @@ body:
       options:
         - none yet
 """
+COMMAND = get_command(app)
 FILES = {"flips/rules.yaml": RULES, "MAINTAINERS.yaml": MAINTAINERS}
 COMMENT = re.compile(r"<!-- .* -->")
 
@@ -148,6 +150,8 @@ class FlipTree:
     def run(self, *arguments: str) -> Result:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commands, "_now", lambda: self.now)
+            # Building all commands anew for each one would take most of the time.
+            patch.setattr("typer.testing._get_command", lambda app: COMMAND)
             result = CliRunner().invoke(app, [*arguments, "--root", str(self.root)])
         assert result.exception is None or isinstance(result.exception, SystemExit), (
             result.exception

@@ -61,6 +61,10 @@ def test_comments_survive_and_times_are_readable(flips):
         (["new", "???", "--author", "eve"], "'???' has no letters to name a file by"),
         (["new", "B", "--author", "eve", "--supersedes", "1"], "only what is accepted is supersed"),
         (["new", "B", "--author", "eve", "--connector", "x"], "connector: description"),
+        (
+            ["new", "B", "--author", "eve", "--connector", "Up", "--description", "x"],
+            "name: String",
+        ),
     ],
 )
 def test_what_the_rules_forbid_is_refused_and_changes_nothing(flips, command, message):

@@ -94,11 +94,17 @@ def test_nobody_approves_their_own_change():
     assert "nobody but the author, bob, looks after it; a second maintainer must be named" in said
 
 
+def test_a_team_alone_is_nobody_who_can_be_seen_to_approve():
+    people = PEOPLE.replace("{handle: alice, since: 2026-01-01}, ", "")
+    (said,) = against(review("alice"), files=("README.md",), people=people)
+    assert said == "/: looked after by org/owners alone; name the people in MAINTAINERS.yaml"
+
+
 def test_every_folder_that_is_changed_needs_its_own_approval():
     files = ("README.md", "connector-one/docs/deep/a.md", "connector-one/b.py", "connector-onely/c")
     said = against(review("bob"), files=files)
     assert said == [
-        "/: needs the approval of alice or org/owners",
+        "/: needs the approval of alice",
         "connector-one/docs: needs the approval of dan",
     ]
     assert against(review("bob"), review("alice"), review("dan"), files=files) == []
@@ -177,8 +183,8 @@ def test_the_maintainers_of_the_base_decide(repository):
     [
         (request(), "commit cccccccccc, the base of the pull request, is not in this clone"),
         (request(changed_files=3), "1 of 3 changed files are listed; take all pages"),
-        ({"number": 7}, "pull-request.json is no pull request: user: Field required"),
-        ("no json", "pull-request.json is no pull request: Invalid JSON"),
+        ({"number": 7}, "pull-request.json: user: Field required"),
+        ("no json", "pull-request.json is no JSON"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error(repository, document, message):

@@ -39,16 +39,10 @@ class Judge:
             *self._votes(flip),
         ]
 
-    def tally(self, flip: Flip, *, result_at: datetime.datetime | None = None) -> Tally | None:
-        """What the last vote on a proposal comes to; None if none was ever opened.
-
-        Args:
-            flip: The proposal.
-            result_at: When to count; the moment of the result if None, or now while there is none.
-        """
+    def tally(self, flip: Flip) -> Tally | None:
+        """What the last vote on a proposal comes to, or came to; None if none was ever opened."""
         for opened, closed in reversed(list(_windows(flip))):
-            end = result_at or (closed.at if closed else self.now)
-            return self._count(flip, opened, end)
+            return self._count(flip, opened, closed.at if closed else self.now)
         return None
 
     def may_expire(self, flip: Flip) -> bool:
@@ -134,16 +128,17 @@ class Judge:
         return at > before.at + datetime.timedelta(days=days)
 
     def _votes(self, flip: Flip) -> Iterator[str]:
-        windows = [
-            (opened.at, closed.at if closed else None, self._count(flip, opened, opened.at).expires)
-            for opened, closed in _windows(flip)
-        ]
         for vote in flip.votes:
             if not any(
-                opened <= vote.at <= expires and (closed is None or vote.at <= closed)
-                for opened, closed, expires in windows
+                opened.at <= vote.at <= self._end(opened, closed)
+                for opened, closed in _windows(flip)
             ):
                 yield f"{vote.voter} voted at {_when(vote.at)}, when no vote was open"
+
+    def _end(self, opened: Event, closed: Event | None) -> datetime.datetime:
+        days = self.rules.on(opened.at).vote.expires_after_days
+        expires = opened.at + datetime.timedelta(days=days)
+        return min(closed.at, expires) if closed else expires
 
 
 def describe(counted: Tally) -> str:

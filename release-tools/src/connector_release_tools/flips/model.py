@@ -115,6 +115,8 @@ class Event(_Entry):
 class ConnectorPlan(_Entry):
     """The connector that a proposal asks for: answers to the questions of the template.
 
+    What the template would refuse is refused here, before anybody votes on it.
+
     Attributes:
         name: The external system; `pulsar` gives connector-pulsar.
         description: What it connects, in one line.
@@ -122,10 +124,16 @@ class ConnectorPlan(_Entry):
         sink: Whether it writes.
     """
 
-    name: _Text
-    description: _Text
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=20)]
+    description: Annotated[str, StringConstraints(pattern=r'^[^"\\\n]*[^"\\\s][^"\\\n]*$')]
     source: bool
     sink: bool
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not (self.source or self.sink):
+            raise ValueError("a connector has a source, a sink or both")
+        return self
 
 
 class Header(_Entry):

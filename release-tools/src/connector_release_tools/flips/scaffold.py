@@ -167,7 +167,7 @@ def _accepted(
             f"{flip} has no sponsor",
             hint="--sponsor names the maintainer who will look after the connector",
         )
-    if patron not in flips.maintainers.look_after_something(day):
+    if patron not in flips.maintainers.people(day):
         raise FlipError(
             f"{patron} looks after nothing in {MAINTAINERS}", hint="a sponsor is a maintainer"
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from connector_release_tools.maintainers import Maintainers
+from connector_release_tools.maintainers import MAINTAINERS, Maintainers, is_team
 from connector_release_tools.review.pull_request import PullRequest, Review, State
 
 __all__ = ["objections"]
@@ -55,13 +55,17 @@ def _unapproved(pull_request: PullRequest, maintainers: Maintainers) -> Iterator
                 f"{pull_request.head.sha[:10]}"
             )
         elif not current:
-            others = [name for name in maintainers.current(folder) if name != author]
-            yield (
-                f"{folder}: needs the approval of {' or '.join(others)}"
-                if others
-                else f"{folder}: nobody but the author, {author}, looks after it; "
-                "a second maintainer must be named"
-            )
+            yield f"{folder}: {_wanted(maintainers.current(folder), author)}"
+
+
+def _wanted(maintainers: Iterable[str], author: str) -> str:
+    others = [name for name in maintainers if name != author]
+    people = [name for name in others if not is_team(name)]
+    if people:
+        return f"needs the approval of {' or '.join(people)}"
+    if others:
+        return f"looked after by {', '.join(others)} alone; name the people in {MAINTAINERS}"
+    return f"nobody but the author, {author}, looks after it; a second maintainer must be named"
 
 
 def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:

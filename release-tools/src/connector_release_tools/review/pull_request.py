@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -12,11 +13,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     StringConstraints,
-    ValidationError,
     model_validator,
 )
 
 from connector_release_tools.errors import ReviewError
+from connector_release_tools.yaml_text import validated
 
 __all__ = ["PullRequest", "Review", "State"]
 
@@ -105,18 +106,15 @@ class PullRequest(_Part):
             ReviewError: It is not there, or not as it must be.
         """
         try:
-            return cls.model_validate_json(path.read_bytes())
+            document = json.loads(path.read_bytes())
         except FileNotFoundError as error:
             raise ReviewError(f"there is no {path}") from error
-        except ValidationError as error:
-            places = (
-                ": ".join(filter(None, [".".join(map(str, each["loc"])), each["msg"]]))
-                for each in error.errors()
-            )
+        except ValueError as error:
             raise ReviewError(
-                f"{path.name} is no pull request: {'; '.join(places)}",
+                f"{path.name} is no JSON: {error}",
                 hint="the README of release-tools says how to make the file",
             ) from error
+        return validated(cls, document, name=path.name, error=ReviewError)
 
     @property
     def paths(self) -> list[str]:
