@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -31,6 +33,44 @@ def test_the_documents_are_found() -> None:
 def test_links_lead_somewhere_and_code_parses() -> None:
     done = CliRunner().invoke(app, ["docs", "check", "--root", str(ROOT)])
     assert done.exit_code == 0, done.output
+
+
+class Page(HTMLParser):
+    """What a page of the site leads to, what it loads, and the places in it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids.add(given.get("id", ""))
+        self.links += [given["href"]] if tag == "a" and "href" in given else []
+        self.loads += [given["src"]] if "src" in given else []
+        self.loads += [given["href"]] if tag == "link" and "href" in given else []
+
+
+@pytest.mark.slow
+def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    arguments = ["docs", "build", "--root", str(ROOT), "--out", str(site)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    assert site / "connectors-core/api/connectors_core.source.html" in pages
+    for path, page in pages.items():
+        for link in [*page.links, *page.loads]:
+            parts = urlsplit(link)
+            if parts.scheme:
+                assert link in page.links, f"{path} loads {link}"
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.exists(), f"{path}: {link} leads nowhere"
+            if parts.fragment and target in pages:
+                assert parts.fragment in pages[target].ids, f"{path}: {link} names no place"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -99,8 +99,8 @@ def _public(package: Path) -> list[str]:
     path = package / "pyproject.toml"
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise DocsError(f"{path} cannot be read: {error}") from error
-    name = settings["project"]["name"].replace("-", "_")
+        name = settings["project"]["name"].replace("-", "_")
+    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
+        raise DocsError(f"{path} does not name its project: {error}") from error
     said = settings.get("tool", {}).get("connector-release-tools", {})
     return list(said.get("api", [name]))
