@@ -105,7 +105,9 @@ def test_a_dry_run_changes_nothing(tree, folders, tmp_path):
     assert f"would stage {WHEEL}" in said
     assert not (tmp_path / "staging").exists()
     tree.run("stage", NAME, folders[0])
-    said = tree.run("promote", NAME, *folders, "--dry-run").output
+    nowhere = "http://127.0.0.1:1/"
+    said = tree.run("promote", NAME, *folders, "--upload", nowhere, "--dry-run").output
+    assert f"would upload them to {nowhere}" in said
     assert f"would release {WHEEL}" in said
     assert f"+++ b/{RECORD}" in said
     assert f"+++ b/{MATRIX}" in said
@@ -193,6 +195,7 @@ def test_a_password_in_an_address_is_refused_and_not_shown(staged, folders):
     said = staged.error("promote", NAME, *folders, "--upload", "http://me:hidden@127.0.0.1/")
     assert "set TWINE_USERNAME and TWINE_PASSWORD instead" in said
     assert "hidden" not in said
+    assert "released" not in said
 
 
 @pytest.mark.parametrize("name", ["connector-one-2.0.1", "../../connector-one-2.0.0", "x/y"])

@@ -60,13 +60,13 @@ class DirectoryIndex:
         folder = self.simple / canonicalize_name(project)
         if not folder.is_dir():
             return []
-        return [Distribution.of(each) for each in sorted(folder.iterdir())
-                if each.name.endswith(_SUFFIXES)]  # fmt: skip
+        listed = sorted(folder.iterdir())
+        return [Distribution.of(each) for each in listed if each.name.endswith(_SUFFIXES)]
 
     def find(self, name: str) -> Distribution | None:
         """The distribution of this file name; None if the index has none."""
-        path = self._place(name)
-        return Distribution.of(path) if path is not None and path.is_file() else None
+        found = (file for project in self.projects() for file in self.files(project))
+        return next((file for file in found if file.path.name == name), None)
 
     def check(self, file: Distribution) -> bool:
         """Say whether a distribution is in the index.
@@ -131,14 +131,6 @@ class DirectoryIndex:
             folder.rmdir()
             self._write_root()
         return True
-
-    def _place(self, name: str) -> Path | None:
-        """Where a file of this name lies, looked up among what is there and never put together."""
-        for project in self.projects():
-            for path in (self.simple / project).iterdir():
-                if path.name == name and name.endswith(_SUFFIXES):
-                    return path
-        return None
 
     def _write_pages(self, project: str) -> None:
         files = [IndexFile.of(file) for file in self.files(project)]

@@ -186,6 +186,8 @@ def promote(
 
     Writes the record below releases/, and the pin into the compatibility matrix.
     """
+    if upload is not None:
+        promoting.check_address(upload)
     repository = Repository.around(root)
     record = _record(repository, name)
     target = DirectoryIndex(index)
@@ -195,12 +197,14 @@ def promote(
     if dry_run:
         for file in promotion.files:
             _say(f"would release {file.path.name}")
+        if upload is not None:
+            _say(f"would upload them to {upload}")
         _show_diffs(promotion.changes)
         return
     for file in promotion.files:
         _say(f"{file.path.name}: {'released' if target.add(file) else 'released already'}")
     if upload is not None:
-        promoting.upload(list(promotion.files), upload)
+        promoting.upload(promotion.files, upload)
         _say(f"uploaded to {upload}")
     _undo(
         f"as long as nobody has it: release-tools index remove {index} {' '.join(record.artefacts)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from connector_release_tools.releases.writing import check_saved
 from connector_release_tools.template.files import Change, File, read
 from connector_release_tools.versions import Version
 
-__all__ = ["Promotion", "built_files", "promote", "staged_files", "upload"]
+__all__ = ["Promotion", "built_files", "check_address", "promote", "staged_files", "upload"]
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,25 @@ def promote(
     return Promotion(tuple(files), tuple(changes))
 
 
-def upload(files: list[Distribution], url: str) -> None:
-    """Upload files with twine, which takes names and passwords from its own settings.
+def check_address(url: str) -> None:
+    """See that the address of a repository may be shown.
 
     Raises:
-        ReleaseError: The address holds a name or a password, which would be shown.
-        ProgramError: twine fails, and says why.
+        ReleaseError: It holds a name or a password.
     """
     if "@" in urlsplit(url).netloc:
         raise ReleaseError(
             "the address of the repository holds a name or a password",
             hint="set TWINE_USERNAME and TWINE_PASSWORD instead",
         )
+
+
+def upload(files: Sequence[Distribution], url: str) -> None:
+    """Upload files with twine, which takes names and passwords from its own settings.
+
+    Raises:
+        ProgramError: twine fails, and says why.
+    """
     output(
         (sys.executable, "-m", "twine", "--no-color", "upload", "--non-interactive",
          "--disable-progress-bar", "--repository-url", url, *(file.path for file in files)),
