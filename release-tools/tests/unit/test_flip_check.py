@@ -206,6 +206,14 @@ def test_an_unknown_base_is_an_error(decided, revision):
     assert "is no commit of this clone" in decided.flip("check", f"--base={revision}", code=2)
 
 
+def test_what_could_not_be_read_before_is_told(decided):
+    decided.replace(3, "author: eve", "author: a b")
+    decided.base = decided.commit()
+    decided.replace(3, "author: a b", "author: eve")
+    said = compared(decided)
+    assert "so not compared: 0003-three.md: author: String should match" in said
+
+
 def test_a_tree_without_proposals_before_is_fine(flips):
     base = flips.commit({"flips/rules.yaml": (flips.root / "flips/rules.yaml").read_text()})
     flips.propose("One")

@@ -60,6 +60,8 @@ def test_comments_survive_and_times_are_readable(flips):
         (["scaffold", "1"], "FLIP 0001 is draft; a connector is made of an accepted one"),
         (["new", "???", "--author", "eve"], "'???' has no letters to name a file by"),
         (["new", "B", "--author", "eve", "--supersedes", "1"], "only what is accepted is supersed"),
+        (["new", "B", "--author", "a b"], "draft: by: String should match"),
+        (["new", "B", "--author", "eve", "--no-sink"], "belong to --connector"),
         (["new", "B", "--author", "eve", "--connector", "x"], "connector: description"),
         (
             ["new", "B", "--author", "eve", "--connector", "Up", "--description", "x"],
@@ -170,6 +172,8 @@ def test_a_vote_without_a_result_expires(flips):
     assert "vote (over; record it)" in flips.flip("list")
     flips.flip("expire", "1", "--by", "alice")
     assert flips.read(number).header.status is Status.EXPIRED
+    flips.later(days=1000)
+    assert "record it" not in flips.flip("list")
 
 
 def test_a_discussion_that_nobody_takes_to_a_vote_expires(flips):

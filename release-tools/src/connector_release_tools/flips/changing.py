@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ def propose(
     judge: Judge,
     *,
     title: str,
-    author: str,
-    at: datetime.datetime,
+    event: Event,
     connector: ConnectorPlan | None = None,
     supersedes: int | None = None,
 ) -> Change:
@@ -39,7 +37,7 @@ def propose(
     if not slug:
         raise FlipError(f"{title!r} has no letters to name a file by")
     number = flips.next_number()
-    header: dict[str, Any] = CommentedMap({"author": author, "status": "", "history": []})
+    header: dict[str, Any] = CommentedMap({"author": event.by, "status": "", "history": []})
     if connector is not None:
         header["connector"] = connector.model_dump()
     if supersedes is not None:
@@ -47,12 +45,12 @@ def propose(
         if old.header.status is not Status.ACCEPTED:
             raise FlipError(f"{old} is {old.header.status}; only what is accepted is superseded")
         header["supersedes"] = supersedes
-    sections = flips.rules.on(at).sections
+    sections = flips.rules.on(event.at).sections
     body = f"\n# FLIP {number:04}: {title.strip()}\n" + "".join(
         f"\n## {name}\n\n<!-- {what} -->\n" for name, what in sections.items()
     )
     document = Document(flips.folder / f"{number:04}-{slug}.md", number, header, body)
-    document.add(Event(status=Status.DRAFT, at=at, by=author))
+    document.add(event)
     _hold(document, VotesDocument.read(votes_path(document.path)), judge)
     return _change(document.path, document.text())
 

@@ -70,13 +70,20 @@ def new(
     """Make a draft with the next number."""
     repository, flips, judge = _open(root)
     plan = None
-    if connector is not None:
+    if connector is None:
+        if description or not (source and sink):
+            raise typer.BadParameter("--description, --source and --sink belong to --connector")
+    else:
         said = {"name": connector, "description": description, "source": source, "sink": sink}
         plan = validated(ConnectorPlan, said, name="connector", error=FlipError)
     change = changing.propose(
-        flips, judge, title=title, author=author, at=judge.now, connector=plan,
+        flips,
+        judge,
+        title=title,
+        event=_event(Status.DRAFT, at=judge.now, by=author),
+        connector=plan,
         supersedes=supersedes,
-    )  # fmt: skip
+    )
     _apply(repository, change, dry_run=dry_run)
 
 
@@ -135,7 +142,9 @@ def check(
         with at_revision(repository, base) as before:
             if before is not None:
                 judge = _judge(before)
-                found += compare(before.proposals()[0], proposals)
+                were, unreadable = before.proposals()
+                found += [f"in {base}, so not compared: {each}" for each in unreadable]
+                found += compare(were, proposals)
             found += hold(proposals, judge)
             found += unsigned(repository, base)
     console = _console()

@@ -47,7 +47,8 @@ class Judge:
 
     def may_expire(self, flip: Flip) -> bool:
         """Whether a proposal may be recorded as expired now."""
-        return self._expired(flip, flip.header.history[-1], self.now)
+        last = flip.header.history[-1]
+        return Status.EXPIRED in NEXT[last.status] and self._expired(flip, last, self.now)
 
     def _count(self, flip: Flip, opened: Event, end: datetime.datetime) -> Tally:
         return tally(
