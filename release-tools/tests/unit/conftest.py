@@ -10,10 +10,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from flip_tree import FILES as FLIPS
 from flip_tree import FlipTree, whole_tree
-from matrix_tree import FILES, MatrixTree
+from matrix_tree import FILES as MATRIX
+from matrix_tree import MatrixTree
 from release_tree import CONNECTOR, ReleaseTree
-from template_tree import Tree, git
+from release_tree import FILES as RELEASE
+from template_tree import TEMPLATE, Tree
 
 IDENTITY = {"NAME": "A Tester", "EMAIL": "tester@example.org"}
 
@@ -45,7 +48,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def first_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     folder = tmp_path_factory.mktemp("first")
     with living_in(folder):
-        tree = Tree.new(folder / "tree")
+        tree = Tree.new(folder / "tree", TEMPLATE)
         tree.create("one")
         tree.create("two", "--no-sink")
     return tree
@@ -61,11 +64,7 @@ def tree(first_tree: Tree, tmp_path: Path) -> Tree:
 def first_matrix_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
     folder = tmp_path_factory.mktemp("first")
     with living_in(folder):
-        root = folder / "tree"
-        root.mkdir()
-        git(root, "init", "--quiet", "--initial-branch=main")
-        tree = MatrixTree(root)
-        tree.commit(FILES)
+        tree = MatrixTree.new(folder / "tree", MATRIX)
     return tree
 
 
@@ -79,7 +78,7 @@ def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
 def first_release_tree(tmp_path_factory: pytest.TempPathFactory) -> ReleaseTree:
     folder = tmp_path_factory.mktemp("first_release")
     with living_in(folder):
-        tree = ReleaseTree.new(folder / "tree")
+        tree = ReleaseTree.new(folder / "tree", RELEASE)
         tree.update()
     return tree
 
@@ -130,7 +129,7 @@ def built_tree(first_built_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
 def first_flips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FlipTree]:
     folder = tmp_path_factory.mktemp("flips")
     with living_in(folder):
-        bare = FlipTree.new(folder / "bare")
+        bare = FlipTree.new(folder / "bare", FLIPS)
         decided = bare.copy(folder / "decided")
         for title in ("One", "Two", "Three"):
             decided.propose(title)

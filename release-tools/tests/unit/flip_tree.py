@@ -6,15 +6,15 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
-import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from template_tree import PROJECT, TEMPLATE, git
+from git_tree import GitTree
+from template_tree import PROJECT, TEMPLATE
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from connector_release_tools.cli import app
 from connector_release_tools.flips import commands
@@ -117,32 +117,12 @@ forbidden_modules = ["connectors_core", "connector_one"]
 
 
 @dataclass
-class FlipTree:
-    root: Path
+class FlipTree(GitTree):
     now: datetime.datetime = START
     base: str = "HEAD"
 
-    @classmethod
-    def new(cls, root: Path, files: dict[str, str] | None = None) -> FlipTree:
-        root.mkdir(parents=True)
-        git(root, "init", "--quiet", "--initial-branch=main")
-        tree = cls(root)
-        tree.commit(files or FILES)
-        return tree
-
-    def copy(self, root: Path) -> FlipTree:
-        shutil.copytree(self.root, root, symlinks=True)
-        return replace(self, root=root)
-
-    def commit(self, files: dict[str, str] | None = None, *, sign: bool = True) -> str:
-        for name, content in (files or {}).items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-        git(self.root, "add", "--all")
-        signed = ["--signoff"] if sign else []
-        git(self.root, "commit", "--quiet", "--allow-empty", "--message", "a change", *signed)
-        return git(self.root, "rev-parse", "HEAD")
+    def commit(self, files: Mapping[str, str | None] | None = None, *, sign: bool = True) -> str:
+        return super().commit(files, sign=sign)
 
     def later(self, **time: float) -> None:
         self.now += datetime.timedelta(**time)
@@ -152,11 +132,7 @@ class FlipTree:
             patch.setattr(commands, "_now", lambda: self.now)
             # Building all commands anew for each one would take most of the time.
             patch.setattr("typer.testing._get_command", lambda app: COMMAND)
-            result = CliRunner().invoke(app, [*arguments, "--root", str(self.root)])
-        assert result.exception is None or isinstance(result.exception, SystemExit), (
-            result.exception
-        )
-        return result
+            return self.invoke(*arguments)
 
     def flip(self, *arguments: str, code: int = 0) -> str:
         result = self.run("flip", *arguments)

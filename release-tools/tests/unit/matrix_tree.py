@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 from click.testing import Result
-from template_tree import Tree, git
-from typer.testing import CliRunner
-
-from connector_release_tools.cli import app
+from git_tree import GitTree, git
 
 TEMPLATE = "connector-template/connector-{{cookiecutter.name}}"
 ONE = "connector-one"
@@ -119,15 +116,11 @@ PIN = """\
 """
 
 
-class MatrixTree(Tree):
+class MatrixTree(GitTree):
     """The repository, and the commands of the matrix on it."""
 
     def matrix(self, *arguments: str) -> Result:
-        result = CliRunner().invoke(app, ["matrix", *arguments, "--root", str(self.root)])
-        assert result.exception is None or isinstance(result.exception, SystemExit), (
-            result.exception
-        )
-        return result
+        return self.invoke("matrix", *arguments)
 
     def change(self, name: str, old: str, new: str) -> None:
         """Other words in a file, committed."""

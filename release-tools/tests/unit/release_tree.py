@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import datetime
 import io
-import shutil
 import tarfile
 import tomllib
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from click.testing import Result
-from template_tree import git
-from typer.testing import CliRunner
+from git_tree import GitTree
 
-from connector_release_tools.cli import app
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MATRIX, MatrixFile, Quoted
@@ -127,21 +123,8 @@ class Inner:
 }
 
 
-@dataclass(frozen=True)
-class ReleaseTree:
-    root: Path
-
-    @classmethod
-    def new(cls, root: Path) -> ReleaseTree:
-        root.mkdir(parents=True)
-        git(root, "init", "--quiet", "--initial-branch=main")
-        tree = cls(root)
-        tree.commit(FILES)
-        return tree
-
-    def copy(self, root: Path) -> ReleaseTree:
-        shutil.copytree(self.root, root, symlinks=True)
-        return ReleaseTree(root)
+class ReleaseTree(GitTree):
+    """The repository, and the commands of a release on it."""
 
     @property
     def repository(self) -> Repository:
@@ -164,40 +147,16 @@ class ReleaseTree:
     def candidate(self, revision: str = "HEAD") -> Candidate:
         return Candidate.at(self.repository, CONNECTOR, revision)
 
-    def commit(self, files: dict[str, str | None]) -> str:
-        """Write files (None removes one) and commit everything."""
-        for name, content in files.items():
-            path = self.root / name
-            if content is None:
-                path.unlink()
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(content, encoding="utf-8")
-        git(self.root, "add", "--all")
-        git(self.root, "commit", "--quiet", "--allow-empty", "--message", "a change")
-        return self.head()
-
-    def head(self) -> str:
-        return git(self.root, "rev-parse", "HEAD")
-
-    def text(self, name: str) -> str:
-        return (self.root / name).read_text(encoding="utf-8")
-
     def replace(self, name: str, old: str, new: str) -> str:
         """Commit other words in a file."""
-        text = self.text(name)
-        assert old in text
-        return self.commit({name: text.replace(old, new)})
+        return self.commit(self.replaced(name, old, new))
 
     def fragment(self, name: str) -> str:
         return self.commit({f"{CONNECTOR}/changelog.d/{name}": "Words.\n"})
 
     def run(self, *arguments: str, exit_code: int = 0) -> Result:
         """Run `release-tools release ...` in the repository."""
-        result = CliRunner().invoke(app, ["release", *arguments, "--root", str(self.root)])
-        assert result.exception is None or isinstance(result.exception, SystemExit), (
-            result.exception
-        )
+        result = self.invoke("release", *arguments)
         assert result.exit_code == exit_code, result.output
         return result
 

@@ -4,16 +4,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from click.testing import Result
-from typer.testing import CliRunner
-
-from connector_release_tools.cli import app
+from git_tree import GitTree
 
 PROJECT = "connector-template/connector-{{cookiecutter.name}}"
 SINK_PAGE = f"{PROJECT}/docs/{{% if cookiecutter.sink %}}sink.md{{% endif %}}"
@@ -40,60 +34,11 @@ TEMPLATE = {
 }
 
 
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@dataclass(frozen=True)
-class Tree:
-    root: Path
-
-    @classmethod
-    def new(cls, root: Path) -> Tree:
-        root.mkdir(parents=True)
-        git(root, "init", "--quiet", "--initial-branch=main")
-        tree = cls(root)
-        tree.commit(TEMPLATE)
-        return tree
-
-    def copy(self, root: Path) -> Self:
-        shutil.copytree(self.root, root, symlinks=True)
-        return type(self)(root)
-
-    def commit(self, files: dict[str, str | None]) -> str:
-        """Write files (None removes one) and commit everything."""
-        for name, content in files.items():
-            path = self.root / name
-            if content is None:
-                path.unlink()
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(content, encoding="utf-8")
-        git(self.root, "add", "--all")
-        git(self.root, "commit", "--quiet", "--allow-empty", "--message", "a change")
-        return git(self.root, "rev-parse", "HEAD")
-
-    def text(self, name: str) -> str:
-        return (self.root / name).read_text(encoding="utf-8")
-
-    def replaced(self, name: str, old: str, new: str) -> dict[str, str | None]:
-        """A change for `commit`: other words in a file."""
-        text = self.text(name)
-        assert old in text
-        return {name: text.replace(old, new)}
+class Tree(GitTree):
+    """The repository, and the commands of the template on it."""
 
     def run(self, *arguments: str, input: str | None = None) -> Result:
-        result = CliRunner().invoke(
-            app, ["template", *arguments, "--root", str(self.root)], input=input
-        )
-        assert result.exception is None or isinstance(result.exception, SystemExit), (
-            result.exception
-        )
-        return result
+        return self.invoke("template", *arguments, input=input)
 
     def create(self, name: str, *options: str) -> None:
         answers = ("--description", f"{name} system", "--owner", "somebody", "--source")

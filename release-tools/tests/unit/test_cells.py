@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cell_tree import make_testable, pyspark
 from click.testing import Result as CommandResult
+from git_tree import git
 from hypothesis import given
 from hypothesis import strategies as st
 from matrix_tree import ONE, MatrixTree
-from template_tree import git
 from typer.testing import CliRunner
 
 from connector_release_tools.cells import running

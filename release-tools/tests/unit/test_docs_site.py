@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from template_tree import git
+from git_tree import git
 from typer.testing import CliRunner
 
 from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection

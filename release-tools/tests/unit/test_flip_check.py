@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from template_tree import git
+from git_tree import git
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from flip_tree import FlipTree, whole_tree
-from template_tree import git
+from git_tree import git
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from git_tree import git
 from matrix_tree import ONE, TABLE, TEMPLATE, MatrixTree
-from template_tree import git
 
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.checking import findings

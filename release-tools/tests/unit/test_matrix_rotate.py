@@ -5,8 +5,8 @@ import datetime
 import json
 
 import pytest
+from git_tree import git
 from matrix_tree import ONE, TEMPLATE, MatrixTree
-from template_tree import git
 
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from git_tree import git
 from release_tree import API, CONNECTOR
-from template_tree import git
 
 BRANCH = "connector-one-2.x"
 NAME = "connector-one-2.0.1"

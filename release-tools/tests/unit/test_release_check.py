@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from git_tree import git
 from release_tree import API, CONNECTOR
-from template_tree import git
 
 from connector_release_tools.errors import HistoryError, ReleaseToolsError
 from connector_release_tools.git import Repository

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from git_tree import git
 from release_tree import CONNECTOR
-from template_tree import git
 
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MATRIX

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from release_tree import CONNECTOR, ReleaseTree
-from template_tree import git
+from git_tree import git
+from release_tree import CONNECTOR, FILES, ReleaseTree
 
 from connector_release_tools.matrix.file import MATRIX
 
@@ -11,7 +11,7 @@ CHANGELOG = f"{CONNECTOR}/CHANGELOG.md"
 
 @pytest.fixture
 def tree(tmp_path):
-    return ReleaseTree.new(tmp_path / "tree")
+    return ReleaseTree.new(tmp_path / "tree", FILES)
 
 
 def status(tree):

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from template_tree import PROJECT, SINK_PAGE, Tree, git
+from git_tree import git
+from template_tree import PROJECT, SINK_PAGE, Tree
 
 TOX = "connector-one/tox.ini"
 

@@ -4,9 +4,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from git_tree import git
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from template_tree import PROJECT, SINK_PAGE, Tree, git
+from template_tree import PROJECT, SINK_PAGE, Tree
 
 PYPROJECT = "connector-one/pyproject.toml"
 AUTHORS = "connector-one/src/connector_one/__init__.py"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from git_tree import git
 from ruamel.yaml import YAML
-from template_tree import git
 from typer.core import TyperGroup
 
 from connector_release_tools.cli import app

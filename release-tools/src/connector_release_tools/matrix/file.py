@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
 
 from connector_release_tools.errors import MatrixError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.yaml_text import dump, load, validated
 
 __all__ = ["MATRIX", "MatrixFile", "Quoted"]
 
@@ -53,13 +50,12 @@ class MatrixFile:
             MatrixError: It is not there, or is no YAML.
         """
         try:
-            document = _yaml().load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise MatrixError(
                 f"there is no {path}", hint="run this in the repository of the connectors"
             ) from error
-        except YAMLError as error:
-            raise MatrixError(f"{path.name} is no YAML: {error}") from error
+        document = load(text, name=path.name, error=MatrixError)
         if not isinstance(document, Mapping):
             raise MatrixError(f"{path.name} holds no mapping with spark and connectors")
         return cls(path, document)
@@ -70,20 +66,11 @@ class MatrixFile:
         Raises:
             MatrixError: Something in it is not as it must be; the message names the place.
         """
-        try:
-            return Matrix.model_validate(self.document)
-        except ValidationError as error:
-            found = [
-                ": ".join(filter(None, [".".join(map(str, each["loc"])), _said(each["msg"])]))
-                for each in error.errors()
-            ]
-            raise MatrixError(f"{self.path.name}: " + "; ".join(found)) from error
+        return validated(Matrix, self.document, name=self.path.name, error=MatrixError)
 
     def text(self) -> str:
         """The file as it would be written."""
-        written = io.StringIO()
-        _yaml().dump(self.document, written)
-        return written.getvalue()
+        return dump(self.document)
 
     def write(self) -> Matrix:
         """Write the document if it says something valid.
@@ -94,15 +81,3 @@ class MatrixFile:
         matrix = self.matrix()
         self.path.write_text(self.text(), encoding="utf-8")
         return matrix
-
-
-def _said(message: str) -> str:
-    return message.removeprefix("Value error, ")
-
-
-def _yaml() -> YAML:
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 100
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    return yaml

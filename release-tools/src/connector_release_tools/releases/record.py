@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import datetime
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.errors import ReleaseError
 from connector_release_tools.matrix.file import Quoted
 from connector_release_tools.releases.candidate import Candidate
 from connector_release_tools.versions import Version
+from connector_release_tools.yaml_text import dump, load, validated
 
 __all__ = ["RELEASES", "Record"]
 
@@ -62,11 +60,10 @@ class Record(BaseModel):
             ReleaseError: It is not there, or not as it must be.
         """
         try:
-            return cls.model_validate(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+            document = load(path.read_text(encoding="utf-8"), name=str(path), error=ReleaseError)
         except FileNotFoundError as error:
             raise ReleaseError(f"there is no {path}") from error
-        except (ValidationError, YAMLError) as error:
-            raise ReleaseError(f"{path} is no record of a release: {error}") from error
+        return validated(cls, document, name=str(path), error=ReleaseError)
 
     @classmethod
     def of(cls, candidate: Candidate, artefacts: Iterable[Distribution], *, core: str) -> Self:
@@ -99,12 +96,7 @@ class Record(BaseModel):
 
     def text(self) -> str:
         """The file as it is written."""
-        yaml = YAML()
-        yaml.width = 200
-        yaml.indent(mapping=2, sequence=4, offset=2)
-        written = io.StringIO()
-        yaml.dump(_quoted(self.model_dump(exclude_none=True)), written)
-        return _HEAD + written.getvalue()
+        return _HEAD + dump(_quoted(self.model_dump(exclude_none=True)))
 
 
 def _quoted(value: Any) -> Any:
