@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from connector_release_tools import terminal
 from connector_release_tools.cells import running
 from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection
 from connector_release_tools.cells.selection import corners, select
@@ -69,7 +70,7 @@ def run_cells(
         cells = corners(cells)
     subjects = [subject(repository, matrix, cell, working_tree=working_tree) for cell in cells]
     tests = Selection.ALL if all_tests else Selection.MARKED
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = terminal.console()
     if not working_tree:
         _warn(console, repository, subjects)
 

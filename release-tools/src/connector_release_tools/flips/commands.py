@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from connector_release_tools.errors import FlipError
@@ -27,6 +26,7 @@ from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
 from connector_release_tools.git import Repository
 from connector_release_tools.template.files import Change, write
 from connector_release_tools.template.rendering import Renderer
+from connector_release_tools.terminal import console as _console
 from connector_release_tools.yaml_text import validated
 
 __all__ = ["flip"]
@@ -345,7 +345,3 @@ def _apply(repository: Repository, change: Change, *, dry_run: bool) -> None:
         return
     write(repository.root / change.path, change.after)
     _console().print(f"{change.path} {change.kind}; commit it with git commit -s", style="green")
-
-
-def _console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from connector_release_tools import terminal
 from connector_release_tools.installing.planning import Installer, Request, Target, confirm, plan
 from connector_release_tools.programs import output
 
@@ -52,7 +52,7 @@ def install(
         find_links=find_links,
         no_deps=no_deps,
     )
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = terminal.console()
     console.print(f"{made.release} is {made.release.requirement} for installers")
     console.print(f"{'would run' if dry_run else 'running'}: {made}")
     if dry_run:

@@ -18,6 +18,7 @@ from connector_release_tools.matrix.checking import findings
 from connector_release_tools.matrix.derived import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.schema import SCHEMA, schema
+from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine
 
 __all__ = ["matrix"]
@@ -160,7 +161,3 @@ def write_schema() -> None:
     """Write the JSON schema of the matrix anew, after a change of its classes."""
     SCHEMA.write_text(schema(), encoding="utf-8")
     _console().print(f"wrote {SCHEMA.name}")
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from connector_release_tools.errors import ReleaseError
 from connector_release_tools.git import Repository
@@ -25,6 +24,7 @@ from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.record import Record
 from connector_release_tools.releases.verifying import verify as verify_release
 from connector_release_tools.template.files import Change
+from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine, Version
 
 __all__ = ["release"]
@@ -346,7 +346,3 @@ def _undo(how: str) -> None:
 
 def _say(text: str) -> None:
     _console().print(text)
-
-
-def _console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

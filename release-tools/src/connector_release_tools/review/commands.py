@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from connector_release_tools.errors import HistoryError, MaintainersError
 from connector_release_tools.git import Repository
@@ -17,6 +16,7 @@ from connector_release_tools.review.approval import objections
 from connector_release_tools.review.generated import changes
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import write
+from connector_release_tools.terminal import console as _console
 
 __all__ = ["review"]
 
@@ -86,7 +86,3 @@ def _maintainers_at(repository: Repository, commit: str) -> Maintainers:
     if repository.object_id(name) is None:
         raise MaintainersError(f"there is no {MAINTAINERS} at {commit[:10]}")
     return Maintainers.parse(repository.text(name))
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from connector_release_tools.git import Repository
 from connector_release_tools.site.browser import find, photograph
 from connector_release_tools.site.building import build as build_site
 from connector_release_tools.site.checking import check as check_documents
 from connector_release_tools.site.code import LANGUAGES
+from connector_release_tools.terminal import console as _console
 
 __all__ = ["docs"]
 
@@ -88,7 +88,3 @@ def screenshot(
     with console.status("") as status:
         count = photograph(browser, site or top / SITE, folder, on_page=status.update)
     console.print(f"browser check: {count} pictures in {folder}", style="green")
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.git import Repository
@@ -28,6 +27,7 @@ from connector_release_tools.template.report import (
     show_verdict,
 )
 from connector_release_tools.template.updating import update as plan_update
+from connector_release_tools.terminal import console as _console
 
 __all__ = ["template"]
 
@@ -201,7 +201,3 @@ def _verdict(connector: Connector, renderer: Renderer, tree: str) -> Verdict:
         return Verdict(connector.name, connectors_of_tree.check(connector, renderer, tree))
     except ReleaseToolsError as error:
         return Verdict(connector.name, error=error)
-
-
-def _console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
