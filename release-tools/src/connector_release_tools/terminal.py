@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console that commands print to: texts as they are, lines as long as they are."""
+"""What all commands share: the folder that they work on, and the console that they print to."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
 from rich.console import Console
 
-__all__ = ["console"]
+__all__ = ["Root", "console"]
+
+Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 
 
 def console(*, stderr: bool = False) -> Console:

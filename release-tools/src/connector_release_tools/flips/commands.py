@@ -26,6 +26,7 @@ from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
 from connector_release_tools.git import Repository
 from connector_release_tools.template.files import Change, write
 from connector_release_tools.template.rendering import Renderer
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.yaml_text import validated
 
@@ -37,7 +38,6 @@ Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Of the proposal."
 By = Annotated[str, typer.Option(metavar="HANDLE", help="Who does it.")]
 Reason = Annotated[str | None, typer.Option(help="Why.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 
 
 class Format(enum.StrEnum):

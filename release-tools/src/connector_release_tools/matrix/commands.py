@@ -18,6 +18,7 @@ from connector_release_tools.matrix.checking import findings
 from connector_release_tools.matrix.derived import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.schema import SCHEMA, schema
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine
 
@@ -29,8 +30,6 @@ matrix = typer.Typer(
 
 # Of a table that is written to a file or a pipe.
 _WIDE: Final = 160
-
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 
 
 class Format(enum.StrEnum):

@@ -24,6 +24,7 @@ from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.record import Record
 from connector_release_tools.releases.verifying import verify as verify_release
 from connector_release_tools.template.files import Change
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine, Version
 
@@ -44,7 +45,6 @@ MajorOption = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 Commit = Annotated[bool, typer.Option("--commit", help="Commit what was changed, too.")]
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 VersionOption = Annotated[
     str | None, typer.Option("--version", help="As 3.1.2; what pyproject.toml has, if none.")
 ]

@@ -16,13 +16,12 @@ from connector_release_tools.review.approval import objections
 from connector_release_tools.review.generated import changes
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import write
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 
 __all__ = ["review"]
 
 review = typer.Typer(no_args_is_help=True, help="Who must approve a change, and the issue forms.")
-
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 
 
 @review.command()

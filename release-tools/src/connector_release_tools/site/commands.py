@@ -13,6 +13,7 @@ from connector_release_tools.site.browser import find, photograph
 from connector_release_tools.site.building import build as build_site
 from connector_release_tools.site.checking import check as check_documents
 from connector_release_tools.site.code import LANGUAGES
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 
 __all__ = ["docs"]
@@ -22,8 +23,6 @@ SITE: Final = Path("build/site")
 _PICTURES: Final = Path("build/site-screenshots")
 
 docs = typer.Typer(no_args_is_help=True, help="The documents: links, blocks of code, the site.")
-
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 
 
 @docs.command()

@@ -27,6 +27,7 @@ from connector_release_tools.template.report import (
     show_verdict,
 )
 from connector_release_tools.template.updating import update as plan_update
+from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 
 __all__ = ["template"]
@@ -39,7 +40,6 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[CONNECTOR]...", help="Folders; all that are linked, if none."),
 ]
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
 Diff = Annotated[bool, typer.Option("--diff", help="Show the differences too.")]
 Description = Annotated[str, typer.Option(prompt=True, help="What it connects, in one line.")]
 Owner = Annotated[str, typer.Option(prompt=True, help="Who maintains it.")]
