@@ -101,6 +101,8 @@ class CommitterMetric(StrEnum):
     RETRIED_COMMITTABLES = "retriedCommittables"
     PENDING_COMMITTABLES = "pendingCommittables"
     """Decided and neither committed nor failed."""
+    LOST_COMMITTABLES = "lostCommittables"
+    """Lost after the decision; their rows are written again (not in Flink)."""
 
 
 # One lock for all: it is held for some nanoseconds, and groups stay plain data that pickles.

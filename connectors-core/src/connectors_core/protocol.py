@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents that pass between driver and executors: plan, report, decision.
+"""The documents that pass between driver and executors: plan, report, decision, rewrite.
 
 Each is created exclusively in the state store, so the first writer wins and nobody overwrites. The
 rules behind them are in ``ARCHITECTURE.md``.
@@ -7,16 +7,18 @@ rules behind them are in ``ARCHITECTURE.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import orjson
 
 from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source.events import EventDocument
 from connectors_core.source.split import PlanLimits
 from connectors_core.state import StateStore, documents
 
 FORMAT_VERSION = 1
+RUNS_FOLDER = "runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,20 +38,14 @@ class PlannedSplit:
         state: The split at its position.
         skip: Rows behind that position that were emitted already and are dropped.
         watermark_state: State of its watermark generator.
+        then: The split to go on from when this one is finished; None: it is finished for good.
     """
 
     split_id: str
     state: Versioned
     skip: int = 0
     watermark_state: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventDocument:
-    """A source event: its class by name and its fields as JSON."""
-
-    name: str
-    data: bytes
+    then: Versioned | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +142,15 @@ class SourcePlan:
     finished: bool = False
     snapshot: SourceSnapshot | None = None
 
+    @property
+    def number(self) -> int:
+        """Number of the plan."""
+        return self.entries[0].plan
+
+    def planned_splits(self) -> dict[str, PlannedSplit]:
+        """All splits of its entries, by id."""
+        return {split.split_id: split for entry in self.entries for split in entry.splits}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -166,13 +171,14 @@ class SplitReport:
     Attributes:
         split_id: The split.
         state: The split at its new position, or at its last one when it is finished.
-        skip: Rows behind that position that were emitted.
+        skip: Rows behind that position, or behind its end when it is finished, that were emitted.
         finished: Nothing is left of it.
         rows: Rows taken from it in this entry; whoever reads the entry again takes as many.
         asked: Whether it gave rows or was waited for in vain; not so where a limit came before it.
         watermark: Its watermark (microseconds).
         head: Event time (microseconds) of the first row that alignment held back.
         watermark_state: State of its watermark generator.
+        ended: The record evaluator finished it, wherever its stop was.
     """
 
     split_id: str
@@ -184,6 +190,7 @@ class SplitReport:
     watermark: int | None = None
     head: int | None = None
     watermark_state: dict[str, Any] | None = None
+    ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,16 +237,48 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """What a batch run reads, kept while it may have to be written again.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        run_id: The run.
+        entries: Its entries, of all sources.
+    """
+
+    pipeline_id: str
+    run_id: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecidedCommittable:
-    """A committable and the writer that made it."""
+    """A committable and the writer that made it.
+
+    Attributes:
+        subtask: The writer.
+        committable: The committable.
+        rows: Rows that the writer took; who writes them again must take as many.
+    """
 
     subtask: int
     committable: Versioned
+    rows: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkDecision:
-    """The part of a decision that belongs to one sink."""
+    """The part of a decision that belongs to one sink.
+
+    Attributes:
+        committables: What to commit.
+        number_of_subtasks: Tasks of the job that wrote it, those without rows too.
+        rows: Rows written.
+        bytes: Bytes of Arrow buffers written.
+        skipped: Rows dropped by the record policy.
+        dead_letters: Rows in the spools of the record policy.
+        spools: Of a dead-letter sink, what it wrote.
+    """
 
     committables: tuple[DecidedCommittable, ...] = ()
     number_of_subtasks: int = 0
@@ -247,6 +286,45 @@ class SinkDecision:
     bytes: int = 0
     skipped: int = 0
     dead_letters: int = 0
+    spools: tuple[str, ...] = ()
+
+    def rewritten(self, rewrite: SinkRewrite) -> SinkDecision:
+        """The decision with what was written again in the place of what was lost."""
+        kept = [each for each in self.committables if each.subtask not in rewrite.subtasks]
+        committables = sorted((*kept, *rewrite.committables), key=lambda each: each.subtask)
+        return replace(self, committables=tuple(committables))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkRewrite:
+    """What takes the place of lost committables of one sink.
+
+    Attributes:
+        subtasks: Writers whose rows were written again.
+        committables: Theirs, instead of the ones they had.
+    """
+
+    subtasks: tuple[int, ...]
+    committables: tuple[DecidedCommittable, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewrite:
+    """An amendment to a decision: rows that were lost after it were written again.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        epoch: The decided epoch.
+        number: Number of the amendment within the epoch, from 0; a later one replaces an earlier.
+        incarnation: The driver that had them written.
+        sinks: Per sink uid.
+    """
+
+    pipeline_id: str
+    epoch: int
+    number: int
+    incarnation: int
+    sinks: dict[str, SinkRewrite]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +355,14 @@ class Decision:
     skipped: int = 0
     dead_letters: int = 0
     bad_records: dict[str, int] = field(default_factory=dict)
+
+    def rewritten(self, rewrite: Rewrite) -> Decision:
+        """The decision with an amendment applied."""
+        sinks = {
+            uid: sink.rewritten(rewrite.sinks[uid]) if uid in rewrite.sinks else sink
+            for uid, sink in self.sinks.items()
+        }
+        return replace(self, sinks=sinks)
 
 
 DocumentT = TypeVar("DocumentT")
@@ -311,6 +397,8 @@ class DocumentCodec(Generic[DocumentT]):
 PLANS = DocumentCodec("plan", Plan)
 REPORTS = DocumentCodec("report", Report)
 DECISIONS = DocumentCodec("decision", Decision)
+REWRITES = DocumentCodec("rewrite", Rewrite)
+RUNS = DocumentCodec("run", RunRecord)
 _ENTRIES = JsonDataclassSerializer(Entry, version=FORMAT_VERSION)
 
 
@@ -337,6 +425,31 @@ def report_path(plan: int, source: str, subtask: int) -> str:
 def decision_path(epoch: int) -> str:
     """Where a decision is stored."""
     return f"decisions/{epoch:010d}.json"
+
+
+def run_path(run_id: str) -> str:
+    """The folder of a batch run."""
+    return f"{RUNS_FOLDER}/{run_id}"
+
+
+def run_record_path(run_id: str) -> str:
+    """Where it is stored what a batch run reads."""
+    return f"{run_path(run_id)}/run.json"
+
+
+def rewrite_path(epoch: int, number: int) -> str:
+    """Where an amendment to a decision is stored."""
+    return f"{rewrites_path(epoch)}/{number:04d}.json"
+
+
+def rewrites_path(epoch: int) -> str:
+    """The folder of the amendments to a decision."""
+    return f"rewrites/{epoch:010d}"
+
+
+def claims_path(epoch: int, sink: str = "", job: str = "") -> str:
+    """Where the attempts of a job claim names; without sink and job, the folder of the epoch."""
+    return "/".join(part for part in (f"claims/{epoch:010d}", sink, job) if part)
 
 
 def done_path(epoch: int, sink: str) -> str:

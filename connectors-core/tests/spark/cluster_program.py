@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeline_support import LogSource, new_pipeline, travel_with_closures
 
 from connectors_core.source import PlanLimits
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.spark_session import new_session
 
 
@@ -26,7 +26,7 @@ def main() -> None:
         limits = PlanLimits(rows=40)
         files = pipeline.from_source(LogSource(root / "files"), uid="files", limits=limits)
         live = pipeline.from_source(LogSource(root / "live", live=True), uid="live", limits=limits)
-        pipeline.sink_to(files.union(live), DirectorySink(root / "out"), uid="out")
+        pipeline.sink_to(files.union(live), LeasedDirectorySink(root / "out"), uid="out")
         pipeline.start()
         while not (root / "stop").exists():
             pipeline.await_termination(0.1)

@@ -74,7 +74,10 @@ def session():  # type: ignore[no-untyped-def]
 
 
 def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyped-def]
-    """The pipeline of a scenario: `stateless-1`, `stateless-2`, `join-1` or `join-2`."""
+    """The pipeline of a scenario: a shape, `stateless` or `join`, and its sinks.
+
+    These are `1`, `2`, or `leased`: one that leases, and loses what it is told to.
+    """
     from pyspark.sql import functions as F
 
     from connectors_core import Pipeline
@@ -82,8 +85,10 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
     from connectors_core.source.split import PlanLimits
     from connectors_core.source.watermarks import WatermarkStrategy
     from connectors_core.testing.directory_sink import DirectorySink
+    from connectors_core.testing.leased_sink import LeasedDirectorySink
 
     shape, sinks = scenario.split("-")
+    first = (LeasedDirectorySink if sinks == "leased" else DirectorySink)(root / "first")
     pipeline = Pipeline(
         spark, scenario, checkpoint_location=str(root / "checkpoint"), streaming=True, parallelism=2
     )
@@ -105,7 +110,7 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
         limits=limits,
     )
     if shape == "stateless":
-        pipeline.sink_to(left, DirectorySink(root / "first"), uid="first")
+        pipeline.sink_to(left, first, uid="first")
         if sinks == "2":
             pipeline.sink_to(left.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
         return pipeline
@@ -123,7 +128,7 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
         limits=limits,
     )
     joined = left.join(right, F.expr("id = rid AND ts = rts"), "left").select("id", "rid")
-    pipeline.sink_to(joined, DirectorySink(root / "first"), uid="first")
+    pipeline.sink_to(joined, first, uid="first")
     if sinks == "2":
         counts = (
             left.groupBy(F.window("ts", "10 minutes"))

@@ -17,7 +17,8 @@ from pyspark import cloudpickle
 
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import run_driver, wait_for_survivors
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
+from connectors_core.testing.faults import REWRITING_POINTS, Fault, FaultAction, FaultPoint
+from connectors_core.testing.leased_sink import LeasedDirectorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,6 +131,28 @@ def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -
     rows = kill_at_each(tmp_path, scenario)
     # A finished one stays finished.
     assert run(tmp_path, scenario, rows=rows) == 0, log_of(tmp_path)
+    assert_exact(tmp_path, scenario, rows)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scenario", ["stateless-leased", "join-leased"])
+def test_a_driver_killed_while_lost_rows_are_written_again(tmp_path: Path, scenario: str) -> None:
+    """Every driver loses what it commits, and dies; what it loses is written by the next one."""
+    points: list[str] = [*REWRITING_POINTS, FaultPoint.AFTER_DECISION, COMMITTED_ONE_FILE]
+    rows = PLAN_ROWS * (len(points) + 3)
+    sink = LeasedDirectorySink(tmp_path / "first")
+    for number, point in enumerate(points):
+        sink.lose(2)
+        fault = Fault(point, once=tmp_path / f"fault-{number}-{point}")
+        code = run(tmp_path, scenario, fault, rows=rows)
+        assert fault.fired, f"{point} was not reached, exit code {code}\n{log_of(tmp_path)}"
+        assert code == -signal.SIGKILL, f"{point}: {code}\n{log_of(tmp_path)}"
+    sink.lose(2)
+    assert run(tmp_path, scenario, rows=rows) == 0, log_of(tmp_path)
+    assert sink.losses() == 0
+    assert_exact(tmp_path, scenario, rows)
+    wait_for_survivors(tmp_path / "driver.log")
     assert_exact(tmp_path, scenario, rows)
 
 

@@ -18,13 +18,14 @@ from typing import ClassVar
 
 import pyarrow as pa
 from toy_connector import BATCH_LINES, LogEnumerator, LogFolder, LogReader, LogSource, LogState
-from toy_sink import Directory, TokenSink
+from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
 
 from connectors_core.errors import InvalidOptionError, StateCorruptedError, StateVersionError
 from connectors_core.errors import UnknownOptionError as Unknown
 from connectors_core.options import Option, OptionSet
 from connectors_core.secrets import Secret
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.sink import CommitOutcome
 from connectors_core.source import InputStatus
 from connectors_core.testing import (
     Capabilities,
@@ -35,7 +36,10 @@ from connectors_core.testing import (
     SourceReaderTestSuite,
     SplitEnumeratorTestSuite,
 )
-from connectors_core.testing.directory_sink import StagedFile, _Committer, _Writer
+from connectors_core.testing.directory_sink import DirectoryWriter as _Writer
+from connectors_core.testing.directory_sink import StagedFile, _Committer
+from connectors_core.testing.leased_sink import LeasedWriter
+from connectors_core.testing.leased_sink import _Committer as _LeasedCommitter
 
 CAN = Capabilities(
     can=frozenset(
@@ -742,6 +746,94 @@ class _Renaming(JsonDataclassSerializer):
         return replace(found, staged=found.staged + ".moved")
 
 
+class SlotOfItsNumber(LeasedTokenSink):
+    """An attempt takes the slot of its task and number."""
+
+    def create_writer(self, context):
+        return WriterInASlotOfItsNumber(self.path, context)
+
+
+class WriterInASlotOfItsNumber(LeasedWriter):
+    def slot(self, context):
+        return f"slot-{context.subtask_id}-{context.attempt_number}"
+
+
+class OneGeneration(LeasedTokenSink):
+    """Who comes late puts its file in the place of another one's."""
+
+    def create_writer(self, context):
+        lease = replace(context.lease, generation="first")
+        return LateWriter(self.path, replace(context, lease=lease))
+
+
+class LateWriter(LeasedWriter):
+    """Its file is in its place when it is complete."""
+
+    def __init__(self, path, context):
+        super().__init__(path, context)
+        self.place = Path(self._file.staged)
+        self.made = self.place.with_name(context.nonce)
+        self.place.rename(self.made)
+
+    def flush(self):
+        super().flush()
+        self.place.parent.mkdir(parents=True, exist_ok=True)
+        if self.made.exists():
+            self.made.rename(self.place)
+        else:
+            with pa.OSFile(str(self.place), "wb") as file:
+                pa.ipc.new_stream(file, pa.schema([])).close()
+
+
+class KnowsCommitsOfItsLease(_LeasedCommitter):
+    """Takes for lost what it does not find and did not commit under this lease."""
+
+    def lease(self, checkpoint_id, number_of_writers):
+        (self._path / "leased").write_text("again")
+        return super().lease(checkpoint_id, number_of_writers)
+
+    def commit(self, requests):
+        leases = self._path / "leased"
+        for request in requests:
+            if leases.exists() and leases.read_text() == "again" and self.is_there(request):
+                request.signal_lost()
+            else:
+                super().commit([request])
+                leases.write_text("committed")
+
+    def is_there(self, request):
+        return (self._path / request.committable.name).exists()
+
+
+class FailsForWhatIsLost(_LeasedCommitter):
+    def commit(self, requests):
+        super().commit(requests)
+        for request in requests:
+            if request.outcome is CommitOutcome.LOST:
+                request.signal_failed(StateCorruptedError("it is gone"))
+
+
+class ForgetsWhatItLost(_LeasedCommitter):
+    """Says once that something is lost; after that it counts as committed."""
+
+    def commit(self, requests):
+        super().commit(requests)
+        for request in requests:
+            note = self._path / "lost.txt"
+            if request.outcome is CommitOutcome.LOST:
+                if note.exists() and note.read_text() == request.committable.name:
+                    request.signal_already_committed()
+                note.write_text(request.committable.name)
+
+
+LEASED = {
+    SlotOfItsNumber: "test_attempts_of_one_number_have_leases_of_their_own",
+    OneGeneration: "test_an_attempt_of_the_driver_before_changes_nothing",
+    KnowsCommitsOfItsLease: "test_a_commit_is_known_after_another_lease",
+    FailsForWhatIsLost: "test_what_is_lost_is_known_and_written_again",
+    ForgetsWhatItLost: "test_what_is_lost_is_lost_in_every_life",
+}
+
 COMMITTERS = {
     ShowsRowsAtOnce: "test_nothing_is_visible_before_the_commit",
     CommitsNothing: "test_a_commit_makes_rows_visible",
@@ -885,7 +977,7 @@ OPTIONS = {
 
 SEEN_BY = {
     f"Test{broken.__name__}": {seen} if isinstance(seen, str) else seen
-    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, OPTIONS)
+    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, OPTIONS)
     for broken, seen in table.items()
 }
 
@@ -947,7 +1039,25 @@ def committer_suite(broken):
         return Directory(path, sink)
 
     return CommitterTestSuite, {
-        "capabilities": Capabilities(can=frozenset({Capability.EXACTLY_ONCE})),
+        "capabilities": Capabilities(
+            can=frozenset({Capability.EXACTLY_ONCE}), cannot=STAGES_FREELY
+        ),
+        "external_context": external_context,
+    }
+
+
+def leased_suite(broken):
+    class Sink(LeasedTokenSink):
+        def create_committer(self, context):
+            return broken(self.path, context.sink_uid, self.attempts)
+
+    sink = broken if issubclass(broken, LeasedTokenSink) else Sink
+
+    def external_context(self, path):
+        return Directory(path, sink)
+
+    return CommitterTestSuite, {
+        "capabilities": Capabilities(can=frozenset({Capability.EXACTLY_ONCE, *STAGES_FREELY})),
         "external_context": external_context,
     }
 
@@ -973,13 +1083,15 @@ def suite_of(broken):
         return serializer_suite(broken)
     if broken in COMMITTERS:
         return committer_suite(broken)
+    if broken in LEASED:
+        return leased_suite(broken)
     return options_suite(broken)
 
 
 def suites():
     """A suite for each, by name."""
     found = {}
-    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, OPTIONS):
+    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, OPTIONS):
         for broken in table:
             base, members = suite_of(broken)
             name = f"Test{broken.__name__}"

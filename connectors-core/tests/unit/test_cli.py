@@ -34,6 +34,7 @@ from connectors_core.protocol import (
     DECISIONS,
     PLANS,
     REPORTS,
+    REWRITES,
     AssignedSplit,
     DecidedCommittable,
     Decision,
@@ -41,7 +42,9 @@ from connectors_core.protocol import (
     Plan,
     PlannedSplit,
     Report,
+    Rewrite,
     SinkDecision,
+    SinkRewrite,
     SourcePlan,
     SourceSnapshot,
     SplitRecord,
@@ -50,6 +53,7 @@ from connectors_core.protocol import (
     decision_path,
     plan_path,
     report_path,
+    rewrite_path,
 )
 from connectors_core.state import Lease, LeaseOwner, StateStore
 
@@ -455,6 +459,7 @@ def test_state_show_follows_plans_and_reports(location):
     assert decision["rows"] == {"out": 30, "log": 30}
     assert decision["committables"] == {"out": 1, "log": 0}
     assert decision["not_done"] == ["log"]
+    assert decision["rewritten"] == {}
 
 
 def test_state_show_for_people(location):
@@ -469,6 +474,18 @@ def test_state_show_for_people(location):
         "not committed",
     ):
         assert part in text
+
+
+def test_rows_that_were_written_again_are_shown(location):
+    store = StateStore(str(location / "query-0"))
+    again = SinkRewrite(subtasks=(0,), committables=())
+    rewrite = Rewrite(pipeline_id="p-1", epoch=0, number=0, incarnation=1, sinks={"out": again})
+    assert REWRITES.create(store, rewrite_path(0, 0), rewrite)
+    view = orjson.loads(run("state", "show", location, "--json").stdout)
+    (decision,) = view["queries"][0]["decisions"]
+    assert decision["rewritten"] == {"out": [0]}
+    assert decision["committables"]["out"] == 0
+    assert "committed, rewritten" in run("state", "show", location).stdout
 
 
 def test_decisions_can_be_left_out(location):

@@ -12,7 +12,7 @@ from toy_source import fresh_store
 
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_decision
-from connectors_core.errors import CommitError, DataLossError, RetryableError
+from connectors_core.errors import CommitError, DataLossError, InvalidOptionError, RetryableError
 from connectors_core.protocol import (
     DECISIONS,
     DecidedCommittable,
@@ -340,10 +340,25 @@ def test_after_any_crash_rolling_forward_commits_each_sink_of_each_epoch(epochs,
                     if kind == "commit":
                         names = {int(name.split("-")[0]) for name, _ in tries}
                         assert not names & {e for e, of in before if of == uid}
-        assert first.log[-1][0] == "sweep"
-        assert ("recover", last) in first.log
+        assert first.log[-1] == ("recover", last)  # all winners are in, all losers out
     assert first.committed == {f"{e}-{i}": 1 for e, n in enumerate(epochs) for i in range(n)}
     assert second.committed == {f"{e}": 1 for e in range(len(epochs))}
+
+
+def test_committers_that_were_made_are_closed_where_one_cannot_be_made():
+    class Unmade(Target):
+        def create_committer(self, context):
+            if context.trigger_interval == 2.5 and "created" in self.log:
+                raise InvalidOptionError("the time-out is too short for the trigger interval")
+            return super().create_committer(context)
+
+    first, second = Target(), Unmade(parallelism=2)
+    with pytest.raises(InvalidOptionError, match="too short"):
+        EpochCommitter(
+            {"a": first, "b": second}, store=fresh_store(), pipeline_id="p", trigger_interval=2.5
+        )
+    for target in (first, second):
+        assert target.log == ["created", ("close", None)]
 
 
 def test_epochs_are_finished_before_anything_is_fenced():
@@ -352,8 +367,9 @@ def test_epochs_are_finished_before_anything_is_fenced():
         each = decision(epoch, a=sink_decision(f"x{epoch}"))
         DECISIONS.create(store, decision_path(epoch), each)
     committer = committer_of(store, a=target)
-    assert committer.roll_forward(decisions_since(store, 0), 2) == [0, 1, 2]
+    assert committer.roll_forward(decisions_since(store, 0), 2) == {0: {}, 1: {}, 2: {}}
     kinds = [each[0] for each in target.log if each != "created" and each[0] != "sweep"]
     assert kinds == ["commit", "commit", "commit", "recover"]
     assert set(target.of("sweep")) == {0, 1, 2}
-    assert committer_of(store, a=target).roll_forward(decisions_since(store, 0), 2) == []
+    assert target.log[-1] == ("recover", 2)
+    assert committer_of(store, a=target).roll_forward(decisions_since(store, 0), 2) == {}

@@ -320,6 +320,14 @@ def test_an_enumerator_hears_of_its_readers_and_of_completed_plans():
     ]
 
 
+def test_an_enumerator_hears_of_the_last_plan_before_it_is_closed():
+    source = source_of(1)
+    driver = driver_of(source).start(1).run()
+    driver.coordinator.notify_complete(0)
+    driver.coordinator.stop()
+    assert source.last_enumerator.log == [("reader", 0), ("complete", 0), "closed"]
+
+
 def test_an_error_of_discovery_fails_the_coordinator_with_its_cause():
     class Broken(Discovering):
         def start(self):

@@ -73,7 +73,8 @@ def of(instrument, uid, *, pipeline="p", **attributes):
 def test_names_are_those_of_flip_33():
     assert SourceMetric.NUM_RECORDS_IN == "numRecordsIn"
     assert SinkMetric.NUM_RECORDS_SEND_ERRORS == "numRecordsSendErrors"
-    assert [str(name) for name in CommitterMetric] == [
+    ours = {CommitterMetric.LOST_COMMITTABLES}
+    assert [str(name) for name in CommitterMetric if name not in ours] == [
         "totalCommittables",
         "successfulCommittables",
         "alreadyCommittedCommittables",

@@ -17,7 +17,6 @@ from connectors_core.protocol import (
     AssignedSplit,
     Decision,
     Entry,
-    EventDocument,
     Plan,
     PlannedSplit,
     Report,
@@ -34,6 +33,7 @@ from connectors_core.protocol import (
     plan_path,
     report_path,
 )
+from connectors_core.source.events import EventDocument
 from connectors_core.source.split import PlanLimits
 
 names = st.text(min_size=1, max_size=8)

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
-from toy_sink import Directory, TokenSink
+from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
 
-from connectors_core.sink import Committer, CommittingSinkWriter
+from connectors_core.sink import Committer, CommittingSinkWriter, SupportsLeases
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
 
 pytest_plugins = ["pytester"]
@@ -30,7 +30,8 @@ CAN = Capabilities(
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
         }
-    )
+    ),
+    cannot=STAGES_FREELY,
 )
 
 
@@ -44,6 +45,15 @@ class DirectorySuite(SinkTestSuite):
 
 
 class TestCorrectSink(DirectorySuite):
+    __test__ = True
+
+
+class LeasedSuite(DirectorySuite):
+    sink = LeasedTokenSink
+    capabilities = Capabilities(can=CAN.can | STAGES_FREELY.keys())
+
+
+class TestCorrectLeasedSink(LeasedSuite):
     __test__ = True
 
 
@@ -221,6 +231,21 @@ class SweepsNothing(Commit):
         pass
 
 
+class TakesLostForCommitted(Committer, SupportsLeases):
+    """Says of nothing that it is lost."""
+
+    def __init__(self, sink, context):
+        self.inner = LeasedTokenSink.create_committer(sink, context)
+        self.sweep, self.recover = self.inner.sweep, self.inner.recover
+
+    def lease(self, checkpoint_id, number_of_writers):
+        return self.inner.lease(checkpoint_id, number_of_writers)
+
+    def commit(self, requests):
+        there = [each for each in requests if Path(each.committable.staged).exists()]
+        self.inner.commit(there)
+
+
 # --- Broken sinks ------------------------------------------------------------------------------
 
 
@@ -253,6 +278,7 @@ BROKEN = {
     NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
     SweepsNothing: "test_a_writer_that_fails_is_repeated",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
+    TakesLostForCommitted: "test_what_is_lost_in_an_epoch_is_written_again",
     local_class(): "test_a_sink_survives_pickling",
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
@@ -275,18 +301,25 @@ def broken_sink(name):
     broken, _ = BY_NAME[name]
     if issubclass(broken, TokenSink):
         return broken
+    if broken is TakesLostForCommitted:
+        return type(
+            name,
+            (LeasedTokenSink,),
+            {"create_committer": lambda self, context: broken(self, context)},
+        )
     part = "writer" if issubclass(broken, Writer) else "committer"
     return type(name, (SinkOfBrokenParts,), {part: broken})
 
 
 RUN = """
-from test_suites_see_broken_sinks import DirectorySuite, broken_sink
+from test_suites_see_broken_sinks import DirectorySuite, LeasedSuite, broken_sink
+from toy_sink import LeasedTokenSink
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
     Broken.__module__, Broken.__qualname__ = __name__, "Broken"
 
-class TestBroken(DirectorySuite):
+class TestBroken(LeasedSuite if issubclass(Broken, LeasedTokenSink) else DirectorySuite):
     __test__ = True
     sink = Broken
 """

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from toy_connector import LogFolder, LogSource
-from toy_sink import Directory
+from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink
 
 from connectors_core.testing import (
     Capabilities,
@@ -60,10 +60,19 @@ class TestLogSerializers(SerializerTestSuite):
 
 
 class TestDirectoryCommitter(CommitterTestSuite):
-    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}))
+    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}), cannot=STAGES_FREELY)
 
     def external_context(self, folder):
         return Directory(folder)
+
+
+class TestLeasedCommitter(CommitterTestSuite):
+    capabilities = Capabilities(
+        can=frozenset({Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING})
+    )
+
+    def external_context(self, folder):
+        return Directory(folder, LeasedTokenSink)
 
 
 class TestDirectorySerializer(SerializerTestSuite):

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 
 from connectors_core.secrets import Secret
-from connectors_core.testing import ROWS, SinkExternalContext
+from connectors_core.testing import ROWS, Capability, SinkExternalContext
 from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.leased_sink import LeasedDirectorySink
 
 TOKEN = "canary-91d4"
+STAGES_FREELY = {
+    Capability.LEASES: "everyone stages files of their own",
+    Capability.REWRITING: "a staged file is not given up by itself",
+}
 
 
 class TokenSink(DirectorySink):
@@ -21,6 +28,16 @@ class TokenSink(DirectorySink):
 
     def __repr__(self):
         return f"TokenSink({str(self.path)!r}, token={self.token!r})"
+
+
+class LeasedTokenSink(LeasedDirectorySink):
+    """One whose files are staged in slots."""
+
+    def __init__(self, path, token):
+        super().__init__(path)
+        self.token = Secret(token)
+
+    __repr__ = TokenSink.__repr__
 
 
 class Directory(SinkExternalContext):
@@ -38,6 +55,10 @@ class Directory(SinkExternalContext):
         if not parts:
             return schema.empty_table()
         return pa.concat_tables(parts, promote_options="default").select(schema.names).cast(schema)
+
+    def lose(self, committables):
+        for each in committables:
+            Path(each.staged).unlink()
 
     def leftovers(self):
         return [path.name for path in self.sink.staged()]

@@ -194,7 +194,7 @@ class ToyReader(SourceReader):
             [[split.split_id] * len(numbers), numbers, [times[n] for n in numbers]], schema=SCHEMA
         )
         output.create_output_for_split(split.split_id).collect(batch)
-        if last == len(times) and self.source.traits.end:
+        if last == end and self.source.traits.end:
             del self.splits[split.split_id]
         else:
             self.splits[split.split_id] = replace(split, position=last)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -22,12 +22,14 @@ from connectors_core.coordinator.plan_log import (
     newest_plan,
     plans_since_snapshot,
     read_reports,
+    rewrites_of,
 )
 from connectors_core.errors import ConfigurationError, StateLocationError
 from connectors_core.protocol import (
     Decision,
     PlannedSplit,
     Report,
+    Rewrite,
     SourcePlan,
     Versioned,
     done_path,
@@ -119,6 +121,7 @@ class DecisionView:
         skipped: Records dropped by record policies.
         dead_letters: Records in the dead letters.
         not_done: Sinks that have not committed it yet.
+        rewritten: Writers whose rows were lost and written again, by sink.
     """
 
     epoch: int
@@ -130,6 +133,7 @@ class DecisionView:
     skipped: int
     dead_letters: int
     not_done: list[str]
+    rewritten: dict[str, list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +302,7 @@ def _query(
         undecided=list(range(decided + 1, plan + 1)),
         held=sorted(number for number, sinks in undone.items() if sinks),
         decisions=[
-            _decision(known[number], undone[number])
+            _decision(known[number], undone[number], rewrites_of(store, number))
             for number in sorted(known, reverse=True)[:shown]
         ],
     )
@@ -359,8 +363,12 @@ def _done_name(epoch: int, uid: str) -> str:
     return done_path(epoch, uid).partition("/")[2]
 
 
-def _decision(decision: Decision, not_done: list[str]) -> DecisionView:
+def _decision(decision: Decision, not_done: list[str], rewrites: Sequence[Rewrite]) -> DecisionView:
     sinks = decision.sinks
+    rewritten: dict[str, set[int]] = {}
+    for rewrite in rewrites:
+        for uid, each in rewrite.sinks.items():
+            rewritten.setdefault(uid, set()).update(each.subtasks)
     return DecisionView(
         epoch=decision.epoch,
         batch=decision.batch_id,
@@ -371,6 +379,7 @@ def _decision(decision: Decision, not_done: list[str]) -> DecisionView:
         skipped=decision.skipped + sum(sink.skipped for sink in sinks.values()),
         dead_letters=decision.dead_letters + sum(sink.dead_letters for sink in sinks.values()),
         not_done=not_done,
+        rewritten={uid: sorted(subtasks) for uid, subtasks in rewritten.items()},
     )
 
 
@@ -465,7 +474,8 @@ def _add_decision(table: Table, decision: DecisionView) -> None:
             count(decision.rows[uid]),
             size(decision.bytes[uid]),
             count(decision.committables[uid]),
-            "not committed" if uid in decision.not_done else "committed",
+            ("not committed" if uid in decision.not_done else "committed")
+            + (", rewritten" if uid in decision.rewritten else ""),
         )
 
 

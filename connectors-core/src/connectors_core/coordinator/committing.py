@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +17,10 @@ import tenacity
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.plan_log import is_done, mark_done
 from connectors_core.errors import CommitError, RetryableError
-from connectors_core.metrics import MetricGroup
-from connectors_core.protocol import Decision, SinkDecision
+from connectors_core.execution.writing import Leases
+from connectors_core.metrics import CommitterMetric
+from connectors_core.protocol import Decision, SinkDecision, claims_path
+from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -30,11 +35,15 @@ from connectors_core.state import StateStore
 SWEEP_EVERY_EPOCHS = 8
 SWEPT_EPOCHS = 16
 _COUNTERS = {
-    CommitOutcome.COMMITTED: "successfulCommittables",
-    CommitOutcome.ALREADY_COMMITTED: "alreadyCommittedCommittables",
-    CommitOutcome.RETRY: "retriedCommittables",
-    CommitOutcome.FAILED: "failedCommittables",
+    CommitOutcome.COMMITTED: CommitterMetric.SUCCESSFUL_COMMITTABLES,
+    CommitOutcome.ALREADY_COMMITTED: CommitterMetric.ALREADY_COMMITTED_COMMITTABLES,
+    CommitOutcome.RETRY: CommitterMetric.RETRIED_COMMITTABLES,
+    CommitOutcome.FAILED: CommitterMetric.FAILED_COMMITTABLES,
+    CommitOutcome.LOST: CommitterMetric.LOST_COMMITTABLES,
 }
+
+Lost = Mapping[str, frozenset[int]]
+"""By sink uid, the subtasks of an epoch whose committables are lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,34 +54,71 @@ class CommitRetries:
     initial_seconds: float = 0.2
     max_seconds: float = 30.0
 
+    def retrying(self, sleep: Callable[[float], None]) -> tenacity.Retrying:
+        """Tries again what raises a `RetryableError`; the last one is raised.
+
+        Args:
+            sleep: Waits so many seconds.
+        """
+        backoff = tenacity.wait_random_exponential(self.initial_seconds, self.max_seconds)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            asked = error.retry_after if isinstance(error, RetryableError) else None
+            return max(backoff(state), asked or 0.0)
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(RetryableError),
+            wait=wait,
+            stop=tenacity.stop_after_attempt(self.attempts),
+            sleep=sleep,
+            reraise=True,
+        )
+
 
 class SinkCommitter:
-    """The committers of one sink."""
+    """The committers of one sink.
+
+    Args:
+        sink: The sink.
+        context: What its committers know of themselves.
+        retries: For commits that ask to be tried again.
+        stopping: Set when nobody waits any more.
+    """
 
     def __init__(
         self,
-        uid: str,
         sink: TwoPhaseCommittingSink[Any],
-        pipeline_id: str,
+        context: CommitterInitContext,
         retries: CommitRetries,
         stopping: threading.Event,
     ) -> None:
-        self.metrics = MetricGroup()
-        self._uid = uid
+        self.metrics = context.metric_group
+        self._uid = context.sink_uid
         self._sink = sink
         self._serializer = sink.committable_serializer()
         self._retries = retries
         self._stopping = stopping
         self._counting = threading.Lock()
-        context = CommitterInitContext(
-            pipeline_id=pipeline_id, sink_uid=uid, metric_group=self.metrics
-        )
-        self._committers: list[Committer[Any]] = [
-            sink.create_committer(context) for _ in range(max(1, sink.committer_parallelism()))
-        ]
+        self._committers: list[Committer[Any]] = []
+        with ExitStack() as made:  # closes them where one of them cannot be made
+            for _ in range(max(1, sink.committer_parallelism())):
+                self._committers.append(sink.create_committer(context))
+                made.callback(self._committers[-1].close)
+            made.pop_all()
 
-    def commit(self, epoch: int, decision: SinkDecision) -> None:
-        """Commit and run the post-commit topology; idempotent.
+    def commit(
+        self, epoch: int, decision: SinkDecision, subtasks: Collection[int] | None = None
+    ) -> frozenset[int]:
+        """Commit and, when nothing is lost, run the post-commit topology; idempotent.
+
+        Args:
+            epoch: The epoch.
+            decision: What it decided for this sink.
+            subtasks: Commit what these writers made; None for all.
+
+        Returns:
+            Writers whose committables are lost.
 
         Raises:
             CommitError: A committable can never be committed, or not within the retries.
@@ -88,15 +134,17 @@ class SinkCommitter:
             )
             for decided in decision.committables
         ]
-        self.metrics.inc("totalCommittables", len(committables))
-        shares = [committables[i :: len(self._committers)] for i in range(len(self._committers))]
+        wanted = [each for each in committables if subtasks is None or each.subtask_id in subtasks]
+        self.metrics.inc(CommitterMetric.TOTAL_COMMITTABLES, len(wanted))
+        shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]
         work = [(c, share) for c, share in zip(self._committers, shares, strict=True) if share]
         if len(work) > 1:
             with ThreadPoolExecutor(len(work), thread_name_prefix=f"commit-{self._uid}") as pool:
-                list(pool.map(lambda pair: self._commit_share(*pair), work))
+                lost = list(pool.map(lambda pair: self._commit_share(*pair), work))
         else:
-            for committer, share in work:
-                self._commit_share(committer, share)
+            lost = [self._commit_share(committer, share) for committer, share in work]
+        if any(lost):
+            return frozenset[int]().union(*lost)
         if isinstance(self._sink, SupportsPostCommitTopology):
             self._sink.add_post_commit_topology(
                 messages_in_order(
@@ -105,46 +153,42 @@ class SinkCommitter:
                     number_of_subtasks=decision.number_of_subtasks,
                 )
             )
+        return frozenset()
 
     def _commit_share(
         self, committer: Committer[Any], share: Sequence[CommittableWithLineage[Any]]
-    ) -> None:
-        requests = [CommitRequest(message.committable) for message in share]
-        retries = self._retries
-        backoff = tenacity.wait_random_exponential(retries.initial_seconds, retries.max_seconds)
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            asked = error.retry_after if isinstance(error, RetryableError) else None
-            return max(backoff(state), asked or 0.0)
+    ) -> set[int]:
+        """Commit a share of an epoch; returns the subtasks whose committables are lost."""
+        pending = [(CommitRequest(message.committable), message.subtask_id) for message in share]
+        lost: set[int] = set()
 
         def sleep(seconds: float) -> None:
             if self._stopping.wait(seconds):
                 raise RetryableError(
-                    f"the pipeline stops before {len(requests)} committables of sink "
+                    f"the pipeline stops before {len(pending)} committables of sink "
                     f"{self._uid!r} are committed",
                     hint="the epoch is decided: the next start commits them",
                 )
 
         try:
-            for attempt in tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(RetryableError),
-                wait=wait,
-                stop=tenacity.stop_after_attempt(retries.attempts),
-                sleep=sleep,
-                reraise=True,
-            ):
+            for attempt in self._retries.retrying(sleep):
                 with attempt:
                     try:
-                        committer.commit(requests)
+                        committer.commit([request for request, _ in pending])
                     except RetryableError:
                         # Nothing is known of any of them, whatever was said on them so far.
-                        requests = [request.next_try() for request in requests]
+                        pending = [(request.next_try(), subtask) for request, subtask in pending]
                         raise
-                    requests = self._unfinished(requests)
-                    if requests:
+                    self._check([request for request, _ in pending])
+                    lost |= {of for request, of in pending if request.outcome is CommitOutcome.LOST}
+                    pending = [
+                        (request.next_try(), subtask)
+                        for request, subtask in pending
+                        if request.outcome is CommitOutcome.RETRY
+                    ]
+                    if pending:
                         raise RetryableError(
-                            f"{len(requests)} committables of sink {self._uid!r} are not "
+                            f"{len(pending)} committables of sink {self._uid!r} are not "
                             "committed yet",
                             hint="see the sink's log for why it asks to retry",
                         )
@@ -152,25 +196,48 @@ class SinkCommitter:
             if self._stopping.is_set():
                 raise
             raise CommitError(
-                f"sink {self._uid!r} could not commit {len(requests)} committables",
-                found=f"{retries.attempts} attempts",
+                f"sink {self._uid!r} could not commit {len(pending)} committables",
+                found=f"{self._retries.attempts} attempts",
                 hint="the epoch is decided and stays so: mend what the cause names and restart",
             ) from error
+        return lost
 
-    def _unfinished(self, requests: Sequence[CommitRequest[Any]]) -> list[CommitRequest[Any]]:
-        """Count what ended; returns what must be tried again."""
+    def _check(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        """Count how they ended, and refuse what cannot be mended."""
         by_outcome: dict[CommitOutcome, list[CommitRequest[Any]]] = {o: [] for o in CommitOutcome}
         for request in requests:
             by_outcome[request.outcome].append(request)
         with self._counting:  # the committers of a sink run side by side
             for outcome, name in _COUNTERS.items():
                 self.metrics.inc(name, len(by_outcome[outcome]))
+        if by_outcome[CommitOutcome.LOST] and not self.rewrites:
+            raise CommitError(
+                f"sink {self._uid!r} has lost {by_outcome[CommitOutcome.LOST][0].committable!r}",
+                expected="a sink with the ability SupportsRewriting, whose rows are written again",
+                found=type(self._sink).__name__,
+                hint="the epoch is decided and stays so: report it to the author of the sink",
+            )
         for failed in by_outcome[CommitOutcome.FAILED]:
             raise CommitError(
                 f"sink {self._uid!r} cannot commit {failed.committable!r}",
                 hint="the epoch is decided and stays so: mend what the cause names and restart",
             ) from failed.error
-        return [request.next_try() for request in by_outcome[CommitOutcome.RETRY]]
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether what is lost is written again."""
+        return isinstance(self._sink, SupportsRewriting)
+
+    @property
+    def leases(self) -> bool:
+        """Whether writers need a lease."""
+        return isinstance(self._committers[0], SupportsLeases)
+
+    def lease(self, epoch: int, number_of_writers: int) -> Any:
+        """What the writers of an epoch may use."""
+        committer = self._committers[0]
+        assert isinstance(committer, SupportsLeases)
+        return committer.lease(epoch, number_of_writers)
 
     def sweep(self, epoch: int) -> None:
         """Remove what no decision names."""
@@ -194,6 +261,7 @@ class EpochCommitter:
         store: The state location of the query.
         pipeline_id: The pipeline.
         retries: For commits that ask to be tried again.
+        trigger_interval: Least seconds between two epochs; None in a batch run.
         progress: Called after each sink's commit with epoch and uid.
     """
 
@@ -204,45 +272,70 @@ class EpochCommitter:
         store: StateStore,
         pipeline_id: str,
         retries: CommitRetries | None = None,
+        trigger_interval: float | None = None,
         progress: Callable[[int, str], None] = lambda _epoch, _uid: None,
     ) -> None:
         self._store = store
         self._progress = progress
+        self._retries = retries or CommitRetries()
         self._stopping = threading.Event()
-        self.committers = {
-            uid: SinkCommitter(uid, sink, pipeline_id, retries or CommitRetries(), self._stopping)
-            for uid, sink in sinks.items()
-            if isinstance(sink, TwoPhaseCommittingSink)
-        }
+        self.committers: dict[str, SinkCommitter] = {}
+        with ExitStack() as made:  # closes them where one of them cannot be made
+            for uid, sink in sinks.items():
+                if isinstance(sink, TwoPhaseCommittingSink):
+                    context = CommitterInitContext(
+                        pipeline_id=pipeline_id, sink_uid=uid, trigger_interval=trigger_interval
+                    )
+                    committer = SinkCommitter(sink, context, self._retries, self._stopping)
+                    made.callback(committer.close)
+                    self.committers[uid] = committer
+            made.pop_all()
 
-    def roll_forward(self, decisions: Mapping[int, Decision], last_decided: int) -> list[int]:
+    @property
+    def rewrites(self) -> bool:
+        """Whether rows of a decided epoch may have to be written again."""
+        return any(committer.rewrites for committer in self.committers.values())
+
+    def roll_forward(self, decisions: Mapping[int, Decision], last_decided: int) -> dict[int, Lost]:
         """Finish decided epochs, then fence and roll back undecided ones.
 
         Returns:
-            The epochs that were not finished before.
+            The epochs that were not finished before, each with what of it is lost. Nothing is, as
+            a rule; else the epoch is finished by :meth:`commit_lost`.
         """
         unfinished = [
             epoch
             for epoch, decision in sorted(decisions.items())
             if not all(is_done(self._store, epoch, uid) for uid in decision.sinks)
         ]
-        for epoch in unfinished:
-            self.commit(decisions[epoch])
+        lost = {epoch: self.commit(decisions[epoch]) for epoch in unfinished}
+        self._sweep(range(last_decided - SWEPT_EPOCHS + 1, last_decided + 1))
         for committer in self.committers.values():
             committer.recover(last_decided)
-            for epoch in range(max(0, last_decided - SWEPT_EPOCHS + 1), last_decided + 1):
-                committer.sweep(epoch)
-        return unfinished
+        return lost
 
-    def commit(self, decision: Decision) -> None:
-        """Commit one epoch; a sink that has done so is passed over."""
+    def commit(self, decision: Decision, rewritten: Lost | None = None) -> Lost:
+        """Commit one epoch; a sink that has done so is passed over.
+
+        Args:
+            decision: The epoch.
+            rewritten: What was written again: all else of these sinks is committed already.
+
+        Returns:
+            What is lost. These sinks are not done with the epoch.
+        """
+        lost: dict[str, frozenset[int]] = {}
         for uid, sink_decision in decision.sinks.items():
             if is_done(self._store, decision.epoch, uid):
                 continue
             fault_point("before_commit", epoch=decision.epoch, sink=uid)
             committer = self.committers.get(uid)
             if committer is not None:
-                committer.commit(decision.epoch, sink_decision)
+                subtasks = None if rewritten is None else rewritten.get(uid)
+                gone = committer.commit(decision.epoch, sink_decision, subtasks)
+                if gone:
+                    lost[uid] = gone
+                    continue
             elif sink_decision.committables:
                 raise CommitError(
                     f"epoch {decision.epoch} holds committables of {uid!r}, which has no committer",
@@ -253,13 +346,70 @@ class EpochCommitter:
             mark_done(self._store, decision.epoch, uid)
             self._progress(decision.epoch, uid)
             fault_point("after_done", epoch=decision.epoch, sink=uid)
-        self._sweep(decision.epoch)
+        epoch = decision.epoch
+        again = SWEPT_EPOCHS if epoch % SWEEP_EVERY_EPOCHS == 0 else 1
+        self._sweep(range(epoch - again + 1, epoch + 1))
+        return lost
 
-    def _sweep(self, epoch: int) -> None:
-        oldest = epoch - SWEPT_EPOCHS + 1 if epoch % SWEEP_EVERY_EPOCHS == 0 else epoch
+    def commit_lost(
+        self, decision: Decision, lost: Lost, write_again: Callable[[Decision, Lost], Decision]
+    ) -> None:
+        """Have what is lost written again and commit that, until nothing is lost any more.
+
+        Args:
+            decision: The epoch.
+            lost: What :meth:`commit` said of it.
+            write_again: Writes it again; returns the decision with what takes its place, durable.
+
+        Raises:
+            CommitError: It is lost again and again.
+            RetryableError: The pipeline stops; the next start goes on.
+        """
+        hint = "the epoch is decided and stays so: its next try begins with the next start"
+
+        def sleep(seconds: float) -> None:
+            if self._stopping.wait(seconds):
+                raise RetryableError("the pipeline stops before lost rows are written", hint=hint)
+
+        try:
+            for attempt in self._retries.retrying(sleep):
+                with attempt:
+                    decision = write_again(decision, lost)
+                    lost = self.commit(decision, lost)
+                    if lost:
+                        raise RetryableError(f"rows of {', '.join(lost)} are lost again")
+        except RetryableError as error:
+            if self._stopping.is_set():
+                raise
+            raise CommitError(
+                f"epoch {decision.epoch} of {', '.join(lost)} is lost as often as it is written",
+                found=f"{self._retries.attempts} attempts",
+                hint=hint,
+            ) from error
+
+    def _sweep(self, epochs: range) -> None:
         for committer in self.committers.values():
-            for each in range(max(0, oldest), epoch + 1):
-                committer.sweep(each)
+            for epoch in epochs:
+                if epoch >= 0:
+                    committer.sweep(epoch)
+        if len(epochs) > 1:
+            self._forget_claims(below=epochs.start)
+
+    def _forget_claims(self, *, below: int) -> None:
+        """Of later epochs an attempt that was killed may still ask, and must find them taken."""
+        names = self._store.list("claims", recursive=True)
+        for epoch in {int(name.partition("/")[0]) for name in names}:
+            if epoch < below:
+                with contextlib.suppress(OSError):  # where one writes at this moment: next time
+                    self._store.delete_tree(claims_path(epoch))
+
+    def leases(self, epoch: int) -> Leases:
+        """Who leases to the writers of an epoch; empty where nobody does."""
+        return {
+            uid: functools.partial(committer.lease, epoch)
+            for uid, committer in self.committers.items()
+            if committer.leases
+        }
 
     def roll_back(self, epoch: int) -> None:
         """An epoch failed before its decision: remove what it staged so far."""

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.execution.writing import encode_committable
-from connectors_core.protocol import DecidedCommittable, SinkDecision
+from connectors_core.execution.claims import Claims
+from connectors_core.execution.writing import Leases, encode_committables
+from connectors_core.protocol import DecidedCommittable, SinkDecision, claims_path
 from connectors_core.records import (
     DEAD_LETTER_SCHEMA,
     RecordErrorHandler,
@@ -62,12 +63,15 @@ class DeadLetters:
             if isinstance(policy.sink, Sink)
         }
 
-    def write(self, epoch: int, spools: Sequence[tuple[str, str]]) -> dict[str, SinkDecision]:
+    def write(
+        self, epoch: int, spools: Sequence[tuple[str, str]], leases: Leases | None = None
+    ) -> dict[str, SinkDecision]:
         """Stage the letters of an epoch.
 
         Args:
             epoch: The epoch.
             spools: Uid of the source or sink, and the name of its spool.
+            leases: For the sinks that need one.
 
         Returns:
             What to decide, by uid of the dead-letter sink.
@@ -75,21 +79,41 @@ class DeadLetters:
         by_sink: dict[str, list[str]] = {}
         for uid, spool in spools:
             by_sink.setdefault(uid + UID_SUFFIX, []).append(spool)
+        return self.write_again(epoch, by_sink, leases or {})
+
+    def write_again(
+        self, epoch: int, spools: Mapping[str, Sequence[str]], leases: Leases
+    ) -> dict[str, SinkDecision]:
+        """Stage the letters of an epoch that some sinks have lost.
+
+        Args:
+            epoch: The epoch.
+            spools: By uid of the dead-letter sink, the names of the spools it is to write.
+            leases: For the sinks that need one.
+
+        Returns:
+            What to decide, by uid of the dead-letter sink.
+        """
         return {
-            uid: self._write_sink(uid, self.sinks[uid], epoch, names)
-            for uid, names in by_sink.items()
+            uid: self._write_sink(uid, self.sinks[uid], epoch, names, leases)
+            for uid, names in spools.items()
         }
 
-    def _write_sink(self, uid: str, sink: Sink, epoch: int, names: Sequence[str]) -> SinkDecision:
+    def _write_sink(
+        self, uid: str, sink: Sink, epoch: int, names: Sequence[str], leases: Leases
+    ) -> SinkDecision:
+        nonce = secrets.token_hex(8)
         context = WriterInitContext(
             pipeline_id=self._pipeline_id,
             sink_uid=uid,
             checkpoint_id=epoch,
             subtask_id=0,
             attempt_number=0,
-            nonce=secrets.token_hex(8),
+            nonce=nonce,
             schema=DEAD_LETTER_SCHEMA,
             record_errors=RecordErrorHandler(RecordPolicy.fail()),
+            lease=leases[uid](1) if uid in leases else None,
+            claim=Claims(store=self._store, folder=claims_path(epoch, uid, nonce)),
         )
         rows = size = 0
         with closing(sink.create_writer(context)) as writer:
@@ -104,12 +128,13 @@ class DeadLetters:
             )
         return SinkDecision(
             committables=tuple(
-                DecidedCommittable(subtask=0, committable=encode_committable(sink, each))
-                for each in committables
+                DecidedCommittable(subtask=0, committable=each, rows=rows)
+                for each in encode_committables(sink, committables)
             ),
             number_of_subtasks=1,
             rows=rows,
             bytes=size,
+            spools=tuple(names),
         )
 
     def discard(self, spools: Sequence[tuple[str, str]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.coordinator.source_coordinator import SourceCoordinator, SourceSettings
-from connectors_core.protocol import Entry, SplitRecord
+from connectors_core.protocol import Entry, SplitRecord, run_path
 from connectors_core.source.alignment import CoordinatorStore
 
 TASKS_PER_READER = 4
@@ -78,7 +78,7 @@ def batch_entries(
     return [
         Entry(
             pipeline_id=pipeline_id,
-            query=f"runs/{run_id}",
+            query=run_path(run_id),
             plan=0,
             nonce=run_id,
             source=settings.uid,

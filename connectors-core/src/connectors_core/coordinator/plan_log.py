@@ -11,14 +11,17 @@ from connectors_core.protocol import (
     DECISIONS,
     PLANS,
     REPORTS,
+    REWRITES,
     Decision,
     Plan,
     Report,
+    Rewrite,
     decision_path,
     done_path,
     encode_entry,
     plan_path,
     report_path,
+    rewrites_path,
 )
 from connectors_core.state import StateStore
 
@@ -137,15 +140,27 @@ def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
 
 
 def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
-    """The decisions from epoch ``oldest`` on."""
+    """The decisions from epoch ``oldest`` on, with all that was written again since."""
     numbers = sorted(_number(name) for name in store.list("decisions"))
+    amended = _folders(store, "rewrites")
     found = {}
     for number in numbers:
         if number >= oldest:
             decision = DECISIONS.read(store, decision_path(number))
             assert decision is not None
+            if f"{number:010d}" in amended:
+                for rewrite in rewrites_of(store, number):
+                    decision = decision.rewritten(rewrite)
             found[number] = decision
     return found
+
+
+def rewrites_of(store: StateStore, epoch: int) -> list[Rewrite]:
+    """The amendments to a decision, in order."""
+    folder = rewrites_path(epoch)
+    names = (f"{folder}/{name}" for name in store.list(folder))
+    found = (REWRITES.read(store, name) for name in names)
+    return [rewrite for rewrite in found if rewrite is not None]
 
 
 def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
@@ -159,9 +174,10 @@ def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
     for name in store.list("decisions"):
         if _number(name) < epochs_below:
             store.delete(f"decisions/{name.rsplit('/', 1)[-1]}")
-    for number in _folders(store, "done"):
-        if int(number) < epochs_below:
-            store.delete_tree(f"done/{number}")
+    for folder in ("done", "rewrites"):
+        for number in _folders(store, folder):
+            if int(number) < epochs_below:
+                store.delete_tree(f"{folder}/{number}")
     for name in store.list("spool", recursive=True):
         _, number, _ = name.split("/")
         if int(number) < min(plans_below, epochs_below):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class QueryCoordinator:
             for settings in sources
         }
         self._newest = -1
+        self._complete: deque[int] = deque()  # plans that the sources were not told of yet
         self._outstanding: Plan | None = None
         self._earliest = clock()
         self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS  # the first plan holds one
@@ -161,19 +163,22 @@ class QueryCoordinator:
 
     def notify_complete(self, plan: int) -> None:
         """A plan's epoch is decided, and committed by Spark. From any thread."""
+        self._complete.append(plan)
+        self._mailbox.execute(self._notify)
 
-        def notify() -> None:
-            for source in self._sources.values():
-                source.notify_complete(plan)
-
-        self._mailbox.execute(notify)
+    def _notify(self) -> None:
+        plan = self._complete.popleft()
+        for source in self._sources.values():
+            source.notify_complete(plan)
 
     def stop(self) -> None:
-        """Stop planning and close the enumerators."""
+        """Stop planning and close the enumerators, which hear of the last plan before that."""
         self._mailbox.close()
         with ExitStack() as stack:  # one that fails keeps no other from closing
             for source in self._sources.values():
                 stack.callback(source.close)
+            while self._started and self._complete:
+                self._notify()
 
     def _apply(self, number: int) -> None:
         plan = self._outstanding
@@ -184,7 +189,7 @@ class QueryCoordinator:
             raise StateCorruptedError(f"a report of plan {number} has vanished")
         rows = 0
         for uid, source in self._sources.items():
-            source.apply(reports[uid])
+            source.apply(plan.sources[uid], reports[uid])
             rows += sum(report.rows for report in reports[uid])
         self._outstanding = None
         if rows == 0 and any(source.live for source in self._sources.values()):
@@ -221,11 +226,14 @@ class QueryCoordinator:
             self._wait(TICK_SECONDS)
 
     def _snapshot_due(self) -> bool:
-        """Whether the deltas since the last snapshot, of all sources together, have outgrown it."""
+        """Whether a source wants one, or the deltas since the last have outgrown it together."""
         sources = self._sources.values()
-        return self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS or sum(
-            source.delta_bytes for source in sources
-        ) > sum(source.snapshot_bytes for source in sources)
+        return (
+            self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS
+            or any(source.needs_snapshot for source in sources)
+            or sum(source.delta_bytes for source in sources)
+            > sum(source.snapshot_bytes for source in sources)
+        )
 
     def _wait(self, seconds: float) -> None:
         if not self._timer_set:

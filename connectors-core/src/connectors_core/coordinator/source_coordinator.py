@@ -14,13 +14,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from connectors_core.coordinator.committed_positions import CommittedPositions
 from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.coordinator.planned_stops import (
+    plan_reads,
+    planned_split,
+    position_after,
+    to_be_read,
+)
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.metrics import Meter, MetricGroup, SourceMetric
 from connectors_core.protocol import (
     AssignedSplit,
     Entry,
-    EventDocument,
     Plan,
     PlannedSplit,
     Report,
@@ -41,13 +47,17 @@ from connectors_core.source.alignment import (
 )
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
+    PlannedRead,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsCommittedPositions,
+    SupportsPlannedStops,
     SupportsUnassignedSplits,
 )
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
-from connectors_core.source.events import SourceEvent
+from connectors_core.source.events import EventDocument, SourceEvent
+from connectors_core.source.hybrid.switching import SwitchesSources
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import PlanLimits, SourceSplit
@@ -56,7 +66,6 @@ from connectors_core.source.watermarks import (
     MIN_WATERMARK,
     WatermarkStrategy,
     heartbeat_event_time,
-    micros,
 )
 
 T = TypeVar("T")
@@ -201,6 +210,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             settings.strategy.idleness if settings.strategy is not None else None, clock
         )
         self._enumerator: AnySplitEnumerator | None = None
+        self._committed_positions: CommittedPositions[Any] | None = None
         self._splits: dict[str, _Split] = {}
         self._suppressed: set[str] = set()
         self._no_more: set[int] = set()
@@ -222,6 +232,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self.delta_bytes = 0
         if settings.strategy is not None and settings.strategy.alignment is not None:
             store.group(settings.strategy.alignment).join(settings.uid)
+        self._switched = False
         self._splits_finished = 0
         self._rows = Meter(clock=clock)
         self._last_rows_at = clock()
@@ -243,19 +254,22 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             for plan, reports in history:
                 self._watermark = self._planned_watermark = plan.watermark
                 self._planned_finished = plan.finished
-                self._planned_ids = _ids(plan)
+                self._planned_ids = set(plan.planned_splits())
                 if reports is not None:
-                    for report in reports:
-                        self._apply_positions(report)
+                    self._apply_positions(plan, reports)
             state = self._state_serializer.deserialize(
                 snapshot.enumerator.version, snapshot.enumerator.data
             )
             self._enumerator = self._source.restore_enumerator(self, state)
         else:
             self._enumerator = self._source.create_enumerator(self)
+        if isinstance(self._enumerator, SupportsCommittedPositions):
+            self._committed_positions = CommittedPositions(self._enumerator, self._split_serializer)
+            for plan, reports in history:
+                self._committed_positions.reported(plan, reports or ())
         if self._was_drained():
             return
-        if not self._bounded:
+        if not self._bounded and not self._has_next:
             self._no_more.clear()  # the end of an earlier run to what was available then
         self._enumerator.start()
         self._give_back_of_missing_readers()
@@ -468,10 +482,22 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     @property
     def finished(self) -> bool:
-        """Whether all is assigned and read."""
-        return (
-            self._answered and not self._splits and len(self._no_more) == self.settings.parallelism
-        )
+        """Whether all is assigned and read, and no other source follows."""
+        return self._answered and not self._splits and self._no_more_to_come and not self._has_next
+
+    @property
+    def _no_more_to_come(self) -> bool:
+        return len(self._no_more) == self.settings.parallelism
+
+    @property
+    def _has_next(self) -> bool:
+        """Whether the enumerator stands for several sources, and is not at the last one."""
+        return isinstance(self._enumerator, SwitchesSources) and self._enumerator.has_next
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether the next plan must hold one: the record of a switch and of what came with it."""
+        return self._switched
 
     @property
     def live(self) -> bool:
@@ -499,6 +525,10 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
     def prepare(self) -> None:
         """Ask the enumerator for splits, move the watermark, tell the alignment group."""
         self._request_splits()
+        while self._answered and not self._splits and self._no_more_to_come and self._has_next:
+            self._switch(self._max_event_time)
+            self._request_splits()
+        self._note_empty_splits()
         strategy = self.settings.strategy
         if strategy is None:
             return
@@ -561,7 +591,28 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             while subtask not in self._no_more and before != self._assign_calls:
                 before = self._assign_calls
                 self._enumerator.handle_split_request(subtask)
-        return len(self._no_more) == self.settings.parallelism
+        if self._no_more_to_come and self._has_next:
+            self._switch(None)  # all are planned before anything is read
+            return self.take_all_splits()
+        return self._no_more_to_come
+
+    def _switch(self, max_event_time: int | None) -> None:
+        """Go on to the next source; what was said of the last one is over."""
+        assert isinstance(self._enumerator, SwitchesSources)
+        self._no_more.clear()
+        self._suppressed.clear()
+        self._events.clear()
+        self._answered = False
+        self._switched = True
+        self._enumerator.switch(max_event_time)
+
+    @property
+    def _max_event_time(self) -> int | None:
+        """Highest event time of the finished splits in microseconds, where watermarks tell."""
+        strategy = self.settings.strategy
+        if strategy is None or self._highest_finished is None:
+            return None
+        return strategy.max_event_time(self._highest_finished)
 
     def _wants_split(self, subtask: int) -> bool:
         """A reader is given one split more than it reads, whose lower bound holds the watermark.
@@ -577,7 +628,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             if any(not split.read for split in held) and not any(self._unassigned()):
                 return False
             queue = [split for split in queue if split not in held]
-        if len(queue) < 2 or not self._traits.end:
+        if len(queue) < 2 or self._splits_stay:
             return True  # a split without an end makes no room for another
         if self.settings.strategy is not None and all(split.read for split in queue):
             return True  # only one that was not read stands for those that come after it
@@ -595,24 +646,86 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             return None
         return self._store.group(strategy.alignment).max_allowed_watermark()
 
-    def _queues(self) -> dict[int, tuple[list[_Split], PlanLimits]]:
-        """What each reader reads in the next plan, and its limits."""
+    @property
+    def _planner(self) -> SupportsPlannedStops[Any] | None:
+        """The enumerator, where it gives its splits a stop in every plan."""
+        enumerator = self._enumerator
+        if isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops:
+            return enumerator
+        return None
+
+    @property
+    def _splits_stay(self) -> bool:
+        """Whether splits have no end of their own."""
+        return not self._traits.end or self._planner is not None
+
+    def _readable(self) -> list[_Split]:
+        """What neither alignment nor its reader's limit holds, in the order to read."""
         allowed = self._max_watermark()
-        queues: dict[int, list[_Split]] = {}
-        for split in sorted(self._splits.values(), key=self._reading_order):
-            if allowed is None or allowed.admits(self._mark(split)):
-                queues.setdefault(split.subtask, []).append(split)
+        return [
+            split
+            for split in sorted(self._splits.values(), key=self._reading_order)
+            if (allowed is None or allowed.admits(self._mark(split)))
+            and _allows(self._reader_limits.get(split.subtask))
+        ]
+
+    def _total(self) -> PlanLimits:
+        """The limits of a plan made now."""
         permits = self._rate_limiter.permits(self._clock())
-        total = self.settings.limits.tightened_by(PlanLimits(rows=permits))
-        readers = [s for s in sorted(queues) if _allows(self._reader_limits.get(s))]
-        planned = {}
+        return self.settings.limits.tightened_by(PlanLimits(rows=permits))
+
+    def _reads(
+        self, planner: SupportsPlannedStops[Any], splits: Sequence[_Split], limits: PlanLimits
+    ) -> Mapping[str, PlannedRead[Any]]:
+        """What is read of these splits in the next plan, and what there is nothing to read of."""
+        if not _allows(limits):
+            return {}
+        return plan_reads(planner, [split.split for split in splits], limits)
+
+    def _note_empty_splits(self) -> None:
+        """A split that is known to have nothing counts as asked in vain, without being read."""
+        planner, limits = self._planner, self._total()
+        if planner is None:
+            return
+        splits = self._readable() if _allows(limits) else []
+        reads = self._reads(planner, splits, limits)
+        for split in splits:
+            split_id = split.planned.split_id
+            read = reads.get(split_id)
+            if read is None or to_be_read(read):
+                self._idleness.forget(split_id)
+            else:
+                split.read = True
+                self._idleness.observe(split_id, True, 0)
+        for split_id in self._splits.keys() - {split.planned.split_id for split in splits}:
+            self._idleness.observe(split_id, False, 0)  # not asked: its time stands still
+
+    def _queues(self) -> dict[int, tuple[list[PlannedSplit], PlanLimits]]:
+        """What each reader reads in the next plan, and its limits."""
+        splits, total = self._readable(), self._total()
+        planner = self._planner
+        reads = None if planner is None else self._reads(planner, splits, total)
+        queues: dict[int, list[PlannedSplit]] = {}
+        for split in splits:
+            planned = split.planned
+            if reads is not None:
+                read = reads.get(planned.split_id)
+                if read is None or not to_be_read(read):
+                    continue
+                planned = planned_split(planned, read, self._split_serializer)
+            queues.setdefault(split.subtask, []).append(planned)
+        kept = total if reads is None else _without_planned(total)
+        readers = sorted(queues)
+        result = {}
         for index, subtask in enumerate(readers):
             # In turn, because where a limit is below the number of readers some get nothing.
-            share = total.per_reader((index + self._turn) % len(readers), len(readers))
+            share = kept.per_reader((index + self._turn) % len(readers), len(readers))
             limits = share.tightened_by(self._reader_limits.get(subtask))
+            if reads is not None:
+                limits = _without_planned(limits)
             if _allows(limits):
-                planned[subtask] = (queues[subtask][: limits.splits], limits)
-        return planned
+                result[subtask] = (queues[subtask][: limits.splits], limits)
+        return result
 
     def _mark(self, split: _Split) -> int | None:
         """The watermark up to which the split was read; None where nothing is known."""
@@ -624,7 +737,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
         Splits without an end take turns, or those behind a limit would never be read.
         """
-        if not self._traits.end:
+        if self._splits_stay:
             return (split.served, False, split.order)
         mark = self._mark(split) if self.settings.strategy is not None else None
         return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
@@ -663,7 +776,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                     source=self.settings.uid,
                     subtask=subtask,
                     parallelism=self.settings.parallelism,
-                    splits=tuple(split.planned for split in queue),
+                    splits=tuple(queue),
                     events=tuple(self._events.get(subtask, ())),
                     limits=limits,
                     heartbeat=heartbeat if subtask == 0 else None,
@@ -694,11 +807,12 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
     def _after_plan(self, plan: SourcePlan) -> None:
         self._planned_watermark = plan.watermark
         self._planned_finished = plan.finished
-        self._planned_ids = _ids(plan)
+        self._planned_ids = set(plan.planned_splits())
         self._assigned = []
         self._events = {}
         self._turn += 1
         if plan.snapshot is not None:
+            self._switched = False
             self.delta_bytes = 0
             self.snapshot_bytes = len(plan.snapshot.enumerator.data) + sum(
                 len(record.split.state.data) for record in plan.snapshot.splits
@@ -730,22 +844,29 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     # --- reports --------------------------------------------------------------------------------
 
-    def apply(self, reports: Sequence[Report]) -> None:
+    def apply(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
         """Take over what the readers of the newest plan did."""
+        splits_before = len(self._splits)
         for report in reports:
             self._rate_limiter.consumed(report.rows)
             self._count(report)
-            self._apply_positions(report)
+        self._apply_positions(plan, reports)
+        self._splits_finished += splits_before - len(self._splits)
+        if self._committed_positions is not None:
+            self._committed_positions.reported(plan, reports)
         self._planned_ids = set()
-        read = {split.split_id for report in reports for split in report.splits}
-        for split_id in self._splits.keys() - read:
-            self._idleness.observe(split_id, False, 0)  # not asked: its time stands still
+        if self._planner is None:
+            read = {split.split_id for report in reports for split in report.splits}
+            for split_id in self._splits.keys() - read:
+                self._idleness.observe(split_id, False, 0)  # not asked: its time stands still
         for report in reports:
             self._deliver_events(report)
 
-    def _apply_positions(self, report: Report) -> None:
-        for split in report.splits:
-            self._apply_split(split)
+    def _apply_positions(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
+        planned = plan.planned_splits()
+        for report in reports:
+            for split in report.splits:
+                self._apply_split(planned[split.split_id], split)
 
     def _count(self, report: Report) -> None:
         """Count a report: once in the life of a driver, and never those of an earlier one."""
@@ -763,20 +884,20 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             split = self._splits.get(read.split_id)
             if split is not None:
                 split.rows += read.rows
-                self._splits_finished += read.finished
 
     def _newest_event_time(self, report: Report) -> int | None:
         strategy = self.settings.strategy
-        if strategy is None or strategy.generator_factory is not None:
+        if strategy is None:
             return None
         marks = [split.watermark for split in report.splits if split.watermark is not None]
-        return max(marks) + micros(strategy.out_of_orderness) if marks else None
+        return strategy.max_event_time(max(marks)) if marks else None
 
-    def _apply_split(self, report: SplitReport) -> None:
+    def _apply_split(self, planned: PlannedSplit, report: SplitReport) -> None:
         split = self._splits.get(report.split_id)
         if split is None:
             return
-        if report.finished:
+        after = position_after(planned, report)
+        if after is None:
             del self._splits[report.split_id]
             self._idleness.forget(report.split_id)
             if report.watermark is not None:
@@ -785,13 +906,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                     report.watermark if highest is None else max(report.watermark, highest)
                 )
             return
-        split.planned = PlannedSplit(
-            split_id=report.split_id,
-            state=report.state,
-            skip=report.skip,
-            watermark_state=report.watermark_state,
-        )
-        split.split = self._split_serializer.deserialize(report.state.version, report.state.data)
+        split.planned = after
+        split.split = self._split_serializer.deserialize(after.state.version, after.state.data)
         split.read = True
         split.served = self._turn
         split.watermark = report.watermark
@@ -815,6 +931,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     def notify_complete(self, plan: int) -> None:
         """The epoch of a plan is decided and committed by Spark."""
+        if self._committed_positions is not None:
+            self._committed_positions.committed(plan)
         if self._enumerator is not None:
             self._enumerator.notify_checkpoint_complete(plan)
 
@@ -886,8 +1004,9 @@ def _allows(limits: PlanLimits | None) -> bool:
     return limits is None or 0 not in (limits.rows, limits.bytes, limits.splits)
 
 
-def _ids(plan: SourcePlan) -> set[str]:
-    return {split.split_id for entry in plan.entries for split in entry.splits}
+def _without_planned(limits: PlanLimits) -> PlanLimits:
+    """What is left to the readers to keep, where the enumerator plans their stops."""
+    return dataclasses.replace(limits, rows=None, splits=None)
 
 
 def source_history(

@@ -256,6 +256,7 @@ class _SplitReading:
     waited: bool = False
     stopped: bool = False
     finished: bool = False
+    ended: bool = False
     head: int | None = None
 
     @property
@@ -486,7 +487,7 @@ class _EntryReading:
         split.consumed += dropped + keep
         split.rows += keep
         if ends:
-            split.finished = True
+            split.finished = split.ended = True
         elif keep < fresh.num_rows or split.rows == split.quota:
             # Go on from the position before this batch and drop what was taken of it.
             split.stopped = True
@@ -572,8 +573,8 @@ class _EntryReading:
                 # A position may also move without rows: all were bad, or none of the user's.
                 split.touched |= position != split.base
                 split.base = position
-                split.skip = max(split.skip - split.consumed, 0)
-                split.consumed = 0
+            split.skip = max(split.skip - split.consumed, 0)
+            split.consumed = 0
         stopped, self._newly_stopped = self._newly_stopped, []
         return stopped
 
@@ -636,4 +637,5 @@ class _EntryReading:
             watermark=watermarks.watermark if watermarks else None,
             head=split.head,
             watermark_state=watermarks.state() if watermarks else None,
+            ended=split.ended,
         )

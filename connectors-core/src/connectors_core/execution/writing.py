@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core._faults import fault_point
+from connectors_core.errors import UnsupportedError
+from connectors_core.execution.claims import Claims
 from connectors_core.metrics import MetricGroup
-from connectors_core.protocol import Versioned
+from connectors_core.protocol import Versioned, claims_path
 from connectors_core.records import RecordErrorHandler, RecordPolicy, spool_factory
 from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
     Sink,
@@ -40,6 +43,8 @@ class SinkTask:
         schema: Arrow schema of its rows.
         branch: Which branch of the tagged union it writes; None where there is no union.
         policy: What to do with rows that cannot be written.
+        lease: What its committer leased to the writers of this job.
+        subtasks: The tasks whose rows are written, where not all are to be: the others have been.
     """
 
     uid: str
@@ -47,16 +52,53 @@ class SinkTask:
     schema: pa.Schema
     branch: int | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    lease: Any = None
+    subtasks: frozenset[int] | None = None
+
+    def written_by(self, subtask: int) -> bool:
+        """Whether this task writes the sink."""
+        return self.subtasks is None or subtask in self.subtasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteTask:
-    """What the tasks of one epoch write; shipped to executors."""
+    """What the tasks of one epoch write; shipped to executors.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        epoch: The epoch.
+        store: The state location of the query.
+        sinks: The sinks that are written.
+        job: Different each time that the epoch is written: names that an attempt has claimed in
+            one job are free in the next, which has leases of its own.
+    """
 
     pipeline_id: str
     epoch: int
     store: StateStore
     sinks: tuple[SinkTask, ...]
+    job: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def written_by(self, subtask: int) -> bool:
+        """Whether a task writes any sink; else its rows need not be made."""
+        return any(sink.written_by(subtask) for sink in self.sinks)
+
+    def with_leases(self, leases: Leases, number_of_writers: int) -> WriteTask:
+        """The task with a lease for each of its sinks that takes one. Driver.
+
+        Args:
+            leases: Who leases to whom.
+            number_of_writers: Tasks of the job.
+        """
+        sinks = (
+            replace(sink, lease=leases[sink.uid](number_of_writers)) if sink.uid in leases else sink
+            for sink in self.sinks
+        )
+        return replace(self, sinks=tuple(sinks))
+
+
+Leases = Mapping[str, Callable[[int], Any]]
+"""By uid of the sinks whose committer leases: gives the lease for a number of writers. Driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +174,8 @@ class _Writing:
             schema=sink.schema,
             record_errors=self._errors,
             metric_group=MetricGroup(),
+            lease=sink.lease,
+            claim=Claims(store=task.store, folder=claims_path(task.epoch, sink.uid, task.job)),
         )
         self._store = task.store
         self._writer: SinkWriter | None = None
@@ -139,6 +183,8 @@ class _Writing:
         self._bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if not self._sink.written_by(self._subtask):
+            return
         rows = self._rows_of(batch)
         if rows.num_rows == 0:
             return
@@ -170,7 +216,7 @@ class _Writing:
             subtask=self._subtask,
             rows=self._rows,
             bytes=self._bytes,
-            committables=tuple(encode_committable(self._sink.sink, c) for c in committables),
+            committables=encode_committables(self._sink.sink, committables),
             skipped=errors["skipped"],
             dead_letters=errors["dead_letters"],
             spool=errors["spool"],
@@ -190,11 +236,26 @@ class _Writing:
             self._store.delete(spool)
 
 
-def encode_committable(sink: Sink, committable: object) -> Versioned:
-    """The stored form of a committable."""
-    assert isinstance(sink, TwoPhaseCommittingSink)
+def encode_committables(sink: Sink, committables: Sequence[object]) -> tuple[Versioned, ...]:
+    """The stored form of what one writer made.
+
+    Raises:
+        UnsupportedError: It is more than can be written again for what is lost of it.
+    """
+    if not isinstance(sink, TwoPhaseCommittingSink):
+        return ()
+    if len(committables) > 1 and isinstance(sink, SupportsRewriting):
+        raise UnsupportedError(
+            f"a writer of {type(sink).__name__} made several committables: if one of them were "
+            "lost, the rows of all would be written again",
+            expected="at most one of each writer of a sink with the ability SupportsRewriting",
+            found=str(len(committables)),
+        )
     serializer = sink.committable_serializer()
-    return Versioned(version=serializer.version, data=serializer.serialize(committable))
+    return tuple(
+        Versioned(version=serializer.version, data=serializer.serialize(each))
+        for each in committables
+    )
 
 
 def branch_column(branch: int) -> str:

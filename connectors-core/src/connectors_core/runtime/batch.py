@@ -18,6 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.coordinator.identity import PipelineIdentity
+from connectors_core.coordinator.plan_log import is_done, newest_decision
 from connectors_core.coordinator.source_coordinator import (
     SourceObservation,
     SourceSettings,
@@ -25,7 +27,19 @@ from connectors_core.coordinator.source_coordinator import (
 )
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.metrics import Meter, MetricGroup
-from connectors_core.protocol import REPORTS, Entry, encode_entry, report_path
+from connectors_core.protocol import (
+    DECISIONS,
+    REPORTS,
+    RUNS,
+    RUNS_FOLDER,
+    Entry,
+    RunRecord,
+    decision_path,
+    encode_entry,
+    report_path,
+    run_path,
+    run_record_path,
+)
 from connectors_core.runtime.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
 from connectors_core.runtime.carriers.base import ALIAS_PREFIX
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
@@ -40,7 +54,6 @@ from connectors_core.runtime.writing import SparkEngine, WritingJob
 from connectors_core.state import Lease, StateStore
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
-_RUNS = "runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +70,39 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
+def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
+    """The run that was decided and not committed by all sinks, where its rows may be needed again.
+
+    Args:
+        root: The state location of the pipeline.
+        identity: A pipeline of batch runs.
+    """
+    store = root.child(identity.queries[0].folder)
+    last = newest_decision(store)
+    decision = DECISIONS.read(store, decision_path(last)) if last >= 0 else None
+    if decision is None or all(is_done(store, last, uid) for uid in decision.sinks):
+        return None
+    return RUNS.read(root, run_record_path(decision.spark_query_id))
+
+
 def batch_dataframe(
-    spark: SparkSession, settings: SourceSettings, reader: ReaderTask, pipeline_id: str, run_id: str
+    spark: SparkSession,
+    settings: SourceSettings,
+    reader: ReaderTask,
+    pipeline_id: str,
+    run_id: str,
+    unfinished: RunRecord | None,
 ) -> tuple[DataFrame, BatchSource]:
-    """Run the enumerator to its end and make a DataFrame that reads its splits."""
-    splits = enumerate_splits(settings)
-    entries = batch_entries(settings, splits, pipeline_id=pipeline_id, run_id=run_id)
+    """Make a DataFrame that reads the splits of a source.
+
+    They are those that the enumerator finds when it is run to its end, or those of a run that has
+    to be finished.
+    """
+    if unfinished is None:
+        splits = enumerate_splits(settings)
+        entries = batch_entries(settings, splits, pipeline_id=pipeline_id, run_id=run_id)
+    else:
+        entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
     source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
     df = _entries_read(spark, source, reader, reader.output_schema())
     return df.alias(ALIAS_PREFIX + settings.uid), source
@@ -133,7 +173,8 @@ class BatchRun:
         self.job = job
         self._sources = sources
         self._root = root
-        self._run_folder = f"{_RUNS}/{run_id}"
+        self._run_folder = run_path(run_id)
+        self._pipeline_id = pipeline_id
         self._folder = folder
         self._progress = {
             source.settings.uid: _SourceProgress(source, root.child(self._run_folder))
@@ -184,20 +225,27 @@ class BatchRun:
 
     def _run(self) -> bool:
         try:
-            finished = self.epochs.recover(keep_epochs=1)
-            self._root.delete_tree(_RUNS)  # what runs left that a crash cut off
-            if finished:
-                return False
-            self.epochs.run_batch(
+            finished = self.epochs.recover(1, replayed=(self.run_id, 0))
+            if not self.epochs.is_decided(self.run_id, 0):
+                self._root.delete_tree(RUNS_FOLDER)  # what runs left that a crash cut off
+                if finished:
+                    return False
+            entries = tuple(entry for source in self._sources for entry in source.entries)
+            if self.committer.rewrites:
+                record = RunRecord(
+                    pipeline_id=self._pipeline_id, run_id=self.run_id, entries=entries
+                )
+                RUNS.create(self._root, run_record_path(self.run_id), record)
+            ran = self.epochs.run_batch(
                 self.job.df,
                 self.run_id,
                 reports=self._root.child(self._run_folder),
-                entries=[entry for source in self._sources for entry in source.entries],
+                entries=entries,
             )
             for progress in self._progress.values():
                 progress.close()
             self._root.delete_tree(self._run_folder)
-            return True
+            return ran
         finally:
             self.committer.close()
 

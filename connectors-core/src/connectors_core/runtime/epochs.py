@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from connectors_core._faults import fault_point
-from connectors_core.coordinator.committing import EpochCommitter
+from connectors_core.coordinator.committing import EpochCommitter, Lost
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.plan_log import (
     decisions_since,
@@ -17,7 +17,7 @@ from connectors_core.coordinator.plan_log import (
     read_plan,
     read_reports,
 )
-from connectors_core.errors import LeaseError
+from connectors_core.errors import FatalError, LeaseError
 from connectors_core.execution.writing import SinkTask, WriterMessage, WriteTask
 from connectors_core.metrics import SinkMetric
 from connectors_core.protocol import (
@@ -32,13 +32,14 @@ from connectors_core.protocol import (
     decision_path,
     report_path,
 )
+from connectors_core.runtime.engine import EpochEngine
+from connectors_core.runtime.rewriting import Rewriter
 from connectors_core.runtime.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
 from connectors_core.state import StateStore
 
 BatchT = TypeVar("BatchT")
-EngineBatchT = TypeVar("EngineBatchT", contravariant=True)
 
 
 @dataclass
@@ -55,22 +56,6 @@ class EpochProgress:
     def sink(self, uid: str) -> SinkProgress:
         """The counts of a sink."""
         return self.sinks.setdefault(uid, SinkProgress())
-
-
-class EpochEngine(Protocol[EngineBatchT]):
-    """What runs the rows of an epoch: Spark, or a test's own process."""
-
-    def write(self, batch: EngineBatchT, task: WriteTask) -> list[WriterMessage]:
-        """Write a batch with the writers of all sinks; the messages of the attempts that won."""
-        ...
-
-    def drain(self, batch: EngineBatchT) -> None:
-        """Run a batch and throw its rows away."""
-        ...
-
-    def read(self, entries: Sequence[Entry]) -> None:
-        """Read entries for their reports, and throw their rows away."""
-        ...
 
 
 class EpochRunner(Generic[BatchT]):
@@ -110,16 +95,29 @@ class EpochRunner(Generic[BatchT]):
         self._incarnation = incarnation
         self._dead_letters = dead_letters
         self._reported = reported
+        self._rewriter = Rewriter(
+            engine,
+            sinks=sinks,
+            committer=committer,
+            store=store,
+            incarnation=incarnation,
+            dead_letters=dead_letters,
+        )
         for sink in sinks:
             self.progress.sink(sink.uid)
         self._bad_records: dict[str, int] = {}
         self._decided: dict[tuple[str, int], int] = {}
+        self._lost: tuple[Decision, Lost] | None = None
         self._last_epoch = -1
 
     @property
     def last_epoch(self) -> int:
         """The newest decided epoch, -1 for none."""
         return self._last_epoch
+
+    def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
+        """Whether a batch, or run, was decided on by this driver or one before."""
+        return (spark_query_id, batch_id) in self._decided
 
     def sink_statuses(self) -> tuple[SinkStatus, ...]:
         """What was written and committed since this driver started. From any thread."""
@@ -129,14 +127,19 @@ class EpochRunner(Generic[BatchT]):
             for uid, progress in list(self.progress.sinks.items())
         )
 
-    def recover(self, keep_epochs: int) -> list[Decision]:
+    def recover(self, keep_epochs: int, replayed: tuple[str, int] | None) -> bool:
         """Finish decided epochs, fence and roll back undecided ones.
 
         Args:
             keep_epochs: How many epochs back Spark may run a batch again.
+            replayed: Spark's id of the query and the batch that will be run again for sure. Rows of
+                a decided epoch that a sink has lost are written by its replay.
 
         Returns:
-            The decisions that were not finished before.
+            Whether there were decisions that were not finished before.
+
+        Raises:
+            FatalError: Rows are lost of a batch that is not run again.
         """
         self._last_epoch = newest_decision(self._store)
         decisions = decisions_since(self._store, self._last_epoch - keep_epochs)
@@ -144,7 +147,18 @@ class EpochRunner(Generic[BatchT]):
             self._decided[decision.spark_query_id, decision.batch_id] = epoch
             self._bad_records = decision.bad_records
         unfinished = self._committer.roll_forward(decisions, self._last_epoch)
-        return [decisions[epoch] for epoch in unfinished]
+        for epoch, lost in unfinished.items():
+            if lost:
+                self._lost = decisions[epoch], lost
+                if (decisions[epoch].spark_query_id, decisions[epoch].batch_id) != replayed:
+                    raise FatalError(
+                        f"epoch {epoch} of {', '.join(lost)} is lost, and its batch is not run "
+                        "again",
+                        expected="a start with the query, sinks and state under which it was "
+                        "written: that writes it again",
+                        hint="undo what was changed since the pipeline ended",
+                    )
+        return bool(unfinished)
 
     def run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
         """Bring one micro-batch to its commit; exactly one action runs over it.
@@ -155,10 +169,11 @@ class EpochRunner(Generic[BatchT]):
             spark_query_id: Spark's id of the query.
             plans: Plans whose entries it reads.
         """
-        if (spark_query_id, batch_id) in self._decided:
+        if self.is_decided(spark_query_id, batch_id):
             # Written and committed in an earlier life. Spark's state operators must run all the
             # same, or Spark 4 refuses the next batch.
-            self._engine.drain(batch)
+            if not self._write_lost(batch):
+                self._engine.drain(batch)
             self._complete_reports(plans)
             return
         self._run_epoch(
@@ -167,7 +182,7 @@ class EpochRunner(Generic[BatchT]):
 
     def run_batch(
         self, batch: BatchT, run_id: str, *, reports: StateStore, entries: Sequence[Entry]
-    ) -> None:
+    ) -> bool:
         """Bring the rows of a batch run to their commit.
 
         Args:
@@ -175,7 +190,13 @@ class EpochRunner(Generic[BatchT]):
             run_id: The run.
             reports: Where the reports of the run are.
             entries: What the run reads.
+
+        Returns:
+            False when an earlier life has decided on this run, so that it was finished only.
         """
+        if self.is_decided(run_id, 0):
+            self._write_lost(batch)
+            return False
 
         def complete() -> list[Report]:
             return [
@@ -185,6 +206,16 @@ class EpochRunner(Generic[BatchT]):
             ]
 
         self._run_epoch(batch, 0, run_id, (), complete)
+        return True
+
+    def _write_lost(self, batch: BatchT) -> bool:
+        """Write again what a sink lost of the epoch of an earlier life; whether the batch ran."""
+        if self._lost is None:
+            return False
+        decision, lost = self._lost
+        self._rewriter.finish(batch, decision, lost)
+        self._lost = None
+        return any(sink.uid in lost for sink in self._sinks)
 
     def _run_epoch(
         self,
@@ -200,7 +231,7 @@ class EpochRunner(Generic[BatchT]):
         )
         began = time.monotonic()
         try:
-            messages = self._engine.write(batch, task)
+            messages = self._engine.write(batch, task, self._committer.leases(epoch))
             seconds = time.monotonic() - began
             reports = complete_reports()
             decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
@@ -210,7 +241,7 @@ class EpochRunner(Generic[BatchT]):
         if decision is not None:
             self._decide(decision)
             self._count(decision, messages, seconds)
-            self._committer.commit(decision)
+            self._rewriter.finish(batch, decision, self._committer.commit(decision))
             self._bad_records = decision.bad_records
             self._dead_letters.discard(_spools(messages, reports))
 
@@ -245,7 +276,9 @@ class EpochRunner(Generic[BatchT]):
         """What the epoch commits; None for an epoch in which nothing happened."""
         sinks = {sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._sinks}
         bad_records = self._count_bad_records(messages, reports)
-        sinks |= self._dead_letters.write(epoch, _spools(messages, reports))
+        sinks |= self._dead_letters.write(
+            epoch, _spools(messages, reports), self._committer.leases(epoch)
+        )
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
@@ -287,7 +320,7 @@ class EpochRunner(Generic[BatchT]):
         own = [message for message in messages if message.sink == uid]
         subtasks = len({message.subtask for message in own})
         committables = tuple(
-            DecidedCommittable(subtask=message.subtask, committable=committable)
+            DecidedCommittable(subtask=message.subtask, committable=committable, rows=message.rows)
             for message in own
             for committable in message.committables
         )

@@ -38,6 +38,7 @@ from connectors_core.coordinator.plan_log import (
 from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.protocol import RunRecord
 from connectors_core.records import RecordPolicy, RecordPolicyMode
 from connectors_core.runtime.batch import (
     BatchRun,
@@ -46,6 +47,7 @@ from connectors_core.runtime.batch import (
     batch_sources_of,
     entries_dataframe,
     new_run_id,
+    unfinished_run,
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
 from connectors_core.runtime.direct import EntryRows
@@ -56,6 +58,7 @@ from connectors_core.runtime.status import PipelineStatus
 from connectors_core.runtime.streaming import StreamingRun, StreamingSource
 from connectors_core.runtime.telemetry import Telemetry, global_instruments
 from connectors_core.runtime.writing import OutputMode, RegisteredSink, WritingJob, arrow_schema
+from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
 from connectors_core.source.alignment import CoordinatorStore
@@ -135,6 +138,7 @@ class Pipeline:
         self._identity: PipelineIdentity | None = None
         self._new_id = new_pipeline_id()
         self._run_id = new_run_id()
+        self._unfinished_run: RunRecord | None = None
         self._streams: dict[str, StreamingSource] = {}
         self._batches: dict[str, BatchSource] = {}
         self._frames: dict[str, DataFrame] = {}
@@ -210,7 +214,12 @@ class Pipeline:
             df = self._stream(settings, reader)
         else:
             df, self._batches[uid] = batch_dataframe(
-                self._spark, settings, reader, self._pipeline_id(), self._run_id
+                self._spark,
+                settings,
+                reader,
+                self._pipeline_id(),
+                self._run_id,
+                self._unfinished_run,
             )
             if watermark_strategy is not None:
                 df = df.drop(HEARTBEAT_COLUMN)
@@ -526,6 +535,10 @@ class Pipeline:
             self._root.verify()
             self._identity = read_identity(self._root)
             self._identity_read = True
+            if self._identity is not None and not self._identity.streaming:
+                self._unfinished_run = unfinished_run(self._root, self._identity)
+                if self._unfinished_run is not None:
+                    self._run_id = self._unfinished_run.run_id
         return self._new_id if self._identity is None else self._identity.pipeline_id
 
     def _identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
@@ -723,11 +736,20 @@ def _check_sources(sink: str, sources: Collection[str], known: Collection[str]) 
 
 
 def _check_topologies(sink: Sink, uid: str) -> None:
-    topology = isinstance(sink, SupportsPreCommitTopology | SupportsPostCommitTopology)
-    if topology and not isinstance(sink, TwoPhaseCommittingSink):
+    committing = isinstance(
+        sink, SupportsPreCommitTopology | SupportsPostCommitTopology | SupportsRewriting
+    )
+    if committing and not isinstance(sink, TwoPhaseCommittingSink):
         raise ConfigurationError(
-            f"sink {uid!r} has a pre- or post-commit topology but nothing to commit",
+            f"sink {uid!r} has abilities of a sink that commits but nothing to commit",
             expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+    if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
+        raise ConfigurationError(
+            f"sink {uid!r} has a pre-commit topology, and its committables may be lost: it would "
+            "not be known whose rows are to be written again",
+            expected="SupportsPreCommitTopology or SupportsRewriting",
             found=type(sink).__name__,
         )
 

@@ -387,7 +387,8 @@ def sink_status(uid: str, progress: SinkProgress, committer: MetricGroup | None)
     committed = counters.get(CommitterMetric.SUCCESSFUL_COMMITTABLES, 0) + counters.get(
         CommitterMetric.ALREADY_COMMITTED_COMMITTABLES, 0
     )
-    pending = max(0, total - committed - failed)
+    lost = counters.get(CommitterMetric.LOST_COMMITTABLES, 0)  # each has a successor
+    pending = max(0, total - committed - failed - lost)
     if committer is not None:
         metrics.gauges[CommitterMetric.PENDING_COMMITTABLES.value] = pending
     return SinkStatus(

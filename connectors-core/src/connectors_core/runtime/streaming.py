@@ -107,6 +107,7 @@ class StreamingRun:
             store=self._store,
             pipeline_id=pipeline_id,
             retries=commit_retries,
+            trigger_interval=trigger_interval,
             progress=progress.committed,
         )
         self.coordinator = QueryCoordinator(
@@ -169,7 +170,11 @@ class StreamingRun:
             newest_plan=newest,
             logged_batch=logged,
         )
-        self.epochs.recover(keep_epochs=self._keep_batches)
+        replayed = logged >= 0 and not self._log.is_committed(logged)
+        self.epochs.recover(
+            self._keep_batches,
+            replayed=(self.identity.spark_query_id, logged) if replayed else None,
+        )
         resume = self._log.resume(self.identity.lines, self.identity.first)
         for uid, carrier in self._carriers.items():
             carrier.restore(resume[uid], newest)

@@ -18,6 +18,7 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.execution.writing import (
     BRANCH_COLUMN,
+    Leases,
     SinkTask,
     WriterMessage,
     WriteTask,
@@ -28,6 +29,7 @@ from connectors_core.execution.writing import (
 from connectors_core.protocol import Entry, encode_entry
 from connectors_core.records import RecordPolicy
 from connectors_core.runtime.zip_imports import keep_archives_of_spark
+from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 
@@ -94,6 +96,8 @@ class WritingJob:
         else:
             self.df, self._rows = entries
         self.output_mode = self._output_mode()
+        self._own_jobs = {sink.uid: sink for sink in sinks if sink.needs_own_job}
+        self._rewritable = any(isinstance(sink.sink, SupportsRewriting) for sink in sinks)
 
     @property
     def is_union(self) -> bool:
@@ -150,26 +154,34 @@ class WritingJob:
             for sink in self.sinks
         )
 
-    def run(self, batch: DataFrame, task: WriteTask) -> list[WriterMessage]:
+    def run(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
         """Write the rows of an epoch; what ``collect`` returns is what counts.
 
         Sinks share one job; only one whose rows are rearranged first has a job of its own, over
         the persisted rows, so that sources are read once.
+
+        Args:
+            batch: The rows of the epoch.
+            task: The epoch and its sinks.
+            leases: For the sinks that need one.
         """
-        own = {sink.uid for sink in self.sinks if sink.needs_own_job}
-        shared = tuple(sink for sink in task.sinks if sink.uid not in own)
-        jobs = len(own) + bool(shared)
+        shared = tuple(sink for sink in task.sinks if sink.uid not in self._own_jobs)
+        jobs = len(task.sinks) - len(shared) + bool(shared)
+        if leases or self._rewritable:
+            batch, _ = _planned(batch)
         if jobs > 1:
             batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             messages: list[WriterMessage] = []
             if shared:
-                messages += self._collect(batch, dataclasses.replace(task, sinks=shared))
-            for sink, registered in zip(task.sinks, self.sinks, strict=True):
-                if sink.uid in own:
-                    rows = self._rearranged(batch, registered)
+                messages += self._collect(batch, dataclasses.replace(task, sinks=shared), leases)
+            for sink in task.sinks:
+                if sink.uid in self._own_jobs:
+                    rows = self._rearranged(batch, self._own_jobs[sink.uid])
                     alone = dataclasses.replace(sink, branch=None)
-                    messages += self._collect(rows, dataclasses.replace(task, sinks=(alone,)))
+                    messages += self._collect(
+                        rows, dataclasses.replace(task, sinks=(alone,)), leases
+                    )
             return messages
         finally:
             if jobs > 1:
@@ -186,7 +198,10 @@ class WritingJob:
             rows = rows.repartition(sink.own_parallelism)
         return rows
 
-    def _collect(self, df: DataFrame, task: WriteTask) -> list[WriterMessage]:
+    def _collect(self, df: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
+        if any(sink.uid in leases for sink in task.sinks):
+            df, writers = _planned(df)
+            task = task.with_leases(leases, writers)
         rows = df.mapInArrow(_Writers(task, self._rows), _MESSAGES).collect()
         return [decode_message(bytes(row.payload)) for row in rows]
 
@@ -202,9 +217,10 @@ class _Writers:
         keep_archives_of_spark()
         context = TaskContext.get()
         assert context is not None
-        if self.rows is not None:
-            batches = self.rows(batches)
-        yield from write_task(self.task, context.partitionId(), context.attemptNumber(), batches)
+        subtask = context.partitionId()
+        if self.rows is not None and self.task.written_by(subtask):
+            batches = self.rows(batches)  # else no writer looks at them
+        yield from write_task(self.task, subtask, context.attemptNumber(), batches)
 
 
 class SparkEngine:
@@ -261,6 +277,22 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     if "timezone" in convert.__code__.co_varnames:
         return cast(pa.Schema, convert(df.schema, timezone="UTC"))
     return cast(pa.Schema, convert(df.schema))
+
+
+def _planned(df: DataFrame) -> tuple[DataFrame, int]:
+    """The same rows in partitions that do not change any more, and how many these are.
+
+    Adaptive execution decides on the partitions while it runs a query. Here that is over, as it is
+    with the DataFrames of ``foreachBatch``, which are made in the same way and are left alone.
+    """
+    source = cast(Any, df)
+    plan = source._jdf.queryExecution().logical()
+    if plan.nodeName() == "LogicalRDD":
+        return df, int(plan.rdd().getNumPartitions())
+    rows = source._jdf.queryExecution().toRdd()
+    session = source.sparkSession
+    frame = session._jsparkSession.internalCreateDataFrame(rows, source._jdf.schema(), False)
+    return DataFrame(frame, session), int(rows.getNumPartitions())
 
 
 def _quoted(name: str) -> str:

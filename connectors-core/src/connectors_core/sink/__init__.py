@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Sink API after Flink's Sink V2: writers, committables, committers, topologies."""
 
+from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -39,9 +40,11 @@ __all__ = [
     "DeliveryGuarantee",
     "Sink",
     "SinkWriter",
+    "SupportsLeases",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",
     "SupportsPreWriteTopology",
+    "SupportsRewriting",
     "TwoPhaseCommittingSink",
     "WriterInitContext",
     "messages_in_order",

@@ -20,11 +20,13 @@ class CommitterInitContext:
     Attributes:
         pipeline_id: The pipeline, for all its restarts.
         sink_uid: The sink within the pipeline.
+        trigger_interval: Least seconds between two epochs; None in a batch run.
         metric_group: Metrics of this committer.
     """
 
     pipeline_id: str
     sink_uid: str
+    trigger_interval: float | None = None
     metric_group: MetricGroup = field(default_factory=MetricGroup)
 
 
@@ -35,6 +37,7 @@ class CommitOutcome(enum.Enum):
     ALREADY_COMMITTED = "already committed"
     RETRY = "retry"
     FAILED = "failed"
+    LOST = "lost"
 
 
 class CommitRequest(Generic[CommT]):
@@ -84,13 +87,34 @@ class CommitRequest(Generic[CommT]):
         self._outcome = CommitOutcome.FAILED
         self._error = error
 
+    def signal_lost(self) -> None:
+        """What it stood for is gone and was never visible: its rows must be written again.
+
+        For sinks with the ability :class:`~connectors_core.sink.SupportsRewriting` only. Whoever
+        says so is certain that nobody can make it visible any more.
+        """
+        self._outcome = CommitOutcome.LOST
+
     def next_try(self) -> CommitRequest[CommT]:
         """The request for the next try."""
         return CommitRequest(self._committable, self._number_of_retries + 1)
 
 
 class Committer(ABC, Generic[CommT]):
-    """Commits what a decision names; idempotent, since a restart commits it again."""
+    """Commits what a decision names; idempotent, since a restart commits it again.
+
+    The calls come in an order that an author can rely on. At start: :meth:`commit` of the epochs
+    that are decided and not done, :meth:`sweep` of these and of the ones before, :meth:`recover`.
+    Then, for each epoch: ``lease`` where the committer has the ability
+    :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
+    :meth:`sweep`. No epoch is written before the one before is committed and swept. An epoch that
+    fails before its decision is swept at once, and written again under the same number, after
+    another ``lease``. One whose committables are lost is committed but for these and swept; then
+    come a ``lease``, the writers, and :meth:`commit` of what they made, for the same epoch.
+
+    Where a sink has several committers (``committer_parallelism``), the first of them is asked for
+    leases, sweeps and recovery.
+    """
 
     @abstractmethod
     def commit(self, requests: Sequence[CommitRequest[CommT]]) -> None:
@@ -101,16 +125,21 @@ class Committer(ABC, Generic[CommT]):
         """
 
     def sweep(self, checkpoint_id: int) -> None:
-        """Remove whatever attempts staged for this epoch and no decision names.
+        """Remove whatever attempts staged for this epoch and did not come to be committed.
 
-        Called after the epoch's commit, when an epoch is rolled back, and again later: an attempt
-        that was killed may write for some seconds more. Idempotent.
+        What was decided on is committed, or lost, by then: what is staged for the epoch is over.
+        Called right after the epoch's commit, when an epoch is rolled back, and again later: an
+        attempt that was killed may write for some seconds more. Idempotent.
         """
 
     def recover(self, last_decided: int) -> None:
         """Fence and roll back what epochs after ``last_decided`` staged.
 
-        Once, before the first epoch. Decided epochs were committed before this is called.
+        Once, before the first epoch and the first lease. All that was decided on is committed, or
+        lost, and swept before this is called.
+
+        Args:
+            last_decided: The newest decided epoch, -1 for none.
         """
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic
@@ -26,6 +26,10 @@ class DeliveryGuarantee(StrEnum):
     NONE = "none"
 
 
+def _cannot_claim(name: str) -> bool:
+    raise NotImplementedError(f"{name!r} cannot be claimed: this context was made without claims")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WriterInitContext:
     """What a writer knows of itself. Executor.
@@ -41,6 +45,11 @@ class WriterInitContext:
         schema: Arrow schema of the batches that come.
         metric_group: Metrics of this writer; they travel in its summary.
         record_errors: What to do with a row that cannot be written (the sink's record policy).
+        lease: What the driver leased to the writers of this job, None where the committer has not
+            the ability :class:`~connectors_core.sink.SupportsLeases`.
+        claim: Takes a name for this attempt: True for the first of all attempts of this job that
+            asks for it, False for everyone after, for ever. A name is letters, digits, '_', '.'
+            and '-', at most 200. A job that writes the epoch again has names of its own.
     """
 
     pipeline_id: str
@@ -52,6 +61,8 @@ class WriterInitContext:
     schema: pa.Schema
     record_errors: RecordErrorHandler
     metric_group: MetricGroup = field(default_factory=MetricGroup)
+    lease: Any = None
+    claim: Callable[[str], bool] = _cannot_claim
 
     @property
     def attempt_name(self) -> str:
@@ -114,7 +125,15 @@ class TwoPhaseCommittingSink(Sink, Generic[CommT]):
 
     @abstractmethod
     def create_committer(self, context: CommitterInitContext) -> Committer[CommT]:
-        """The committer; lives as long as the pipeline runs. Driver."""
+        """The committer; lives as long as the pipeline runs. Driver.
+
+        Called at every start, when no other driver runs the pipeline and before anything is
+        committed or written: the place to look whether the target allows what the sink is set to
+        do, such as a time-out that is longer than the trigger interval.
+
+        Raises:
+            ConfigurationError: It does not. The start ends with this error.
+        """
 
     @abstractmethod
     def committable_serializer(self) -> VersionedSerializer[CommT]:

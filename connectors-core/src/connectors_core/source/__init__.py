@@ -16,9 +16,12 @@ from connectors_core.source.base import (
 )
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.enumerator import (
+    PlannedRead,
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsCommittedPositions,
+    SupportsPlannedStops,
     SupportsUnassignedSplits,
 )
 from connectors_core.source.evaluator import RecordEvaluator
@@ -30,6 +33,12 @@ from connectors_core.source.events import (
     ReaderRegistered,
     RequestSplit,
     SourceEvent,
+)
+from connectors_core.source.hybrid import (
+    HybridSource,
+    HybridSourceBuilder,
+    SourceSwitchContext,
+    SupportsSwitchInfo,
 )
 from connectors_core.source.rate_limiter import RateLimiter, RateLimiterStrategy
 from connectors_core.source.reader import (
@@ -53,11 +62,14 @@ __all__ = [
     "AddSplits",
     "Boundedness",
     "DataGeneratorSource",
+    "HybridSource",
+    "HybridSourceBuilder",
     "InputStatus",
     "NoMoreSplits",
     "NumberSequenceSource",
     "OperatorEvent",
     "PlanLimits",
+    "PlannedRead",
     "PositionedBatch",
     "RateLimiter",
     "RateLimiterStrategy",
@@ -77,6 +89,7 @@ __all__ = [
     "SourceReaderBase",
     "SourceReaderContext",
     "SourceSplit",
+    "SourceSwitchContext",
     "SplitAssigner",
     "SplitEnumerator",
     "SplitEnumeratorContext",
@@ -86,6 +99,9 @@ __all__ = [
     "SplitTraits",
     "SplitsAddition",
     "SupportsAvailableNow",
+    "SupportsCommittedPositions",
+    "SupportsPlannedStops",
+    "SupportsSwitchInfo",
     "SupportsUnassignedSplits",
     "ThreadPerSplitFetcherManager",
     "TimestampAssigner",

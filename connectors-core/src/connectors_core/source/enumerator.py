@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -159,6 +160,85 @@ class SupportsUnassignedSplits(Protocol):
 
     def unassigned_splits(self) -> Iterable[SourceSplit]:
         """Splits that were found and not assigned yet, in any order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRead(Generic[SplitT]):
+    """What the next plan reads of a live split.
+
+    Attributes:
+        split: The split at its position, with its stop for this plan.
+        then: The split to go on from once a reader has finished ``split``. None ends it for good:
+            it is read (or, where nothing is left, at least planned) a last time.
+        empty: Nothing is there now. The split is not read, and its time to become idle runs.
+    """
+
+    split: SplitT
+    then: SplitT | None
+    empty: bool = False
+
+
+class SupportsPlannedStops(ABC, Generic[SplitT]):
+    """Ability of an enumerator whose splits have no end of their own, but one for each plan.
+
+    The driver knows how far such a split (a partition of a log) reaches when it plans. With the
+    stop in the plan, nothing is claimed and spooled: the splits count as splits that end, and
+    ``Source.split_traits().end`` is true. Where a source is read as a batch the enumerator is not
+    asked: the splits of a bounded source are assigned with their last stops.
+    """
+
+    @property
+    def plans_stops(self) -> bool:
+        """Whether it does at present; an enumerator that wraps others may have to say no."""
+        return True
+
+    @abstractmethod
+    def plan_reads(
+        self, splits: Sequence[SplitT], limits: PlanLimits
+    ) -> Mapping[str, PlannedRead[SplitT]]:
+        """What the next plan reads of each split.
+
+        Called on the coordinator's thread, often, and more than once for a plan: quick, and without
+        effect. What is known of the external system comes from ``context.call_async``; its handler
+        is followed by a plan as soon as there is something to read.
+
+        Args:
+            splits: The assigned, unfinished splits that may be read now, in the order to read, at
+                the positions they reached. One that a limit or alignment cut short has the stop of
+                the plan it was read in and is given another; a last stop is a field of its own.
+            limits: Most that the plan reads, for all splits together. Rows and splits, also those
+                of ``context.set_reader_limit``, are kept here alone; bytes and seconds are kept by
+                the readers too.
+
+        Returns:
+            By split id. A split left out has rows and is not read now: a limit came before it.
+        """
+
+
+class SupportsCommittedPositions(ABC, Generic[SplitT]):
+    """Ability of an enumerator that tells the external system how far its rows were committed.
+
+    For monitoring there (Kafka's group offsets): the positions that a restart goes on from are the
+    pipeline's own. A batch run has none.
+    """
+
+    @abstractmethod
+    def positions_committed(
+        self, checkpoint_id: int, splits: Sequence[SplitT], finished: Sequence[SplitT]
+    ) -> None:
+        """The epoch of a plan is decided and committed by Spark.
+
+        Called on the coordinator's thread, just before
+        :meth:`SplitEnumerator.notify_checkpoint_complete`. After a restart, positions that were
+        told before may be told again. At the end of a run :meth:`SplitEnumerator.close` follows at
+        once: what ``context.call_async`` was given then is not run, and is for ``close`` to do.
+
+        Args:
+            checkpoint_id: Number of the plan.
+            splits: What this plan, and those before it that were not told of, read and left open:
+                at the positions reached. Where a batch was cut, at the start of that batch.
+            finished: What they read to the end for good: as it was planned, with its stop.
+        """
 
 
 AnySplitEnumerator = SplitEnumerator[Any, Any]

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.protocol import EventDocument
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.source.events import SourceEvent
+from connectors_core.source.events import EventDocument, SourceEvent
 from connectors_core.source.source import AnySource
 
 

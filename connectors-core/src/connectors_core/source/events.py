@@ -18,6 +18,14 @@ class SourceEvent:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventDocument:
+    """A source event as it is stored: its class by name and its fields as JSON."""
+
+    name: str
+    data: bytes
+
+
 class OperatorEvent:
     """An event of the runtime itself, handled by the coordinator."""
 

@@ -460,6 +460,15 @@ class WatermarkStrategy:
         outside = pc.or_(pc.less(times, MIN_EVENT_TIME), pc.greater_equal(times, END_OF_TIME))
         return outside.fill_null(False)
 
+    def max_event_time(self, watermark: int) -> int | None:
+        """The event time that brought a split to this watermark; both in microseconds.
+
+        None where a generator of the user's own made it.
+        """
+        if self.generator_factory is not None:
+            return None
+        return watermark + micros(self.out_of_orderness) + 1
+
     def tracker(self, state: Mapping[str, Any] | None) -> SplitWatermarks:
         """Return the watermark of one split.
 

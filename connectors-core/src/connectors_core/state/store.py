@@ -113,7 +113,7 @@ class StateStore:
                 hint=_HINT_STORAGE,
             )
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         """Create a file if there is none yet; durable when this returns.
 
         An object store whose client repeats a request after a lost answer may report the file as
@@ -123,11 +123,12 @@ class StateStore:
         Args:
             path: Relative path such as `plans/0000000001.json`.
             data: The whole content.
+            durable: False where the file may be lost with a loss of power: nothing is synced then.
 
         Returns:
             True when this call created it, False when it exists already.
         """
-        return self._backend.create(_checked(path), data)
+        return self._backend.create(_checked(path), data, durable)
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a file whether or not there is one; readers see the old or the new content.
@@ -308,7 +309,7 @@ class _Backend:
             return f"{type(self._fs).__name__} writes in place: a half-written file would count"
         return None
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes, durable: bool) -> bool:
         try:
             with self._create_lock:
                 self._fs.pipe_file(self._full(path), data, mode="create")
@@ -378,11 +379,11 @@ class _LocalBackend(_Backend):
     def reason_against(self) -> str | None:
         return None
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes, durable: bool) -> bool:
         final = self._full(path)
-        temporary = self._write_temporary(final, data)
+        temporary = self._write_temporary(final, data, durable)
         try:
-            return self._link(temporary, final)
+            return self._link(temporary, final, durable)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
@@ -442,14 +443,15 @@ class _LocalBackend(_Backend):
         return open(self._full(path), "rb")
 
     @staticmethod
-    def _write_temporary(final: str, data: bytes) -> str:
+    def _write_temporary(final: str, data: bytes, durable: bool = True) -> str:
         temporary = _temporary_name(final)
-        _make_folders(os.path.dirname(final))
+        _make_folders(os.path.dirname(final), durable)
         try:
             with open(temporary, "xb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
@@ -457,7 +459,7 @@ class _LocalBackend(_Backend):
         return temporary
 
     @staticmethod
-    def _link(temporary: str, final: str) -> bool:
+    def _link(temporary: str, final: str, durable: bool) -> bool:
         try:
             os.link(temporary, final)
         except FileExistsError:
@@ -475,7 +477,8 @@ class _LocalBackend(_Backend):
                 option="state_location",
                 hint=_HINT_STORAGE,
             ) from exc
-        _sync_folder(os.path.dirname(final))
+        if durable:
+            _sync_folder(os.path.dirname(final))
         return True
 
     @staticmethod
@@ -545,8 +548,11 @@ def _temporary_name(final: str) -> str:
     return os.path.join(folder, name)
 
 
-def _make_folders(folder: str) -> None:
+def _make_folders(folder: str, durable: bool = True) -> None:
     if os.path.isdir(folder):
+        return
+    if not durable:
+        os.makedirs(folder, exist_ok=True)
         return
     missing = list(_missing_folders(folder))
     os.makedirs(folder, exist_ok=True)

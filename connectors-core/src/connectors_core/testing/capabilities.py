@@ -27,6 +27,12 @@ class Capability(StrEnum):
     # --- Sinks ---
     EXACTLY_ONCE = "exactly-once"
     """Rows become visible once, by a commit; else the sink is judged at-least-once."""
+    LEASES = "leases"
+    """The committer leases to the writers of an epoch; nothing is staged while an earlier epoch
+    waits for its commit."""
+    REWRITING = "rewriting"
+    """What was prepared can be lost after the decision, and is written again; the tests can make
+    the external system lose it."""
     # --- Both ---
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from connectors_core.testing.capabilities import Capabilities, Capability
 
-SUITE_VERSION: Final = "1.0"
+SUITE_VERSION: Final = "1.1"
 """Version of the suites here. A connector says for which one it was written."""
 SLOW_ON_SPARK: Final = "slow_on_spark"
 """Marker of a case, or a parameter of it, that shows little on Spark which it does not show in this
@@ -29,15 +29,20 @@ class Case:
         since: The suite version that brought it.
         needs: Capabilities without which it does not apply.
         after: Cases that it presupposes; where one of them failed, it is not judged.
+        unless: Capabilities with which it does not apply.
     """
 
     since: str
     needs: frozenset[Capability]
     after: tuple[str, ...] = ()
+    unless: frozenset[Capability] = frozenset()
 
 
 def case(
-    *needs: Capability, since: str = "1.0", after: str | tuple[str, ...] = ()
+    *needs: Capability,
+    since: str = "1.0",
+    after: str | tuple[str, ...] = (),
+    unless: Capability | None = None,
 ) -> Callable[[_F], _F]:
     """Mark a test method of a suite as a case.
 
@@ -46,11 +51,13 @@ def case(
         since: The suite version that brought it.
         after: Cases that stand before it in the suite and that it presupposes. Where one of them
             failed it is reported as not judged, so that what fails names the cause.
+        unless: A capability with which it does not apply.
     """
 
     def mark(function: _F) -> _F:
         names = (after,) if isinstance(after, str) else after
-        setattr(function, _CASE, Case(since, frozenset(needs), names))
+        without = frozenset[Capability]() if unless is None else frozenset({unless})
+        setattr(function, _CASE, Case(since, frozenset(needs), names, without))
         return function
 
     return mark
@@ -102,7 +109,8 @@ class ConnectorSuite:
     @classmethod
     def undeclared(cls) -> list[Capability]:
         """Capabilities that cases ask for and the connector says nothing about."""
-        asked = frozenset(need for _, found in cls.cases() for need in found.needs)
+        known = (found for _, found in cls.cases() if not cls.is_new(found))
+        asked = frozenset(need for found in known for need in found.needs)
         return cls.possible().undeclared(asked | cls.judged_by)
 
     @classmethod
@@ -111,6 +119,10 @@ class ConnectorSuite:
         possible, data_type = cls.possible(), parameters.get("data_type")
         if isinstance(data_type, str) and data_type in possible.cannot_carry:
             return f"{data_type}: {possible.cannot_carry[data_type]}"
+        if excluded := sorted(found.unless & possible.can):
+            return f"{excluded[0]}: what it asks for cannot happen"
+        if unknown := possible.undeclared(found.needs):
+            return f"{', '.join(unknown)}: nothing is said about it, which is new"
         return possible.reason_against(found.needs)
 
     @classmethod

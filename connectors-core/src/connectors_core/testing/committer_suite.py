@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from connectors_core.errors import ConnectorError
-from connectors_core.sink import CommitOutcome, CommitRequest
+from connectors_core.sink import CommitOutcome, CommitRequest, SupportsRewriting
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SinkExternalContext
@@ -37,8 +38,11 @@ class CommitterTestSuite(PipelineSuite):
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
-        with contextlib.closing(self.external_context(folder)) as context:
-            yield SinkUnitTrial(context, self.seed)
+        with (
+            contextlib.closing(self.external_context(folder)) as context,
+            contextlib.closing(SinkUnitTrial(context, self.seed)) as trial,
+        ):
+            yield trial
 
     # --- Committing -----------------------------------------------------------------------------
 
@@ -78,7 +82,11 @@ class CommitterTestSuite(PipelineSuite):
         _assert_done(commit(trial.committer(), staged))
         trial.assert_visible(1)
 
-    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    @case(
+        Capability.EXACTLY_ONCE,
+        after="test_a_commit_makes_rows_visible",
+        unless=Capability.LEASES,
+    )
     @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
     def test_epochs_are_committed_in_any_order(
         self, trial: SinkUnitTrial, order: tuple[int, int]
@@ -126,7 +134,11 @@ class CommitterTestSuite(PipelineSuite):
         committer.sweep(1)
         trial.assert_visible(1, 2)
 
-    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    @case(
+        Capability.EXACTLY_ONCE,
+        after="test_a_commit_makes_rows_visible",
+        unless=Capability.LEASES,
+    )
     def test_a_sweep_leaves_other_epochs(self, trial: SinkUnitTrial) -> None:
         staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 10)}
         committer = trial.committer()
@@ -142,13 +154,15 @@ class CommitterTestSuite(PipelineSuite):
         for _ in range(2):
             committer.sweep(1)
             committer.sweep(7)  # of which there was never anything
-        trial.stage(1)  # of an attempt that was killed and did not know
+        with contextlib.suppress(ConnectorError):  # it may have been fenced
+            trial.stage(1)  # of an attempt that was killed and did not know
         committer.sweep(1)
         trial.assert_nothing_left()
 
     @case(
         Capability.EXACTLY_ONCE,
         after=("test_a_sweep_removes_what_nobody_decided_on", "test_a_sweep_leaves_other_epochs"),
+        unless=Capability.LEASES,
     )
     def test_what_was_swept_fails_alone(self, trial: SinkUnitTrial) -> None:
         swept = trial.stage(1)
@@ -156,11 +170,11 @@ class CommitterTestSuite(PipelineSuite):
         committer = trial.committer()
         committer.sweep(1)
         requests = commit(committer, [*swept, *staged])
+        rewriting = isinstance(trial.sink, SupportsRewriting)
+        gone = CommitOutcome.LOST if rewriting else CommitOutcome.FAILED
         for request in requests[: len(swept)]:
-            assert request.outcome is CommitOutcome.FAILED, (
-                f"it is {request.outcome.value}, and its rows are gone"
-            )
-            assert isinstance(request.error, ConnectorError), repr(request.error)
+            assert request.outcome is gone, f"it is {request.outcome.value}, and its rows are gone"
+            assert rewriting or isinstance(request.error, ConnectorError), repr(request.error)
         _assert_done(requests[len(swept) :])
         trial.assert_visible(2)
 
@@ -190,13 +204,18 @@ class CommitterTestSuite(PipelineSuite):
 
     @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
     def test_recovery_removes_what_was_not_decided(self, trial: SinkUnitTrial) -> None:
-        staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 11)}
-        commit(trial.committer(), staged[1])
+        commit(trial.committer(), trial.stage(1))
+        for epoch in (2, 11):
+            trial.stage(epoch)
         committer = trial.committer()
         committer.recover(1)
         trial.assert_nothing_left()
 
-    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    @case(
+        Capability.EXACTLY_ONCE,
+        after="test_a_commit_makes_rows_visible",
+        unless=Capability.LEASES,
+    )
     def test_recovery_leaves_what_was_decided(self, trial: SinkUnitTrial) -> None:
         staged = {epoch: trial.stage(epoch) for epoch in (1, 2, 3)}
         _assert_done(commit(trial.committer(), staged[1]))
@@ -223,6 +242,109 @@ class CommitterTestSuite(PipelineSuite):
             committer.sweep(1)
         _assert_done(commit(trial.committer(uid="other"), staged))
         trial.assert_visible(1)
+
+    # --- Leases ---------------------------------------------------------------------------------
+
+    @case(
+        Capability.LEASES,
+        since="1.1",
+        after=("test_a_commit_makes_rows_visible", "test_a_sweep_removes_what_nobody_decided_on"),
+    )
+    def test_attempts_of_one_number_have_leases_of_their_own(self, trial: SinkUnitTrial) -> None:
+        """Spark counts attempts from 0 again when it runs a stage again, beside the old ones."""
+        (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
+        writers = [trial.writer(1, 0, attempt_number=0) for _ in range(2)]
+        for writer, part in zip(writers, (rows.slice(0, 300), rows.slice(300)), strict=True):
+            writer.write(part)
+        staged = []
+        for writer in writers:
+            writer.flush()
+            staged.append(writer.prepare_commit())
+            writer.close()
+        trial.rows[1] = [pa.Table.from_batches([rows.slice(0, 300)])]
+        committer = trial.committer()
+        _assert_done(commit(committer, staged[0]))
+        committer.sweep(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
+    @case(Capability.LEASES, since="1.1", after="test_another_life_commits_the_rest")
+    @pytest.mark.parametrize("epoch", [1, 2])
+    def test_a_commit_is_known_after_another_lease(self, trial: SinkUnitTrial, epoch: int) -> None:
+        """What a driver committed before it died is committed again by the next one.
+
+        Between the two its epoch was leased anew, since something else of it was lost, or the next
+        one was.
+        """
+        staged = trial.stage(1, writers=2)
+        committer = trial.committer()
+        _assert_done(commit(committer, staged))
+        committer.sweep(1)
+        trial.new_job(1)
+        decided = list(trial.rows[1])
+        trial.stage(epoch, first=2)
+        trial.rows[1] = decided
+        committer = trial.committer()
+        _assert_done(commit(committer, staged))
+        committer.sweep(1)
+        committer.recover(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
+    @case(
+        Capability.LEASES, since="1.1", after="test_attempts_of_one_number_have_leases_of_their_own"
+    )
+    def test_an_attempt_of_the_driver_before_changes_nothing(self, trial: SinkUnitTrial) -> None:
+        """It goes on to write while the next driver writes the same epoch."""
+        late = trial.writer(1, 0)
+        (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
+        late.write(rows.slice(0, 1))
+        committer = trial.committer()
+        committer.recover(0)
+        trial.new_job(1)
+        staged = trial.stage(1)
+        with contextlib.suppress(Exception):  # it may have been fenced
+            late.write(rows.slice(1))
+            late.flush()
+            late.prepare_commit()
+        late.close()
+        _assert_done(commit(committer, staged))
+        committer.sweep(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
+    # --- What is lost ---------------------------------------------------------------------------
+
+    @case(Capability.REWRITING, since="1.1", after="test_a_commit_is_known_after_another_lease")
+    def test_what_is_lost_is_known_and_written_again(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1, writers=2)
+        lost, kept = trial.rows[1]
+        trial.context.lose(staged[:1])
+        committer = trial.committer()
+        outcomes = [request.outcome for request in commit(committer, staged)]
+        assert outcomes[0] is CommitOutcome.LOST, f"it is {outcomes[0].value}"
+        assert outcomes[1] in _DONE, f"it is {outcomes[1].value}"
+        committer.sweep(1)
+        trial.rows[1] = [kept]
+        trial.assert_visible(1)
+        trial.new_job(1)
+        trial.rows[1] = []
+        again = trial.stage(1)  # the rows of the first writer
+        _assert_done(commit(committer, again))
+        trial.rows[1] = [lost, kept]
+        _assert_done(commit(trial.committer(), [*again, staged[1]]))
+        committer.sweep(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
+    @case(Capability.REWRITING, since="1.1", after="test_what_is_lost_is_known_and_written_again")
+    def test_what_is_lost_is_lost_in_every_life(self, trial: SinkUnitTrial) -> None:
+        staged = trial.stage(1)
+        trial.context.lose(staged)
+        for _ in range(2):
+            (request,) = commit(trial.committer(), staged)
+            assert request.outcome is CommitOutcome.LOST, f"it is {request.outcome.value}"
+        assert trial.context.read_back().num_rows == 0
 
     # --- Closing --------------------------------------------------------------------------------
 

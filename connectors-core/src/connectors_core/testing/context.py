@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -98,6 +98,16 @@ class SinkExternalContext(ABC):
                 rows that have none (`SCHEMA_CHANGE`); or two columns ``id`` and ``value``
                 (`DATA_TYPES`).
         """
+
+    def lose(self, committables: Sequence[Any]) -> None:
+        """Have the external system give up what stands behind committables that wait for a commit.
+
+        As it does by itself when a prepared transaction expires.
+
+        Raises:
+            NotImplementedError: The sink lacks the capability `REWRITING`.
+        """
+        raise NotImplementedError
 
     def leftovers(self) -> Sequence[str]:
         """Names of what writers staged and nobody committed or removed."""

@@ -43,7 +43,7 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
         """A writer with one file."""
-        return _Writer(self.path, context)
+        return DirectoryWriter(self.path, context)
 
     def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
         """A committer that renames."""
@@ -68,26 +68,40 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
         return [path for path in self.path.glob("_staging/*/*/*") if path.is_file()]
 
 
-class _Writer(CommittingSinkWriter[StagedFile]):
-    def __init__(self, path: Path, context: WriterInitContext) -> None:
+class DirectoryWriter(CommittingSinkWriter[StagedFile]):
+    """Writes one Arrow file.
+
+    Args:
+        path: The sink's folder.
+        context: The attempt.
+        staged_as: Name of the file until it is committed; that of the attempt by default.
+    """
+
+    def __init__(
+        self, path: Path, context: WriterInitContext, staged_as: str | None = None
+    ) -> None:
         name = f"{context.checkpoint_id:010d}-{context.attempt_name}.arrow"
         folder = path / "_staging" / context.sink_uid / f"{context.checkpoint_id:010d}"
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = StagedFile(str(folder / name), name)
+        self._file = StagedFile(str(folder / (staged_as or name)), name)
         self._sink = pa.OSFile(self._file.staged, "wb")
         self._writer = pa.ipc.new_stream(self._sink, context.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
         self._writer.write_batch(batch)
 
     def flush(self) -> None:
+        """End the file."""
         self._writer.close()
         self._sink.close()
 
     def prepare_commit(self) -> Sequence[StagedFile]:
+        """The file."""
         return [self._file]
 
     def close(self) -> None:
+        """Close the file."""
         self._sink.close()
 
 

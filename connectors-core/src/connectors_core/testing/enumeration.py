@@ -8,7 +8,13 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from connectors_core.metrics import MetricGroup
-from connectors_core.source import PlanLimits, SourceEvent, SplitEnumeratorContext
+from connectors_core.source import (
+    Boundedness,
+    PlanLimits,
+    SourceEvent,
+    SplitEnumeratorContext,
+    SupportsPlannedStops,
+)
 from connectors_core.source.enumerator import AnySplitEnumerator
 from connectors_core.source.source import AnySource
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
@@ -228,6 +234,16 @@ class Enumeration:
         state = self.enumerator.snapshot_state(checkpoint_id)
         return self._serializer.version, self._serializer.serialize(state)
 
+    def planned(self, splits: Sequence[Any]) -> list[Any]:
+        """The splits as a plan made now would have them read: with stops, if it plans them."""
+        enumerator = self.enumerator
+        if not (isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops):
+            return list(splits)
+        reads = enumerator.plan_reads(splits, PlanLimits())
+        return [
+            reads[split.split_id].split if split.split_id in reads else split for split in splits
+        ]
+
     def lose_reader(self, subtask: int) -> list[Any]:
         """A reader goes away; its splits are given back. Returns those of the others."""
         lost = [split for reader, split in self.context.assigned if reader == subtask]
@@ -241,10 +257,15 @@ class Enumeration:
 
 
 def all_splits(source: AnySource) -> list[Any]:
-    """All splits that a source has now, as one reader gets them."""
+    """All splits that a source has now, as one reader gets them.
+
+    Those of a source with an end as they are assigned: in a batch nobody plans their stops.
+    """
     enumeration = Enumeration(source).start()
     try:
         enumeration.ask_on()
-        return enumeration.splits
+        if source.boundedness() is Boundedness.BOUNDED:
+            return enumeration.splits
+        return enumeration.planned(enumeration.splits)
     finally:
         enumeration.enumerator.close()

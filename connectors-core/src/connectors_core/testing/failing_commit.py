@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink whose commit fails once, after the first of several committables."""
+"""A sink to whose commit something happens, once: it fails, or it comes too late."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from connectors_core.sink import CommitRequest, Committer, CommitterInitContext, Sink
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    Sink,
+    SupportsLeases,
+)
 from connectors_core.testing.faults import FaultInjected
 
 _S = TypeVar("_S", bound=Sink)
+_Before = Callable[[Committer[Any], Sequence[CommitRequest[Any]]], None]
 
 
 def with_failing_commit(sink: _S, marker: Path) -> _S:
@@ -22,9 +29,33 @@ def with_failing_commit(sink: _S, marker: Path) -> _S:
         sink: The sink.
         marker: File that appears when the commit fails.
     """
+
+    def fail(committer: Committer[Any], requests: Sequence[CommitRequest[Any]]) -> None:
+        committer.commit(requests[:1])
+        raise FaultInjected("the driver fails in the middle of a commit")
+
+    return _with_committer(sink, _CreateCommitter(sink, marker, 2, fail))
+
+
+def with_lost_commit(sink: _S, marker: Path, lose: Callable[[Sequence[Any]], None]) -> _S:
+    """A copy of a two-phase sink with all its abilities; one committable is lost before its commit.
+
+    Args:
+        sink: The sink.
+        marker: File that appears when it is lost.
+        lose: `SinkExternalContext.lose`.
+    """
+
+    def come_too_late(_: Committer[Any], requests: Sequence[CommitRequest[Any]]) -> None:
+        lose([requests[0].committable])
+
+    return _with_committer(sink, _CreateCommitter(sink, marker, 1, come_too_late))
+
+
+def _with_committer(sink: _S, create: _CreateCommitter) -> _S:
     copied = copy.copy(sink)
     # Its class is not touched: the copy keeps what it is an instance of. It may be frozen.
-    object.__setattr__(copied, "create_committer", _CreateCommitter(sink, marker))
+    object.__setattr__(copied, "create_committer", create)
     return copied
 
 
@@ -32,21 +63,29 @@ def with_failing_commit(sink: _S, marker: Path) -> _S:
 class _CreateCommitter:
     sink: Any
     marker: Path
+    requests: int
+    before: _Before
 
     def __call__(self, context: CommitterInitContext) -> Committer[Any]:
-        return _FailsOnce(self.sink.create_committer(context), self.marker)
+        committer = self.sink.create_committer(context)
+        leases = isinstance(committer, SupportsLeases)
+        return (_OnceLeasing if leases else _Once)(committer, self)
+
+    def __getstate__(self) -> None:
+        """Executors get the sink, and make no committers."""
 
 
-class _FailsOnce(Committer[Any]):
-    def __init__(self, committer: Committer[Any], marker: Path) -> None:
+class _Once(Committer[Any]):
+    """Lets something happen before the first commit of at least so many requests."""
+
+    def __init__(self, committer: Any, what: _CreateCommitter) -> None:
         self._committer = committer
-        self._marker = marker
+        self._what = what
 
     def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
-        if len(requests) > 1 and not self._marker.exists():
-            self._committer.commit(requests[:1])
-            self._marker.touch()
-            raise FaultInjected("the driver fails in the middle of a commit")
+        if len(requests) >= self._what.requests and not self._what.marker.exists():
+            self._what.marker.touch()
+            self._what.before(self._committer, requests)
         self._committer.commit(requests)
 
     def sweep(self, checkpoint_id: int) -> None:
@@ -57,3 +96,8 @@ class _FailsOnce(Committer[Any]):
 
     def close(self) -> None:
         self._committer.close()
+
+
+class _OnceLeasing(_Once, SupportsLeases):
+    def lease(self, checkpoint_id: int, number_of_writers: int) -> Any:
+        return self._committer.lease(checkpoint_id, number_of_writers)

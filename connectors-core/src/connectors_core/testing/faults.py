@@ -76,6 +76,12 @@ class FaultPoint(StrEnum):
     """A sink's commit and its post-commit topology are done and not marked."""
     AFTER_DONE = "after_done"
     """A sink is marked as done, the next one has not begun."""
+    BEFORE_REWRITE = "before_rewrite"
+    """A sink has lost what it was to commit; its rows are not written again yet."""
+    BEFORE_REWRITE_RECORD = "before_rewrite_record"
+    """They are written again; that they take the place of the lost ones is not durable."""
+    AFTER_REWRITE_RECORD = "after_rewrite_record"
+    """It is durable, and not committed."""
     BEFORE_SPARK_COMMIT = "before_spark_commit"
     """The epoch is over for us, Spark has not committed the batch."""
 
@@ -103,6 +109,14 @@ WRITING_POINTS: Final = (
     FaultPoint.BEFORE_SPARK_COMMIT,
 )
 """Where a crash could harm a sink."""
+
+
+REWRITING_POINTS: Final = (
+    FaultPoint.BEFORE_REWRITE,
+    FaultPoint.BEFORE_REWRITE_RECORD,
+    FaultPoint.AFTER_REWRITE_RECORD,
+)
+"""Where a crash could harm rows that are written again because they were lost."""
 
 
 class FaultAction(StrEnum):

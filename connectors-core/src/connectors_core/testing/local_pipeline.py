@@ -34,6 +34,7 @@ from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.errors import ConfigurationError
 from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
 from connectors_core.execution.writing import (
+    Leases,
     SinkTask,
     WriterMessage,
     WriteTask,
@@ -251,6 +252,7 @@ class _Run:
                 store=store,
                 pipeline_id=self.pipeline_id,
                 retries=commit_retries,
+                trigger_interval=trigger_interval,
                 progress=progress.committed,
             )
             self._coordinator = QueryCoordinator(
@@ -285,8 +287,9 @@ class _Run:
             self._completed = False
             self._batch = -1
             newest = self._coordinator.recover()
-            self._epochs.recover(keep_epochs=_KEEP_EPOCHS)
-            for plan in range(self._next_batch(), newest + 1):
+            first = self._next_batch()
+            self._epochs.recover(_KEEP_EPOCHS, replayed=(self.pipeline_id, first))
+            for plan in range(first, newest + 1):
                 self._plans.put(plan)
             self._coordinator.start()
         except BaseException:
@@ -378,8 +381,9 @@ class _Engine:
         self._readers = readers
         self._source_of = {each.task.uid: each.source for each in sinks}
 
-    def write(self, batch: Sequence[Entry], task: WriteTask) -> list[WriterMessage]:
+    def write(self, batch: Sequence[Entry], task: WriteTask, leases: Leases) -> list[WriterMessage]:
         """Read every entry and write its rows."""
+        task = task.with_leases(leases, len(batch))
 
         def run(subtask: int, attempt: int) -> list[WriterMessage]:
             entry = batch[subtask]
@@ -387,7 +391,8 @@ class _Engine:
                 task, sinks=tuple(s for s in task.sinks if self._source_of[s.uid] == entry.source)
             )
             reader, mine = _travelled((self._readers[entry.source], mine))
-            rows = without_heartbeat(read_entry(reader, entry, attempt))
+            read = read_entry(reader, entry, attempt) if mine.written_by(subtask) else ()
+            rows = without_heartbeat(read)
             return [
                 decode_message(payload)
                 for messages in write_task(mine, subtask, attempt, rows)

@@ -14,9 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from connectors_core.coordinator.plan_log import decisions_since
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.source.source import AnySource
+from connectors_core.state import StateStore
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS, SinkExternalContext
@@ -29,8 +31,9 @@ from connectors_core.testing.data import (
 from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.failing_commit import with_failing_commit
+from connectors_core.testing.failing_commit import with_failing_commit, with_lost_commit
 from connectors_core.testing.faults import (
+    REWRITING_POINTS,
     WRITING_POINTS,
     Fault,
     FaultAction,
@@ -239,6 +242,44 @@ class SinkTestSuite(PipelineSuite):
             trial.run_to_end(pipeline)
         trial.assert_complete()
 
+    @case(
+        Capability.REWRITING,
+        since="1.1",
+        after=("test_all_rows_arrive_as_they_were", "test_a_driver_that_fails_is_restarted"),
+    )
+    @pytest.mark.parametrize(
+        "point", [None, *(in_full_on_spark(point) for point in REWRITING_POINTS)]
+    )
+    def test_what_is_lost_in_an_epoch_is_written_again(
+        self, trial: SinkTrial, point: FaultPoint | None
+    ) -> None:
+        """Before its commit, as by an expiry; at a point the driver fails while it mends that."""
+        marker = trial.root / "lost"
+        sink = with_lost_commit(trial.context.create_sink(), marker, trial.context.lose)
+        job = trial.job(sink=sink)
+        if point is not None:
+            fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
+            with injected(fault), job.build(trial.environment) as pipeline:
+                trial.run_to_failure(pipeline)
+            assert fault.fired
+        with job.build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        assert marker.exists()
+        trial.assert_complete()
+
+    @case(Capability.REWRITING, since="1.1", after="test_what_is_lost_in_an_epoch_is_written_again")
+    def test_what_is_lost_while_no_driver_runs_is_written_again(self, trial: SinkTrial) -> None:
+        """By the replay of its batch."""
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=trial.root / "failed"
+        )
+        with injected(fault), trial.pipeline() as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.context.lose(trial.decided(epoch=1))
+        trial.write_all()
+        trial.assert_complete()
+
     @case(after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"))
     @pytest.mark.slow
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
@@ -353,6 +394,14 @@ class SinkTrial(Trial):
             parallelism=parallelism,
             spark=self.environment.session,
         )
+
+    def decided(self, epoch: int) -> list[Any]:
+        """The committables that an epoch was decided on."""
+        decision = decisions_since(StateStore(str(self.location)).child("query-0"), epoch)[epoch]
+        sink: Any = self.context.create_sink()
+        stored = [each.committable for each in decision.sinks["out"].committables]
+        serializer = sink.committable_serializer()
+        return [serializer.deserialize(each.version, each.data) for each in stored]
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
         """All rows are visible, once if that is promised, and nothing is left over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import pickle
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from connectors_core.sink import (
     CommitRequest,
     Committer,
     CommitterInitContext,
+    SupportsLeases,
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
@@ -23,6 +25,7 @@ from connectors_core.testing.context import ROWS, SinkExternalContext
 from connectors_core.testing.data import assert_exactly, make_rows
 
 ROWS_PER_WRITER: Final = 20
+WRITERS: Final = 4
 _PIPELINE: Final = "0f0e0d0c"
 UID: Final = "out"
 
@@ -36,6 +39,12 @@ class SinkUnitTrial:
         self.rows: dict[int, list[pa.Table]] = {}
         self._seed = seed
         self._attempts = itertools.count()
+        self._jobs: dict[tuple[str, int], _Job] = {}
+        self._leasing = contextlib.ExitStack()
+
+    def close(self) -> None:
+        """Close the committers that leased."""
+        self._leasing.close()
 
     @staticmethod
     def _two_phase(sink: object) -> TwoPhaseCommittingSink[Any]:
@@ -84,21 +93,41 @@ class SinkUnitTrial:
             for batch in table.to_batches():
                 writer.write(batch)
 
-    def writer(self, epoch: int, subtask: int, *, uid: str = UID) -> Any:
+    def new_job(self, epoch: int, *, uid: str = UID) -> None:
+        """Have the writers of an epoch from now on be those of another job."""
+        self._jobs.pop((uid, epoch), None)
+
+    def writer(
+        self, epoch: int, subtask: int, *, uid: str = UID, attempt_number: int | None = None
+    ) -> Any:
         """A writer of a new attempt."""
         attempt = next(self._attempts)
+        job = self._job(epoch, uid)
         return self.sink.create_writer(
             WriterInitContext(
                 pipeline_id=_PIPELINE,
                 sink_uid=uid,
                 checkpoint_id=epoch,
                 subtask_id=subtask,
-                attempt_number=attempt,
+                attempt_number=attempt if attempt_number is None else attempt_number,
                 nonce=f"{attempt:08x}",
                 schema=ROWS,
                 record_errors=RecordErrorHandler(RecordPolicy.fail()),
+                lease=job.lease,
+                claim=job.claim,
             )
         )
+
+    def _job(self, epoch: int, uid: str) -> _Job:
+        """The job whose writers write an epoch; its lease is taken when the first one is made."""
+        if (uid, epoch) not in self._jobs:
+            committer = self.committer(uid=uid)
+            self._leasing.callback(committer.close)
+            lease = None
+            if isinstance(committer, SupportsLeases):
+                lease = pickle.loads(pickle.dumps(committer.lease(epoch, WRITERS)))
+            self._jobs[uid, epoch] = _Job(lease)
+        return self._jobs[uid, epoch]
 
     def committer(self, *, uid: str = UID) -> Committer[Any]:
         """A committer, as of a new life of the driver."""
@@ -113,6 +142,20 @@ class SinkUnitTrial:
         """Nothing staged is left behind."""
         left = list(self.context.leftovers())
         assert not left, f"left behind: {', '.join(left[:5])}"
+
+
+class _Job:
+    """What the attempts of one job share."""
+
+    def __init__(self, lease: Any) -> None:
+        self.lease = lease
+        self._taken: set[str] = set()
+
+    def claim(self, name: str) -> bool:
+        """Whether nobody had this name before."""
+        free = name not in self._taken
+        self._taken.add(name)
+        return free
 
 
 def commit(committer: Committer[Any], committables: Sequence[Any]) -> list[CommitRequest[Any]]:

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats: between a column of messages (bytes) and declared columns, a batch at a time.
+
+A source decodes what it fetched, a sink encodes what it was given; one bad message costs one bad
+record. No Python object is made for a good one, except by Avro's library.
+"""
+
+from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
+from connectors_core.formats.csv_format import CsvFormat
+from connectors_core.formats.isolating import EmptyMessages
+from connectors_core.formats.json_format import JsonFormat
+from connectors_core.formats.messages import (
+    BadMessage,
+    Decoded,
+    DecodingFormat,
+    Encoded,
+    EncodingFormat,
+)
+from connectors_core.formats.options import FORMAT_OPTIONS, FormatName, format_of, format_options
+from connectors_core.formats.plain import RawFormat, StringFormat
+from connectors_core.formats.schema_registry import (
+    HttpSchemaRegistry,
+    SchemaRegistry,
+    StaticSchemaRegistry,
+    UnknownSchemaError,
+)
+from connectors_core.formats.text import CsvDialect
+
+__all__ = [
+    "FORMAT_OPTIONS",
+    "AvroFormat",
+    "BadMessage",
+    "ConfluentAvroFormat",
+    "CsvDialect",
+    "CsvFormat",
+    "Decoded",
+    "DecodingFormat",
+    "EmptyMessages",
+    "Encoded",
+    "EncodingFormat",
+    "FormatName",
+    "HttpSchemaRegistry",
+    "JsonFormat",
+    "RawFormat",
+    "SchemaRegistry",
+    "StaticSchemaRegistry",
+    "StringFormat",
+    "UnknownSchemaError",
+    "format_of",
+    "format_options",
+]

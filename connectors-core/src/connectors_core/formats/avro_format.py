@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages in Avro's binary encoding, with and without the id of their schema in front.
+
+The one format with a Python object for each record: so the library reads and writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats.avro_schemas import (
+    avro_schema_of,
+    check_avro_installed,
+    parsed_schema,
+)
+from connectors_core.formats.isolating import EmptyMessages, KnownBadError, decode_isolating
+from connectors_core.formats.messages import (
+    BadMessage,
+    Decoded,
+    DecodingFormat,
+    Encoded,
+    EncodingFormat,
+)
+from connectors_core.formats.schema_registry import SchemaRegistry, UnknownSchemaError
+
+__all__ = ["AvroFormat", "ConfluentAvroFormat"]
+
+_HEADER: Final = struct.Struct(">bI")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvroFormat(DecodingFormat, EncodingFormat):
+    """Each message is one record in Avro's binary encoding; its fields are the columns.
+
+    Fields that are no columns are passed over.
+
+    Args:
+        schema: Schema that the messages are written with, as JSON; None for that of the columns.
+        empty_messages: What a message without content is.
+    """
+
+    schema: str | None = None
+    empty_messages: EmptyMessages = EmptyMessages.NULL
+
+    def check_readable(self, schema: pa.Schema) -> None:
+        """See `DecodingFormat`."""
+        _check(schema, self.schema, "avro.schema")
+
+    def check_writable(self, schema: pa.Schema) -> None:
+        """See `EncodingFormat`."""
+        _check(schema, self.schema, "avro.schema")
+
+    def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
+        """See `DecodingFormat`."""
+        written = parsed_schema(self.schema or avro_schema_of(schema))
+        return _decode(messages, schema, lambda message: (written, message), self.empty_messages)
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        """See `EncodingFormat`."""
+        return _encode(rows, self.schema or avro_schema_of(rows.schema), b"")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfluentAvroFormat(DecodingFormat, EncodingFormat):
+    """As `AvroFormat`, behind a zero byte and the four bytes of the id that the schema has.
+
+    Args:
+        registry: Where the schemas stand.
+        subject: Under which the schema of what is written is registered; needed to write.
+        schema: Schema to write with, as JSON; None for that of the columns.
+        empty_messages: What a message without content is.
+    """
+
+    registry: SchemaRegistry
+    subject: str | None = None
+    schema: str | None = None
+    empty_messages: EmptyMessages = EmptyMessages.NULL
+
+    def check_readable(self, schema: pa.Schema) -> None:
+        """See `DecodingFormat`."""
+        check_avro_installed()
+
+    def check_writable(self, schema: pa.Schema) -> None:
+        """See `EncodingFormat`."""
+        if self.subject is None:
+            raise ConfigurationError(
+                "to write with a schema registry the subject must be known",
+                option="avro-confluent.subject",
+                hint="set it; usually it is the topic with -value or -key behind it",
+            )
+        _check(schema, self.schema, "avro-confluent.schema")
+
+    def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
+        """See `DecodingFormat`."""
+        return _decode(messages, schema, self._framed, self.empty_messages)
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        """See `EncodingFormat`."""
+        assert self.subject is not None  # check_writable
+        schema = self.schema or avro_schema_of(rows.schema)
+        schema_id = self.registry.register(self.subject, schema)
+        return _encode(rows, schema, _HEADER.pack(0, schema_id))
+
+    def _framed(self, message: bytes) -> tuple[Any, bytes]:
+        if len(message) < _HEADER.size:
+            raise ValueError("the message has no id of a schema in front")
+        magic, schema_id = _HEADER.unpack_from(message)
+        if magic != 0:
+            raise ValueError("the message has no id of a schema in front")
+        try:
+            return parsed_schema(self.registry.schema_of(schema_id)), message[_HEADER.size :]
+        except UnknownSchemaError as exc:
+            raise ValueError(str(exc)) from exc
+
+
+def _check(schema: pa.Schema, declared: str | None, option: str) -> None:
+    check_avro_installed()
+    if declared is None:
+        avro_schema_of(schema)
+        return
+    try:
+        parsed = parsed_schema(declared)
+    except ValueError as exc:
+        raise ConfigurationError(
+            "the schema of Avro cannot be used", found=str(exc), option=option
+        ) from exc
+    known = [field["name"] for field in parsed["fields"]]
+    missing = [name for name in schema.names if name not in known]
+    if missing:
+        raise ConfigurationError(
+            f"the schema of Avro has no field {missing[0]!r}",
+            expected="one of " + ", ".join(known),
+            found=missing[0],
+            option=option,
+        )
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+
+def _decode(
+    messages: pa.Array | pa.ChunkedArray,
+    schema: pa.Schema,
+    frame: Callable[[bytes], tuple[Any, bytes]],
+    empty: EmptyMessages,
+) -> Decoded:
+    """Decode messages.
+
+    Args:
+        messages: See `DecodingFormat.decode`.
+        schema: Wanted columns.
+        frame: Gives the schema that a message is written with, and the record; raises `ValueError`
+            with the reason if it is bad.
+        empty: What a message without content is.
+    """
+
+    def parse(part: pa.Array) -> pa.RecordBatch:
+        records: list[dict[str, Any]] = []
+        reasons: list[str | None] = []
+        for message in part.to_pylist():
+            try:
+                records.append(_read(*frame(message)))
+                reasons.append(None)
+            except ValueError as exc:
+                reasons.append(str(exc))
+        if len(records) < len(part):
+            raise KnownBadError(reasons)
+        return _columns(records, schema)
+
+    return decode_isolating(
+        messages, schema, parse=parse, explain=lambda _, exc: str(exc), empty=empty
+    )
+
+
+def _read(schema: Any, message: bytes) -> dict[str, Any]:
+    import fastavro
+
+    stream = BytesIO(message)
+    try:
+        record = fastavro.schemaless_reader(stream, schema, None)
+    except Exception as exc:  # what it raises depends on what is broken
+        raise ValueError("the message is not a record of its schema") from exc
+    if stream.tell() != len(message):
+        raise ValueError("the message goes on behind its record")
+    assert isinstance(record, dict)  # the schema is one of a record
+    return record
+
+
+def _columns(records: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        try:
+            array = pa.array([record.get(field.name) for record in records], field.type)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as exc:
+            # The text of the cause holds the value.
+            raise pa.ArrowInvalid(f"column {field.name}: a value is no {field.type}") from exc
+        if not field.nullable and array.null_count:
+            raise pa.ArrowInvalid(f"column {field.name} is null and may not be")
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# --- Writing -------------------------------------------------------------------------------------
+
+
+def _encode(rows: pa.RecordBatch, schema: str, header: bytes) -> Encoded:
+    import fastavro
+    from fastavro.validation import validate
+
+    parsed = parsed_schema(schema)
+    messages: list[bytes] = []
+    bad: list[BadMessage] = []
+    for at, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
+        stream = BytesIO()
+        stream.write(header)
+        try:
+            if not validate(row, parsed, raise_errors=False):
+                raise ValueError("the row does not fit the schema")
+            fastavro.schemaless_writer(stream, parsed, row)
+        except Exception:  # its text holds values
+            bad.append(BadMessage(at, "the row does not fit the schema of Avro"))
+        else:
+            messages.append(stream.getvalue())
+    is_bad = np.zeros(rows.num_rows, np.bool_)
+    is_bad[[each.at for each in bad]] = True
+    return Encoded(
+        messages=pa.array(messages, pa.binary()),
+        kept=np.flatnonzero(~is_bad) if bad else None,
+        bad=tuple(bad),
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that are records of CSV."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats.isolating import EmptyMessages, decode_isolating, joined_texts
+from connectors_core.formats.messages import (
+    BadMessage,
+    Decoded,
+    DecodingFormat,
+    Encoded,
+    EncodingFormat,
+)
+from connectors_core.formats.text import (
+    CsvDialect,
+    CsvReader,
+    concat_texts,
+    csv_records,
+    data_of,
+    unquotable_rows,
+    unreadable_csv_type,
+    unsupported_csv_type,
+)
+
+__all__ = ["CsvFormat"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_SEAL_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_SEAL_LENGTH: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvFormat(DecodingFormat, EncodingFormat):
+    """Each message is one record of CSV, without a header; its fields are the columns, in order.
+
+    A line break may stand within quotes, and at the end of the message. Texts are written in
+    quotes, so that an empty one and null stay apart.
+
+    Args:
+        dialect: How fields stand in a record.
+        empty_messages: What a message without content is.
+    """
+
+    dialect: CsvDialect = field(default_factory=CsvDialect)
+    empty_messages: EmptyMessages = EmptyMessages.NULL
+
+    def check_readable(self, schema: pa.Schema) -> None:
+        """See `DecodingFormat`."""
+        for each in schema:
+            if unreadable_csv_type(each.type) is not None:
+                raise _refused("read from", each, "declare it as string and convert it in Spark")
+
+    def check_writable(self, schema: pa.Schema) -> None:
+        """See `EncodingFormat`."""
+        for each in schema:
+            if unsupported_csv_type(each.type) is not None:
+                raise _refused("written as", each, "convert it, e.g. with to_json, or leave it out")
+
+    def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
+        """See `DecodingFormat`."""
+        reader = _SealedReader(schema, self.dialect)
+        return decode_isolating(
+            messages,
+            schema,
+            parse=reader.read,
+            explain=reader.explain,
+            empty=self.empty_messages,
+        )
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        """See `EncodingFormat`."""
+        is_bad = np.zeros(rows.num_rows, np.bool_)
+        bad = []
+        for name, found in unquotable_rows(rows, self.dialect):
+            reason = f"the column {name} holds a quote, and the dialect cannot escape it"
+            bad += [BadMessage(at, reason) for at in np.flatnonzero(found & ~is_bad).tolist()]
+            is_bad |= found
+        kept = np.flatnonzero(~is_bad) if bad else None
+        if kept is not None:
+            rows = rows.take(pa.array(kept))
+        return Encoded(
+            messages=joined_texts(csv_records(rows, self.dialect)),
+            kept=kept,
+            bad=tuple(sorted(bad, key=lambda each: each.at)),
+        )
+
+
+class _SealedReader:
+    """Reads messages together, so that none can take anything from the next.
+
+    A field is put behind each message, the seal, that no message can know. Where a record ends
+    with it, the message ends; where a quote that is not closed swallows one, a seal is missing.
+    So if there are as many records as messages, and each ends with its seal, each is a message.
+    """
+
+    def __init__(self, schema: pa.Schema, dialect: CsvDialect) -> None:
+        special = {dialect.delimiter, dialect.quote_char, dialect.escape_char}
+        letters = [letter for letter in _SEAL_LETTERS if letter not in special]
+        self._seal = "".join(secrets.choice(letters) for _ in range(_SEAL_LENGTH))
+        self._delimiter = dialect.delimiter
+        self._plain = CsvReader(schema, schema.names, dialect)
+        field = pa.field(self._seal, pa.string())
+        self._sealed = CsvReader(schema.append(field), [*schema.names, self._seal], dialect)
+
+    def read(self, messages: pa.Array) -> pa.RecordBatch:
+        texts = pc.ascii_rtrim(messages.view(pa.string()), "\r\n")
+        data = data_of(concat_texts([texts, f"{self._delimiter}{self._seal}\n"]))
+        if data.slice(0, len(_BOM)).to_pybytes() == _BOM:
+            data = pa.py_buffer(_BOM + data.to_pybytes())  # Arrow drops one, before the first only
+        rows = self._sealed.read(data)
+        if rows.num_rows != len(messages) or not pc.all(pc.equal(rows[-1], self._seal)).as_py():
+            raise pa.ArrowInvalid("the message is not exactly one record")
+        return rows.remove_column(rows.num_columns - 1)
+
+    def explain(self, message: bytes, error: Exception) -> str:
+        try:
+            self._plain.read(message)
+        except pa.ArrowInvalid as exc:
+            return self._plain.explain(exc)
+        return "the message is not exactly one record, or a quoted value is not closed"
+
+
+def _refused(what: str, column: pa.Field, hint: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the column {column.name!r} cannot be {what} CSV",
+        expected="a type that a field of text can hold",
+        found=str(column.type),
+        option="format",
+        hint=hint,
+    )

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that are JSON objects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats.isolating import (
+    EmptyMessages,
+    KnownBadError,
+    decode_isolating,
+    joined_texts,
+)
+from connectors_core.formats.messages import Decoded, DecodingFormat, Encoded, EncodingFormat
+from connectors_core.formats.text import (
+    JsonReader,
+    data_of,
+    explained,
+    json_objects,
+    unreadable_json_type,
+    unsupported_json_type,
+)
+
+__all__ = ["JsonFormat"]
+
+_SPACE: Final = " \t\r\n"
+_NO_OBJECT: Final = "the message is not a JSON object"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonFormat(DecodingFormat, EncodingFormat):
+    """Each message is one JSON object in UTF-8, its fields are the columns.
+
+    A field that is missing is null; a column that may not be null makes such a message a bad
+    record. Times are ISO 8601, without a zone UTC; binary is base64; decimals are numbers or texts.
+
+    Args:
+        fail_on_unknown_field: A message with a field that is no column is bad, not the field passed
+            over.
+        empty_messages: What a message without content is.
+        write_nulls: Write fields that are null, instead of leaving them out.
+    """
+
+    fail_on_unknown_field: bool = False
+    empty_messages: EmptyMessages = EmptyMessages.NULL
+    write_nulls: bool = True
+
+    def check_readable(self, schema: pa.Schema) -> None:
+        """See `DecodingFormat`."""
+        for field in schema:
+            refused = unreadable_json_type(field.type)
+            if refused is not None:
+                raise _refused(
+                    "read from", field, refused, "declare it as string and convert it in Spark"
+                )
+
+    def check_writable(self, schema: pa.Schema) -> None:
+        """See `EncodingFormat`."""
+        for field in schema:
+            refused = unsupported_json_type(field.type)
+            if refused is not None:
+                raise _refused("written as", field, refused, "convert it, or leave it out")
+
+    def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
+        """See `DecodingFormat`."""
+        reader = JsonReader(schema, ignore_new=not self.fail_on_unknown_field)
+        return decode_isolating(
+            messages,
+            schema,
+            parse=lambda part: _read(part, reader),
+            explain=_explain,
+            empty=self.empty_messages,
+        )
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        """See `EncodingFormat`."""
+        return Encoded(messages=joined_texts(json_objects(rows, write_nulls=self.write_nulls)))
+
+
+def _read(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:
+    """Read messages together: none of them can take anything from the next.
+
+    Each begins with `{` and ends with `}`. Within an object, `}` and `{` cannot follow each other,
+    and a text cannot hold a line break; so if all of it can be read, each message is whole objects,
+    at least one. If there are as many objects as messages, each is one. (Behind a NUL nothing is
+    read.)
+    """
+    if not _are_objects(messages).all():
+        messages = pc.ascii_trim(messages.view(pa.string()), _SPACE).view(pa.binary())
+        are_objects = _are_objects(messages)
+        if not are_objects.all():
+            raise KnownBadError([None if each else _NO_OBJECT for each in are_objects.tolist()])
+    newline, nothing = pa.scalar(b"\n", pa.binary()), pa.scalar(b"", pa.binary())
+    data = data_of(pc.binary_join_element_wise(messages, newline, nothing))
+    rows = reader.read(data)
+    if rows.num_rows != len(messages) or not np.frombuffer(data, np.uint8).all():
+        raise pa.ArrowInvalid("the message is not exactly one JSON object")
+    return rows
+
+
+def _are_objects(messages: pa.Array) -> npt.NDArray[np.bool_]:
+    framed = pc.and_(pc.starts_with(messages, "{"), pc.ends_with(messages, "}"))
+    return np.asarray(framed.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _explain(_: bytes, error: Exception) -> str:
+    return re.sub(r" in row \d+$", "", explained(error))
+
+
+def _refused(what: str, field: pa.Field, kind: pa.DataType, hint: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the column {field.name!r} cannot be {what} JSON",
+        expected="a type that JSON can hold",
+        found=str(kind),
+        option="format",
+        hint=hint,
+    )

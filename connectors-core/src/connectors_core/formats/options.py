@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of all formats, declared once for every connector that has messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from connectors_core.errors import InvalidOptionError
+from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
+from connectors_core.formats.csv_format import CsvFormat
+from connectors_core.formats.isolating import EmptyMessages
+from connectors_core.formats.json_format import JsonFormat
+from connectors_core.formats.plain import RawFormat, StringFormat
+from connectors_core.formats.schema_registry import HttpSchemaRegistry
+from connectors_core.formats.text import CsvDialect
+from connectors_core.options import DURATION, Option, Options, OptionSet, list_of, positive
+from connectors_core.secrets import Secret
+
+__all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "format_of", "format_options"]
+
+Format: TypeAlias = (
+    RawFormat | StringFormat | JsonFormat | CsvFormat | AvroFormat | ConfluentAvroFormat
+)
+
+_SINCE: Final = "1.0"
+
+
+class FormatName(StrEnum):
+    """What messages are written in."""
+
+    RAW = "raw"
+    """The bytes as they are."""
+    STRING = "string"
+    """A text in UTF-8."""
+    JSON = "json"
+    """A JSON object."""
+    CSV = "csv"
+    """A record of CSV."""
+    AVRO = "avro"
+    """A record in Avro's binary encoding."""
+    AVRO_CONFLUENT = "avro-confluent"
+    """The same, with the id of its schema in a registry in front."""
+
+
+_FORMAT: Final = Option("format", FormatName, doc="What messages are written in.", since=_SINCE)
+_EMPTY: Final = Option(
+    "format.empty-messages",
+    EmptyMessages,
+    default=EmptyMessages.NULL,
+    doc="Whether a message without content is a row of nulls or a bad record.",
+    since=_SINCE,
+)
+_UNKNOWN_FIELD: Final = Option(
+    "json.fail-on-unknown-field",
+    bool,
+    default=False,
+    doc="A message with a field that is no column is a bad record.",
+    since=_SINCE,
+)
+_IGNORE_NULLS: Final = Option(
+    "json.encode.ignore-null-fields",
+    bool,
+    default=False,
+    doc="Leave out fields that are null when writing.",
+    since=_SINCE,
+    aliases=("ignorenullfields", "json.write-nulls"),
+)
+_DELIMITER: Final = Option(
+    "csv.field-delimiter",
+    str,
+    default=",",
+    doc="Character between fields.",
+    since=_SINCE,
+    aliases=("csv.delimiter", "delimiter", "sep"),
+)
+_QUOTE: Final = Option(
+    "csv.quote-character",
+    str,
+    default='"',
+    doc="Character around fields; twice within a field for one.",
+    since=_SINCE,
+    aliases=("csv.quote-char", "quote"),
+)
+_ESCAPE: Final = Option(
+    "csv.escape-character",
+    str,
+    doc="Character that takes the next one literally.",
+    since=_SINCE,
+    aliases=("csv.escape-char", "escape"),
+)
+_NULL_LITERAL: Final = Option(
+    "csv.null-literal",
+    str,
+    default="",
+    doc="Spelling of a missing value.",
+    since=_SINCE,
+    aliases=("csv.null-values", "nullvalue"),
+)
+_TIMESTAMP_FORMATS: Final = Option(
+    "csv.timestamp-formats",
+    list_of(str),
+    default=(),
+    doc="Patterns of strptime to read times with; without any ISO 8601 is read.",
+    since=_SINCE,
+    aliases=("timestampformat",),
+)
+_TIME_ZONE: Final = Option(
+    "csv.assume-time-zone",
+    str,
+    doc="Time zone of times that are read and carry none.",
+    since=_SINCE,
+    aliases=("timezone",),
+)
+_AVRO_SCHEMA: Final = Option(
+    "avro.schema",
+    str,
+    doc="Schema that messages are written with, as JSON; without it that of the columns.",
+    since=_SINCE,
+    aliases=("avroschema",),
+)
+_URL: Final = Option(
+    "avro-confluent.url",
+    str,
+    doc="Address of the schema registry.",
+    since=_SINCE,
+    aliases=("schema.registry.url",),
+)
+_SUBJECT: Final = Option(
+    "avro-confluent.subject",
+    str,
+    doc="Subject under which the schema of what is written is registered; needed to write.",
+    since=_SINCE,
+)
+_REGISTERED_SCHEMA: Final = Option(
+    "avro-confluent.schema",
+    str,
+    doc="Schema to write with, as JSON; without it that of the columns.",
+    since=_SINCE,
+)
+_USER_INFO: Final = Option(
+    "avro-confluent.basic-auth.user-info",
+    Secret,
+    doc="`user:password` for the schema registry.",
+    since=_SINCE,
+    aliases=("basic.auth.user.info",),
+)
+_TIMEOUT: Final = Option(
+    "avro-confluent.timeout",
+    DURATION,
+    default=timedelta(seconds=10),
+    doc="How long to wait for the schema registry.",
+    since=_SINCE,
+    validator=positive,
+)
+FORMAT_OPTIONS: Final = OptionSet(
+    _FORMAT,
+    _EMPTY,
+    _UNKNOWN_FIELD,
+    _IGNORE_NULLS,
+    _DELIMITER,
+    _QUOTE,
+    _ESCAPE,
+    _NULL_LITERAL,
+    _TIMESTAMP_FORMATS,
+    _TIME_ZONE,
+    _AVRO_SCHEMA,
+    _URL,
+    _SUBJECT,
+    _REGISTERED_SCHEMA,
+    _USER_INFO,
+    _TIMEOUT,
+    scope="format",
+)
+"""The options of a format that stands alone."""
+
+
+def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
+    """Return the declarations of the options of a format.
+
+    Args:
+        prefix: What stands before the keys where there are several formats, e.g. `value.`.
+    """
+    return tuple(_prefixed(option, prefix) for option in FORMAT_OPTIONS)
+
+
+def format_of(options: Options, prefix: str = "") -> Format | None:
+    """Return the format that options describe, None where they name none; driver.
+
+    Args:
+        options: Parsed with the declarations of `format_options`.
+        prefix: The same as there.
+
+    Raises:
+        MissingOptionError: The registry has no address.
+        InvalidOptionError: A value cannot be used, or belongs to another format.
+    """
+
+    def value(option: Option[Any]) -> Any:
+        return options.get(_prefixed(option, prefix))
+
+    name = value(_FORMAT)
+    _check_effect(options, prefix, name)
+    if name is FormatName.RAW:
+        return RawFormat()
+    if name is FormatName.STRING:
+        return StringFormat()
+    if name is FormatName.JSON:
+        return JsonFormat(
+            fail_on_unknown_field=value(_UNKNOWN_FIELD),
+            empty_messages=value(_EMPTY),
+            write_nulls=not value(_IGNORE_NULLS),
+        )
+    if name is FormatName.CSV:
+        dialect = CsvDialect(
+            delimiter=value(_DELIMITER),
+            quote_char=value(_QUOTE),
+            escape_char=value(_ESCAPE),
+            null_values=(value(_NULL_LITERAL),),
+            timestamp_formats=value(_TIMESTAMP_FORMATS),
+            assume_time_zone=value(_TIME_ZONE),
+        )
+        return CsvFormat(dialect=dialect, empty_messages=value(_EMPTY))
+    if name is FormatName.AVRO:
+        return AvroFormat(schema=value(_AVRO_SCHEMA), empty_messages=value(_EMPTY))
+    if name is FormatName.AVRO_CONFLUENT:
+        return ConfluentAvroFormat(
+            registry=HttpSchemaRegistry(
+                url=options[_prefixed(_URL, prefix)],
+                user_info=value(_USER_INFO),
+                timeout=value(_TIMEOUT).total_seconds(),
+            ),
+            subject=value(_SUBJECT),
+            schema=value(_REGISTERED_SCHEMA),
+            empty_messages=value(_EMPTY),
+        )
+    return None
+
+
+def _check_effect(options: Options, prefix: str, name: FormatName | None) -> None:
+    has_empty = name not in (None, FormatName.RAW, FormatName.STRING)
+    for option in FORMAT_OPTIONS:
+        owner = option.key.partition(".")[0]
+        if option is _FORMAT or not options.is_given(_prefixed(option, prefix)):
+            continue
+        if owner == name or (option is _EMPTY and has_empty):
+            continue
+        raise InvalidOptionError(
+            f"the option {prefix + option.key!r} has no effect",
+            expected=f"{prefix}format = {owner}" if option is not _EMPTY else "another format",
+            found="no format" if name is None else f"{prefix}format = {name.value}",
+            option=prefix + option.key,
+            hint="leave it out, or choose the format that it belongs to",
+        )
+
+
+def _prefixed(option: Option[Any], prefix: str) -> Option[Any]:
+    if not prefix:
+        return option
+    return replace(
+        option,
+        key=prefix + option.key,
+        aliases=(option.key, *(prefix + alias for alias in option.aliases)),
+    )

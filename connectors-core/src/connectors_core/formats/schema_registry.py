@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the schemas of messages stand that carry only the id of theirs (Confluent's registry)."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import orjson
+
+from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.secrets import Secret, mask_url
+
+__all__ = ["HttpSchemaRegistry", "SchemaRegistry", "StaticSchemaRegistry", "UnknownSchemaError"]
+
+_ANSWER_BYTES: Final = 16 << 20
+_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+
+
+class UnknownSchemaError(LookupError):
+    """The registry has no schema of this id, or one that is not of Avro."""
+
+
+class SchemaRegistry(Protocol):
+    """Gives schemas by their ids, and ids to schemas; a value that is shipped to executors."""
+
+    def schema_of(self, schema_id: int) -> str:
+        """Return a schema as JSON; driver or executor. What was found once is remembered.
+
+        Raises:
+            UnknownSchemaError: There is none.
+            RetryableError: The registry cannot be reached now.
+            ConfigurationError: The registry refuses to answer.
+        """
+
+    def register(self, subject: str, schema: str) -> int:
+        """Return the id of a schema under a subject, which gets it if it does not have it.
+
+        Raises:
+            RetryableError: The registry cannot be reached now.
+            ConfigurationError: The registry refuses the schema, or to answer.
+        """
+
+
+@dataclass(frozen=True)
+class StaticSchemaRegistry:
+    """A registry of schemas that are known beforehand.
+
+    Args:
+        schemas: Schemas as JSON, by their ids.
+    """
+
+    schemas: Mapping[int, str]
+
+    def schema_of(self, schema_id: int) -> str:
+        """See `SchemaRegistry`."""
+        try:
+            return self.schemas[schema_id]
+        except KeyError:
+            raise UnknownSchemaError(f"there is no schema {schema_id}") from None
+
+    def register(self, subject: str, schema: str) -> int:
+        """See `SchemaRegistry`; the schema must be one of those that are known."""
+        wanted = orjson.loads(schema)
+        for schema_id, known in self.schemas.items():
+            if orjson.loads(known) == wanted:
+                return schema_id
+        raise ConfigurationError(
+            f"the schema of the subject {subject!r} has no id",
+            expected="one of the schemas of the registry",
+            found=schema,
+            option="avro-confluent.schema",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpSchemaRegistry:
+    """A registry that is asked over HTTP, with Confluent's interface.
+
+    Args:
+        url: Its address, `http` or `https`.
+        user_info: `user:password` for basic authentication, or None.
+        timeout: Seconds to wait for it.
+
+    Raises:
+        ConfigurationError: If the address cannot be used.
+    """
+
+    url: str
+    user_info: Secret | None = None
+    timeout: float = 10.0
+    _schemas: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ids: dict[tuple[str, str], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise ConfigurationError(
+                "the address of the schema registry cannot be used",
+                expected="http:// or https:// with a host, and no user",
+                found=mask_url(self.url),
+                option="avro-confluent.url",
+                hint="give user and password as avro-confluent.basic-auth.user-info",
+            )
+
+    def schema_of(self, schema_id: int) -> str:
+        """See `SchemaRegistry`."""
+        if schema_id not in self._schemas:
+            answer = self._ask(f"/schemas/ids/{schema_id}")
+            if answer is None:
+                raise UnknownSchemaError(f"the registry has no schema {schema_id}")
+            if answer.get("schemaType", "AVRO") != "AVRO":
+                raise UnknownSchemaError(f"the schema {schema_id} is not of Avro")
+            if answer.get("references"):
+                raise UnknownSchemaError(f"the schema {schema_id} refers to others")
+            self._schemas[schema_id] = str(answer["schema"])
+        return self._schemas[schema_id]
+
+    def register(self, subject: str, schema: str) -> int:
+        """See `SchemaRegistry`."""
+        key = (subject, schema)
+        if key not in self._ids:
+            path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
+            answer = self._ask(path, {"schema": schema})
+            if answer is None:
+                raise self._refusal("the address leads to no schema registry")
+            self._ids[key] = int(answer["id"])
+        return self._ids[key]
+
+    def _ask(self, path: str, content: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+            self.url.rstrip("/") + path,
+            data=None if content is None else orjson.dumps(content),
+            headers={"Accept": _TYPE, "Content-Type": _TYPE},
+        )
+        if self.user_info is not None:
+            token = base64.b64encode(self.user_info.reveal().encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {token}")
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as response:  # noqa: S310
+                answer = orjson.loads(response.read(_ANSWER_BYTES))
+        except urllib.error.HTTPError as exc:
+            exc.close()
+            if exc.code == 404:
+                return None
+            if exc.code == 429 or exc.code >= 500:
+                raise self._unreachable(f"it answered {exc.code}") from exc
+            raise self._refusal(f"it answered {exc.code}") from exc
+        except (OSError, http.client.HTTPException) as exc:  # time-outs, connections that end
+            raise self._unreachable(str(exc)) from exc
+        except ValueError as exc:
+            raise self._refusal("its answer is not JSON") from exc
+        if not isinstance(answer, dict):
+            raise self._refusal("its answer is not a JSON object")
+        return answer
+
+    def _unreachable(self, found: str) -> RetryableError:
+        return RetryableError(
+            f"the schema registry {mask_url(self.url)} cannot be reached",
+            found=found,
+            option="avro-confluent.url",
+            hint="look whether it runs",
+        )
+
+    def _refusal(self, found: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"the schema registry {mask_url(self.url)} refused a request",
+            found=found,
+            option="avro-confluent.url",
+            hint="check the address, avro-confluent.basic-auth.user-info and the schema",
+        )

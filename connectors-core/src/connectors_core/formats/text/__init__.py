@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text to typed columns and back, without a Python object per record; for authors of connectors.
+
+What a record is, where it ends and which framing surrounds it, is up to the caller: lines of a file
+in one connector, messages of a log in another.
+"""
+
+from connectors_core.formats.text.columns import converted, explained
+from connectors_core.formats.text.csv import (
+    CsvDialect,
+    CsvReader,
+    csv_header,
+    csv_records,
+    infer_csv,
+    unquotable_rows,
+    unreadable_csv_type,
+    unsupported_csv_type,
+)
+from connectors_core.formats.text.json import (
+    JsonReader,
+    infer_json,
+    json_objects,
+    unreadable_json_type,
+    unsupported_json_type,
+)
+from connectors_core.formats.text.texts import concat_texts, data_of, is_binary, is_string
+
+__all__ = [
+    "CsvDialect",
+    "CsvReader",
+    "JsonReader",
+    "concat_texts",
+    "converted",
+    "csv_header",
+    "csv_records",
+    "data_of",
+    "explained",
+    "infer_csv",
+    "infer_json",
+    "is_binary",
+    "is_string",
+    "json_objects",
+    "unquotable_rows",
+    "unreadable_csv_type",
+    "unreadable_json_type",
+    "unsupported_csv_type",
+    "unsupported_json_type",
+]

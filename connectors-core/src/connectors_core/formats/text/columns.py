@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all readers of text share: columns of the wanted types, and reasons without values."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pyarrow as pa
+
+__all__ = ["converted", "explained", "one_batch", "zoned"]
+
+# Values do not belong in messages; Arrow puts them behind these words or in quotes.
+_VALUES: Final = re.compile(
+    r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?P<count>, got \d+):.*|\s+in '.*"
+    r"|:\s'.*|(?<=: )[^:]+(?= requires scale)|'[^']*'",
+    re.DOTALL,
+)
+
+
+def explained(error: Exception) -> str:
+    """Return what Arrow has against a record, without the values of the record."""
+    return _VALUES.sub(r"\g<count>", str(error)).strip()
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as one batch, without a copy where it is one already."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        empty = [pa.nulls(0, field.type) for field in table.schema]
+        return pa.RecordBatch.from_arrays(empty, schema=table.schema)
+    return table.combine_chunks().to_batches()[0]
+
+
+def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give a batch the columns and types of a schema; columns that it does not have are null.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit, or is null where it may not be.
+    """
+    names = {name: at for at, name in enumerate(batch.schema.names)}
+    arrays = []
+    for field in schema:
+        at = names.get(field.name)
+        if at is None:
+            array = pa.nulls(batch.num_rows, field.type)
+        else:
+            array = batch.column(at)
+            if array.type != field.type:
+                array = array.cast(field.type)
+        if not field.nullable and array.null_count:
+            raise pa.ArrowInvalid(f"column {field.name} is null and may not be")
+        arrays.append(array)
+    if not arrays:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def zoned(schema: pa.Schema) -> pa.Schema:
+    """Return an inferred schema with times in UTC."""
+    utc = pa.timestamp("us", tz="UTC")
+    return pa.schema(
+        [
+            pa.field(each.name, utc)
+            if pa.types.is_timestamp(each.type) and each.type.tz is None
+            else each
+            for each in schema
+        ]
+    )

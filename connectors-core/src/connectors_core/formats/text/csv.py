@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV records to Arrow columns and back, without a Python object per record.
+
+pyarrow's own writer knows neither other quote characters and spellings of null nor ISO 8601 with
+`T`, and looks up the time zone for each row; this one is built as that of JSON is. Texts are
+always quoted, so that an empty one and null stay apart.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from connectors_core.errors import InvalidOptionError
+from connectors_core.formats.text.columns import converted, explained, one_batch, zoned
+from connectors_core.formats.text.texts import (
+    concat_texts,
+    is_plain,
+    is_string,
+    max_rows_of,
+    plain_texts,
+    replace_bytes,
+    text_bytes,
+    zone_sign,
+)
+
+__all__ = [
+    "CsvDialect",
+    "CsvReader",
+    "csv_header",
+    "csv_records",
+    "infer_csv",
+    "unquotable_rows",
+    "unreadable_csv_type",
+    "unsupported_csv_type",
+]
+
+# Characters that occur in the texts of numbers, booleans and times.
+_PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvDialect:
+    """How fields stand in a record of CSV. Text is UTF-8.
+
+    Args:
+        delimiter: Between fields.
+        quote_char: Around fields that hold delimiters or quotes.
+        double_quote: A quote within a quoted field is written twice.
+        escape_char: Takes the next character literally; None for none.
+        null_values: Spellings of a missing value. For text columns too, unless quoted. The first is
+            written.
+        true_values: Spellings of true; the first is written.
+        false_values: Spellings of false; the first is written.
+        timestamp_formats: Patterns of `strptime`, tried in order; without any ISO 8601 is read.
+        assume_time_zone: Time zone of the times that are read, for columns whose type has a zone.
+            None: every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.
+
+    Raises:
+        InvalidOptionError: If the dialect cannot be read.
+    """
+
+    delimiter: str = ","
+    quote_char: str = '"'
+    double_quote: bool = True
+    escape_char: str | None = None
+    null_values: tuple[str, ...] = ("",)
+    true_values: tuple[str, ...] = ("true", "True", "TRUE", "1")
+    false_values: tuple[str, ...] = ("false", "False", "FALSE", "0")
+    timestamp_formats: tuple[str, ...] = ()
+    assume_time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("delimiter", "quote_char", "escape_char"):
+            value = getattr(self, name)
+            if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
+                raise InvalidOptionError(
+                    f"the {name} of CSV cannot be used",
+                    expected="one ASCII character that is no line break",
+                    found=value,
+                    option="csv." + name.replace("_", "-"),
+                )
+        if self.delimiter in (self.quote_char, self.escape_char):
+            raise InvalidOptionError(
+                "the delimiter of CSV is also its quote or escape character",
+                expected="different characters",
+                found=self.delimiter,
+                option="csv.delimiter",
+            )
+
+
+def unsupported_csv_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type if a field of CSV cannot hold it, else None."""
+    if pa.types.is_dictionary(kind):
+        return unsupported_csv_type(kind.value_type)
+    return None if is_plain(kind) else kind
+
+
+def unreadable_csv_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type if it cannot be read from a field of CSV, else None."""
+    types = pa.types
+    refused = types.is_nested(kind) or types.is_null(kind) or types.is_duration(kind)
+    return kind if refused else None
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CsvReader:
+    """Reads records of CSV without a header.
+
+    Attributes:
+        schema: Wanted columns, in order.
+        columns: Names of all fields of a record, in order.
+        dialect: The dialect.
+        newlines_in_values: Whether line breaks in quoted fields must be looked for.
+    """
+
+    schema: pa.Schema
+    columns: Sequence[str]
+    dialect: CsvDialect = field(default_factory=CsvDialect)
+    newlines_in_values: bool = False
+
+    def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
+        """Read any number of records, at least one; wanted columns that are no field are null.
+
+        A quote that is not closed takes the lines behind it with it: whoever reads records that
+        may be broken has to compare their number.
+
+        Raises:
+            pa.ArrowInvalid: One of them is bad.
+        """
+        table = pyarrow.csv.read_csv(
+            pa.py_buffer(data) if isinstance(data, bytes) else data,
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, column_names=list(self.columns), block_size=len(data) + 1
+            ),
+            parse_options=self._parse_options,
+            convert_options=self._convert_options,
+        )
+        batch = one_batch(table)
+        if self.dialect.assume_time_zone is not None:
+            batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
+        return converted(batch, self.schema)
+
+    def explain(self, error: Exception) -> str:
+        """Say why a record is bad, without its values."""
+        text = explained(error)
+        match = re.match(r"In CSV column #(\d+):\s*(?:Row #\d+:\s*)?(.*)", text, re.DOTALL)
+        if match and int(match[1]) < len(self.columns):
+            return f"column {self.columns[int(match[1])]}: {match[2]}"
+        return text
+
+    @cached_property
+    def _parse_options(self) -> pyarrow.csv.ParseOptions:
+        return _parse_options(self.dialect, self.newlines_in_values)
+
+    @cached_property
+    def _convert_options(self) -> pyarrow.csv.ConvertOptions:
+        wanted = [each.name for each in self.schema if each.name in set(self.columns)]
+        types = {each.name: self._parsed_type(each.type) for each in self.schema}
+        return _convert_options(self.dialect, types, wanted)
+
+    def _parsed_type(self, kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_timestamp(kind) and kind.tz and self.dialect.assume_time_zone:
+            return pa.timestamp(kind.unit)
+        return kind
+
+
+def infer_csv(
+    data: bytes, columns: Sequence[str], dialect: CsvDialect, newlines_in_values: bool
+) -> pa.Schema:
+    """Infer the columns of records without a header.
+
+    Args:
+        data: The records, at least one.
+        columns: Names of all fields; none to number them.
+        dialect: The dialect.
+        newlines_in_values: Whether line breaks in quoted fields must be looked for.
+
+    Raises:
+        pa.ArrowInvalid: It is not CSV of this dialect.
+    """
+    schema = pyarrow.csv.read_csv(
+        pa.py_buffer(data),
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False,
+            column_names=list(columns) or None,
+            autogenerate_column_names=not columns,
+            block_size=len(data) + 1,
+        ),
+        parse_options=_parse_options(dialect, newlines_in_values),
+        convert_options=_convert_options(dialect, {}, []),
+    ).schema
+    return schema if dialect.assume_time_zone is None else zoned(schema)
+
+
+def _parse_options(dialect: CsvDialect, newlines_in_values: bool) -> pyarrow.csv.ParseOptions:
+    return pyarrow.csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        quote_char=dialect.quote_char,
+        double_quote=dialect.double_quote,
+        escape_char=dialect.escape_char or False,
+        newlines_in_values=newlines_in_values,
+    )
+
+
+def _convert_options(
+    dialect: CsvDialect, types: dict[str, pa.DataType], wanted: Sequence[str]
+) -> pyarrow.csv.ConvertOptions:
+    return pyarrow.csv.ConvertOptions(
+        column_types=types,
+        include_columns=list(wanted),
+        null_values=list(dialect.null_values),
+        true_values=list(dialect.true_values),
+        false_values=list(dialect.false_values),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        timestamp_parsers=list(dialect.timestamp_formats) or None,
+    )
+
+
+def _assume_zone(batch: pa.RecordBatch, schema: pa.Schema, zone: str) -> pa.RecordBatch:
+    arrays = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        kind = schema.field(name).type
+        if pa.types.is_timestamp(kind) and kind.tz:
+            array = pc.assume_timezone(array, zone)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+# --- Writing -------------------------------------------------------------------------------------
+
+
+def unquotable_rows(
+    batch: pa.RecordBatch, dialect: CsvDialect
+) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield the columns that hold quotes which the dialect cannot write, and in which rows."""
+    if dialect.double_quote or dialect.escape_char is not None:
+        return
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        texts = _decoded(column)
+        if is_string(texts.type) and (text_bytes(texts) == ord(dialect.quote_char)).any():
+            found = pc.fill_null(pc.match_substring(texts, dialect.quote_char), False)
+            yield name, found.to_numpy(zero_copy_only=False)
+
+
+def csv_header(schema: pa.Schema, dialect: CsvDialect) -> bytes:
+    """Return the line with the names of the columns."""
+    names = [_escaped(pa.array([name], pa.string()), dialect)[0].as_py() for name in schema.names]
+    quote = dialect.quote_char
+    return (dialect.delimiter.join(f"{quote}{name}{quote}" for name in names) + "\n").encode()
+
+
+def csv_records(
+    batch: pa.RecordBatch, dialect: CsvDialect, *, line_breaks: bool = False
+) -> Iterator[pa.Array]:
+    """Write rows as records of CSV.
+
+    Args:
+        batch: The rows; `unsupported_csv_type` and `unquotable_rows` have nothing against them.
+        dialect: The dialect.
+        line_breaks: Whether a line break follows each record.
+
+    Yields:
+        Columns of texts, in order, each small enough for one.
+    """
+    step = max_rows_of(batch)
+    end = "\n" if line_breaks else ""
+    for start in range(0, batch.num_rows, step):
+        yield _records(batch.slice(start, step), dialect, end)
+
+
+def _records(batch: pa.RecordBatch, dialect: CsvDialect, end: str) -> pa.Array:
+    quote_all = dialect.delimiter in _PLAIN
+    parts: list[pa.Array | str] = []
+    literal = ""
+    for number, column in enumerate(batch.columns):
+        column = _decoded(column)
+        quote, sign = "", ""
+        if is_string(column.type):
+            texts, quote = _escaped(column, dialect), dialect.quote_char
+        elif pa.types.is_boolean(column.type):
+            texts = pc.if_else(column, dialect.true_values[0], dialect.false_values[0])
+        else:
+            texts = plain_texts(column, infinity="Inf", minus="-Inf")
+            sign = zone_sign(column.type)
+        if quote_all:
+            quote = dialect.quote_char
+        delimiter = dialect.delimiter if number else ""
+        before, after = quote, sign + quote
+        if after and texts.null_count:
+            texts, before, after = concat_texts([before, texts, after]), "", ""
+        parts += [literal + delimiter + before, texts]
+        literal = after
+    return concat_texts([*parts, literal + end], null=dialect.null_values[0])
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string_view(column.type):
+        column = pc.cast(column, pa.large_string())
+    return column
+
+
+def _escaped(texts: pa.Array, dialect: CsvDialect) -> pa.Array:
+    quote, escape = dialect.quote_char, dialect.escape_char
+    replacements = [] if escape is None else [(ord(escape), escape * 2)]
+    if dialect.double_quote:
+        replacements.append((ord(quote), quote * 2))
+    elif escape is not None:
+        replacements.append((ord(quote), escape + quote))
+    return replace_bytes(texts, replacements)

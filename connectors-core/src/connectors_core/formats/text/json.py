@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON objects to Arrow columns and back, without a Python object per record.
+
+Written, every column becomes a column of JSON texts, and one kernel joins them to objects.
+Timestamps are ISO 8601 in UTC (with `Z`; one without a time zone has none), dates and times
+ISO 8601, decimals numbers with all their digits, binary base64, maps objects, NaN and infinities
+the strings `NaN`, `Infinity` and `-Infinity`, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from connectors_core.formats.text.base64 import base64_bytes, base64_texts
+from connectors_core.formats.text.columns import converted, one_batch, zoned
+from connectors_core.formats.text.texts import (
+    concat_texts,
+    data_of,
+    is_binary,
+    is_plain,
+    is_string,
+    max_rows_of,
+    plain_texts,
+    replace_bytes,
+    zone_sign,
+)
+
+__all__ = [
+    "JsonReader",
+    "infer_json",
+    "json_objects",
+    "unreadable_json_type",
+    "unsupported_json_type",
+]
+
+_ESCAPES: Final = (
+    (0x5C, "\\\\"),  # the backslash first: the others bring new ones
+    (0x22, '\\"'),
+    *(
+        (code, {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}.get(code, f"\\u{code:04x}"))
+        for code in range(0x20)
+    ),
+)
+_HEAD_ESCAPES: Final = _ESCAPES[:2]
+
+
+def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type itself, or the one within it, that has no JSON form; None if all have."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return unsupported_json_type(kind.value_type)
+    if types.is_map(kind):
+        if types.is_nested(kind.key_type) or is_binary(kind.key_type):
+            return kind
+        return unsupported_json_type(kind.key_type) or unsupported_json_type(kind.item_type)
+    if _is_list(kind):
+        return unsupported_json_type(kind.value_type)
+    if types.is_struct(kind):
+        found = (unsupported_json_type(kind.field(at).type) for at in range(kind.num_fields))
+        return next((each for each in found if each is not None), None)
+    return None if is_plain(kind) or is_binary(kind) else kind
+
+
+def unreadable_json_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type itself, or the one within it, that cannot be read from JSON; None if none."""
+    types = pa.types
+    if types.is_struct(kind):
+        found = (unreadable_json_type(field.type) for field in kind)
+        return next((each for each in found if each is not None), None)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return unreadable_json_type(kind.value_type)
+    readable = (is_plain(kind) and not types.is_time(kind)) or is_binary(kind)
+    return None if readable else kind
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JsonReader:
+    """Reads JSON objects that follow each other, with white space between them or none.
+
+    Attributes:
+        schema: Wanted fields, in order; `unreadable_json_type` has nothing against them.
+        ignore_new: Pass over fields that are not wanted; else such an object is bad.
+    """
+
+    schema: pa.Schema
+    ignore_new: bool = False
+
+    def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
+        """Read any number of objects; fields that one does not have are null.
+
+        Whoever needs to know which object became which row has to know that no object is spread
+        over two records, and compare the numbers.
+
+        Raises:
+            pa.ArrowInvalid: One of them is bad.
+        """
+        table = pyarrow.json.read_json(
+            pa.py_buffer(data) if isinstance(data, bytes) else data,
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=self._parse_options,
+        )
+        batch = one_batch(table)
+        if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
+            batch.validate(full=True)  # Arrow reads invalid UTF-8 without a word
+        for at, field in enumerate(self.schema):
+            column = batch.column(at)
+            if column.type != field.type and _holds_bytes(field.type):
+                batch = batch.set_column(at, field.name, _with_bytes(column, field.type))
+        return converted(batch, self.schema)
+
+    @cached_property
+    def _parse_options(self) -> pyarrow.json.ParseOptions:
+        return pyarrow.json.ParseOptions(
+            explicit_schema=pa.schema(
+                [pa.field(each.name, _read_type(each.type)) for each in self.schema]
+            ),
+            unexpected_field_behavior="ignore" if self.ignore_new else "error",
+        )
+
+    @cached_property
+    def _has_text(self) -> bool:
+        return any(
+            is_string(each) or pa.types.is_nested(each)
+            for each in (_read_type(field.type) for field in self.schema)
+        )
+
+
+def infer_json(data: bytes) -> pa.Schema:
+    """Infer the fields of objects; a time without a zone is UTC.
+
+    Raises:
+        pa.ArrowInvalid: It is not JSON.
+    """
+    return zoned(
+        pyarrow.json.read_json(
+            pa.py_buffer(data),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        ).schema
+    )
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    """Return what Arrow's JSON reader gives for a type that it has no conversion of text for."""
+    if pa.types.is_date(kind) or is_binary(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _read_type(each.type)) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_read_type(kind.value_type))
+    return kind
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds_bytes(field.type) for field in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _holds_bytes(kind.value_type)
+    return is_binary(kind)
+
+
+def _with_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Decode the base64 texts in a column, wherever its wanted type holds bytes."""
+    if is_binary(kind):
+        return base64_bytes(column)
+    if not _holds_bytes(kind):
+        return column
+    if pa.types.is_struct(kind):
+        fields = [_with_bytes(column.field(at), field.type) for at, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(
+            fields, [field.name for field in kind], mask=column.is_null()
+        )
+    values = _with_bytes(column.values, kind.value_type)
+    return pa.ListArray.from_arrays(column.offsets, values, mask=column.is_null())
+
+
+# --- Writing -------------------------------------------------------------------------------------
+
+
+def json_objects(
+    batch: pa.RecordBatch, *, write_nulls: bool = False, line_breaks: bool = False
+) -> Iterator[pa.Array]:
+    """Write rows as JSON objects.
+
+    Args:
+        batch: The rows; all types pass `unsupported_json_type`.
+        write_nulls: Whether fields that are null are written.
+        line_breaks: Whether a line break follows each object.
+
+    Yields:
+        Columns of texts, in order, each small enough for one.
+    """
+    step = max_rows_of(batch)
+    end = "}\n" if line_breaks else "}"
+    for start in range(0, batch.num_rows, step):
+        part = batch.slice(start, step)
+        yield _objects(part.schema.names, part.columns, part.num_rows, write_nulls, end=end)
+
+
+# A column of JSON texts, and what is to stand before and after each of them where it is not null.
+_Texts = tuple[pa.Array, str, str]
+
+
+def _objects(
+    names: Sequence[str],
+    columns: Sequence[pa.Array],
+    rows: int,
+    write_nulls: bool,
+    *,
+    end: str = "}",
+) -> pa.Array:
+    """Join columns to one JSON object for each row."""
+    if not columns:
+        return pa.array(["{" + end] * rows, pa.string())
+    # What surrounds the values is fused with the names of the fields: the join costs by the piece.
+    # Where fields may be left out, each brings its comma, and the first of them is cut off.
+    cut = not write_nulls and bool(columns[0].null_count)
+    parts: list[pa.Array | str] = []
+    literal = "" if cut else "{"
+    for number, (name, column) in enumerate(zip(names, columns, strict=True)):
+        texts, before, after = _texts(column, write_nulls)
+        head = ("," if number or cut else "") + orjson.dumps(name).decode() + ":"
+        if not texts.null_count:
+            parts += [literal + head + before, texts]
+            literal = after
+        elif write_nulls:
+            parts += [literal + head, _closed(texts, before, after)]
+            literal = ""
+        else:
+            parts += [literal, concat_texts([head + before, texts, after])]
+            literal = ""
+    if not cut:
+        return concat_texts([*parts, literal + end], null="null" if write_nulls else "")
+    members = concat_texts([*parts, literal], null="")
+    return concat_texts(["{", pc.binary_replace_slice(members, 0, 1, ""), end])
+
+
+def _texts(column: pa.Array, write_nulls: bool) -> _Texts:
+    kind = column.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _texts(column.dictionary_decode(), write_nulls)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _texts(column.storage, write_nulls)
+    if types.is_map(kind):
+        return _maps(column, write_nulls), "", ""
+    if _is_list(kind):
+        return _lists(column, write_nulls), "", ""
+    if types.is_struct(kind):
+        return _structs(column, write_nulls), "", ""
+    if is_string(kind):
+        return _escaped(column), '"', '"'
+    if is_binary(kind):
+        return base64_texts(column), '"', '"'
+    if types.is_floating(kind):
+        texts = plain_texts(column, nan='"NaN"', infinity='"Infinity"', minus='"-Infinity"')
+        return texts, "", ""
+    if types.is_temporal(kind):
+        return plain_texts(column), '"', zone_sign(kind) + '"'
+    return plain_texts(column), "", ""
+
+
+def _closed(texts: pa.Array, before: str, after: str) -> pa.Array:
+    return concat_texts([before, texts, after]) if before or after else texts
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    if pa.types.is_string_view(column.type):
+        column = pc.cast(column, pa.large_string())
+    data = np.frombuffer(data_of(column), np.uint8)
+    # One look for all control characters: there are hardly ever any.
+    return replace_bytes(column, _ESCAPES if (data < 0x20).any() else _HEAD_ESCAPES)
+
+
+def _structs(column: pa.Array, write_nulls: bool) -> pa.Array:
+    kind = column.type
+    names = [kind.field(at).name for at in range(kind.num_fields)]
+    return _masked(_objects(names, column.flatten(), len(column), write_nulls), column)
+
+
+def _lists(column: pa.Array, write_nulls: bool) -> pa.Array:
+    lists = pc.cast(column, pa.large_list(column.type.value_type))
+    elements = _closed(*_texts(pc.list_flatten(lists), write_nulls))
+    return _joined(lists, elements, "[", "]", column)
+
+
+def _maps(column: pa.Array, write_nulls: bool) -> pa.Array:
+    kind = column.type
+    lists = pc.cast(column, pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    entries = pc.list_flatten(lists)
+    keys, before, after = _texts(entries.field(0), write_nulls)
+    if not before:
+        keys = pc.replace_substring(keys, '"', "")  # of NaN, which has its own quotes
+    values = _closed(*_texts(entries.field(1), write_nulls))
+    members = concat_texts(['"', keys, (after or '"') + ":", values], null="null")
+    return _joined(lists, members, "{", "}", column)
+
+
+def _joined(
+    lists: pa.Array, texts: pa.Array, before: str, after: str, column: pa.Array
+) -> pa.Array:
+    """Join the texts of the elements of each list."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    texts = pc.fill_null(pc.cast(texts, pa.string()), "null")
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+    return _masked(concat_texts([before, joined, after]), column)
+
+
+def _masked(texts: pa.Array, column: pa.Array) -> pa.Array:
+    if not column.null_count:
+        return texts
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, texts.type))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes again what a target lost after the decision. Driver.
+
+A decided committable may be gone before it is committed: a transaction that was prepared expires.
+Its rows are still there, since reports pin what is read. They are written again by the same
+subtasks, and a durable amendment to the decision puts the new committables in the place of the lost
+ones before these are committed. A driver that dies before the amendment leaves staged rows that
+nobody names; one that dies after it leaves committables that the next start commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
+
+from connectors_core._faults import fault_point
+from connectors_core.coordinator.committing import EpochCommitter, Lost
+from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.plan_log import rewrites_of
+from connectors_core.errors import DataLossError, FatalError, LeaseError
+from connectors_core.execution.writing import Leases, SinkTask, WriterMessage, WriteTask
+from connectors_core.protocol import (
+    REWRITES,
+    DecidedCommittable,
+    Decision,
+    Rewrite,
+    SinkDecision,
+    SinkRewrite,
+    rewrite_path,
+)
+from connectors_core.runtime.engine import EpochEngine
+from connectors_core.state import StateStore
+
+BatchT = TypeVar("BatchT")
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class Rewriter(Generic[BatchT]):
+    """Writes lost rows of decided epochs again.
+
+    Args:
+        engine: Runs the rows of an epoch.
+        sinks: The sinks of the query as writers need them.
+        committer: Commits decided epochs, and leases.
+        store: The state location of the query.
+        incarnation: The lease under which this driver decides.
+        dead_letters: Where bad records go.
+    """
+
+    def __init__(
+        self,
+        engine: EpochEngine[BatchT],
+        *,
+        sinks: Sequence[SinkTask],
+        committer: EpochCommitter,
+        store: StateStore,
+        incarnation: int,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self._engine = engine
+        self._sinks = tuple(sinks)
+        self._committer = committer
+        self._store = store
+        self._incarnation = incarnation
+        self._dead_letters = dead_letters
+
+    def finish(self, batch: BatchT, decision: Decision, lost: Lost) -> None:
+        """Write what is lost until all of the epoch is committed; a job each time.
+
+        Args:
+            batch: The rows of the epoch.
+            decision: The epoch.
+            lost: What its commit said; nothing is done where that is nothing.
+
+        Raises:
+            FatalError: The batch has not the rows that it had.
+            CommitError: What is written is lost again and again.
+        """
+        if lost:
+            self._committer.commit_lost(
+                decision, lost, lambda amended, gone: self._write(batch, amended, gone)
+            )
+
+    def _write(self, batch: BatchT, decision: Decision, lost: Lost) -> Decision:
+        epoch = decision.epoch
+        for uid, subtasks in lost.items():
+            _LOGGER.warning(
+                "sink %r lost what writers %s made of epoch %d: their rows are written again",
+                uid,
+                ", ".join(map(str, sorted(subtasks))),
+                epoch,
+            )
+        fault_point("before_rewrite", epoch=epoch)
+        try:
+            sinks = self._written(batch, decision, lost)
+        except Exception:
+            # All else of the epoch is committed: what is staged of it now is named by nobody.
+            self._committer.roll_back(epoch)
+            raise
+        amended = self._record(decision, sinks)
+        fault_point("after_rewrite_record", epoch=epoch)
+        return amended
+
+    def _written(self, batch: BatchT, decision: Decision, lost: Lost) -> dict[str, SinkRewrite]:
+        leases = self._committer.leases(decision.epoch)
+        task = WriteTask(
+            pipeline_id=decision.pipeline_id,
+            epoch=decision.epoch,
+            store=self._store,
+            sinks=tuple(
+                replace(sink, subtasks=lost[sink.uid]) for sink in self._sinks if sink.uid in lost
+            ),
+        )
+        messages = self._engine.write(batch, task, leases) if task.sinks else []
+        sinks = {
+            sink.uid: _replacement(
+                decision, sink.uid, lost[sink.uid], [m for m in messages if m.sink == sink.uid]
+            )
+            for sink in task.sinks
+        }
+        # What they hold was counted, and written to the dead letters, by the writers before.
+        self._dead_letters.discard([(m.sink, m.spool) for m in messages if m.spool is not None])
+        return sinks | self._letters(decision, lost, leases)
+
+    def _letters(self, decision: Decision, lost: Lost, leases: Leases) -> dict[str, SinkRewrite]:
+        """Dead letters that were lost, from the spools that the decision names."""
+        written = self._dead_letters.write_again(
+            decision.epoch,
+            {uid: decision.sinks[uid].spools for uid in lost if uid in self._dead_letters.sinks},
+            leases,
+        )
+        return {
+            uid: SinkRewrite(subtasks=tuple(lost[uid]), committables=sink.committables)
+            for uid, sink in written.items()
+        }
+
+    def _record(self, decision: Decision, sinks: dict[str, SinkRewrite]) -> Decision:
+        """Make the amendment durable."""
+        epoch = decision.epoch
+        number = max((each.number for each in rewrites_of(self._store, epoch)), default=-1) + 1
+        rewrite = Rewrite(
+            pipeline_id=decision.pipeline_id,
+            epoch=epoch,
+            number=number,
+            incarnation=self._incarnation,
+            sinks=sinks,
+        )
+        fault_point("before_rewrite_record", epoch=epoch)
+        path = rewrite_path(epoch, number)
+        created = REWRITES.create(self._store, path, rewrite)
+        # An object store may say so of our own, when its client repeated a request.
+        if not created and REWRITES.read(self._store, path) != rewrite:
+            raise LeaseError(
+                f"epoch {epoch} was amended by another driver",
+                hint="let only one driver run this pipeline",
+            )
+        return decision.rewritten(rewrite)
+
+
+def _replacement(
+    decision: Decision, uid: str, subtasks: frozenset[int], messages: Sequence[WriterMessage]
+) -> SinkRewrite:
+    """What a sink's writers made again, if they had the rows that they had before."""
+    decided: SinkDecision = decision.sinks[uid]
+    if len(messages) != decided.number_of_subtasks:
+        raise FatalError(
+            f"epoch {decision.epoch} of sink {uid!r} cannot be written again: its batch has other "
+            "partitions than it had",
+            expected=f"{decided.number_of_subtasks} partitions",
+            found=f"{len(messages)}",
+            hint="start with the query, parallelism and Spark settings under which it was written",
+        )
+    rows = {each.subtask: each.rows for each in decided.committables}
+    again = [message for message in messages if message.subtask in subtasks]
+    for message in again:
+        if message.rows != rows[message.subtask]:
+            raise DataLossError(
+                f"epoch {decision.epoch} of sink {uid!r} cannot be written again: writer "
+                f"{message.subtask} has not the rows that it had",
+                expected=f"{rows[message.subtask]} rows",
+                found=f"{message.rows} rows",
+                hint="the source must give the same rows when it is read again; see that none were "
+                "removed from it, and that the query is deterministic",
+            )
+    return SinkRewrite(
+        subtasks=tuple(sorted(subtasks)),
+        committables=tuple(
+            DecidedCommittable(subtask=message.subtask, committable=each, rows=message.rows)
+            for message in again
+            for each in message.committables
+        ),
+    )

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The enumerator of a hybrid source: that of the present member, and the switch to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from connectors_core.errors import FatalError, UnsupportedError
+from connectors_core.metrics import MetricGroup
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source.enumerator import (
+    AnySplitEnumerator,
+    PlannedRead,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SupportsAvailableNow,
+    SupportsCommittedPositions,
+    SupportsPlannedStops,
+    SupportsUnassignedSplits,
+)
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.hybrid.chain import SourceChain
+from connectors_core.source.hybrid.events import HybridSourceEvent
+from connectors_core.source.hybrid.split import HybridSplit, members_splits
+from connectors_core.source.hybrid.switching import (
+    SupportsSwitchInfo,
+    Switch,
+    SwitchesSources,
+)
+from connectors_core.source.source import AnySource, Boundedness
+from connectors_core.source.split import PlanLimits
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridState:
+    """Where a hybrid source stands.
+
+    Attributes:
+        switches: Those that were made; as many as members have ended.
+        version: Layout of ``data``.
+        data: State of the present member's enumerator.
+    """
+
+    switches: tuple[Switch, ...]
+    version: int
+    data: bytes
+
+
+class _MemberContext(SplitEnumeratorContext[Any]):
+    """The coordinator as the enumerator of one member sees it."""
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[HybridSplit],
+        chain: SourceChain,
+        switches: tuple[Switch, ...],
+    ) -> None:
+        self.over = False
+        self.place = len(switches)
+        self.limited: set[int] = set()
+        self._context = context
+        self._chain = chain
+        self._switches = switches
+
+    def wrapped(self, split: Any) -> HybridSplit:
+        """The split as one of the hybrid source."""
+        return HybridSplit(self.place, self._switches, split)
+
+    @property
+    def current_parallelism(self) -> int:
+        return self._context.current_parallelism
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        return self._context.registered_readers
+
+    @property
+    def event_time_order(self) -> bool:
+        return self._context.event_time_order
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._context.metric_group
+
+    def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
+        self._check_present("assigned splits")
+        self._context.assign_splits(
+            {reader: [*map(self.wrapped, splits)] for reader, splits in assignment.items()}
+        )
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        if not self.over:
+            self._context.signal_no_more_splits(subtask_id)
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        self._check_present("sent an event")
+        wrapped = HybridSourceEvent.of(self.place, self._switches, event)
+        wrapped.inner(self._chain)  # refused here, not on an executor
+        self._context.send_event_to_source_reader(subtask_id, wrapped)
+
+    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+        if not self.over:
+            self.limited.add(subtask_id)
+            self._context.set_reader_limit(subtask_id, limits)
+
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        def handle(result: T | None, error: BaseException | None) -> None:
+            handler(result, error)
+            if period is not None and not self.over:  # discovery ends with its member
+                self.call_async(call, handler, initial_delay=period, period=period)
+
+        self._context.call_async(call, handle, initial_delay=initial_delay)
+
+    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
+        self._context.run_in_coordinator_thread(action)
+
+    def _check_present(self, what: str) -> None:
+        if self.over:
+            raise FatalError(
+                f"an enumerator {what} after it had said that there are no more splits",
+                expected="signal_no_more_splits() after the last split only",
+            )
+
+
+@dataclass(frozen=True)
+class _Present:
+    """A member while it is read."""
+
+    source: AnySource
+    context: _MemberContext
+    enumerator: AnySplitEnumerator
+
+
+class HybridSplitEnumerator(
+    SplitEnumerator[HybridSplit, HybridState],
+    SwitchesSources,
+    SupportsPlannedStops[HybridSplit],
+    SupportsCommittedPositions[HybridSplit],
+    SupportsAvailableNow,
+):
+    """Hands all on to the enumerator of the present member; its abilities are this one's. Driver.
+
+    Args:
+        context: The coordinator.
+        chain: The members.
+        state: Where to go on; None begins with the first.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[HybridSplit],
+        chain: SourceChain,
+        state: HybridState | None = None,
+    ) -> None:
+        self._context = context
+        self._chain = chain
+        self._switches = () if state is None else state.switches
+        self._frozen = False
+        self._present = self._open(state)
+        # Members that have ended, and the last plan that they may have to hear of.
+        self._ended: list[tuple[_Present, int | None]] = []
+
+    def _open(self, state: HybridState | None) -> _Present:
+        source = self._chain.begin(len(self._switches), self._switches)
+        context = _MemberContext(self._context, self._chain, self._switches)
+        if state is None:
+            return _Present(source, context, source.create_enumerator(context))
+        stored = source.enumerator_state_serializer().deserialize(state.version, state.data)
+        return _Present(source, context, source.restore_enumerator(context, stored))
+
+    # --- the switch -----------------------------------------------------------------------------
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the present member is not the last."""
+        return len(self._switches) + 1 < len(self._chain.members)
+
+    def switch(self, max_event_time: int | None) -> None:
+        """Make and start the next member's enumerator."""
+        ended = self._present
+        ended.context.over = True
+        for subtask in ended.context.limited:
+            self._context.set_reader_limit(subtask, None)
+        teller = ended.enumerator
+        info = teller.switch_info() if isinstance(teller, SupportsSwitchInfo) else {}
+        self._switches += (_recorded(Switch(max_event_time=max_event_time, info=dict(info))),)
+        self._ended.append((ended, None))
+        self._present = self._open(None)
+        self._present.enumerator.start()
+        for subtask in sorted(self._context.registered_readers):
+            self._present.enumerator.add_reader(subtask)
+        if self._frozen:
+            self._freeze()
+
+    def freeze_end(self) -> None:
+        """The last member is read to what is there when it begins; the others end anyway.
+
+        Raises:
+            UnsupportedError: The last member cannot.
+        """
+        self._frozen = True
+        self._freeze()
+
+    def _freeze(self) -> None:
+        if self._present.source.boundedness() is Boundedness.BOUNDED:
+            return
+        enumerator = self._present.enumerator
+        if not isinstance(enumerator, SupportsAvailableNow):
+            raise UnsupportedError(
+                "the last member of a hybrid source cannot be read to what is available now",
+                expected="an enumerator with SupportsAvailableNow",
+                found=type(enumerator).__name__,
+                hint="use Pipeline.start()",
+            )
+        enumerator.freeze_end()
+
+    # --- what the present member does -----------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the present member."""
+        self._present.enumerator.start()
+
+    def add_reader(self, subtask_id: int) -> None:
+        """Hand on."""
+        self._present.enumerator.add_reader(subtask_id)
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Hand on."""
+        self._present.enumerator.handle_split_request(subtask_id)
+
+    def add_splits_back(self, splits: Sequence[HybridSplit], subtask_id: int) -> None:
+        """Hand on: there are no splits but the present member's."""
+        self._present.enumerator.add_splits_back(members_splits(splits), subtask_id)
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """Hand on: all reports of a member are read before the switch."""
+        assert isinstance(event, HybridSourceEvent)
+        self._present.enumerator.handle_source_event(subtask_id, event.inner(self._chain))
+
+    def unassigned_splits(self) -> Iterable[HybridSplit]:
+        """Those of the present member, if it tells."""
+        enumerator = self._present.enumerator
+        if isinstance(enumerator, SupportsUnassignedSplits):
+            yield from map(self._present.context.wrapped, enumerator.unassigned_splits())
+
+    @property
+    def plans_stops(self) -> bool:
+        """Whether the present member does."""
+        enumerator = self._present.enumerator
+        return isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops
+
+    def plan_reads(
+        self, splits: Sequence[HybridSplit], limits: PlanLimits
+    ) -> Mapping[str, PlannedRead[HybridSplit]]:
+        """Hand on."""
+        enumerator, wrapped = self._present.enumerator, self._present.context.wrapped
+        assert isinstance(enumerator, SupportsPlannedStops)
+        reads = enumerator.plan_reads(members_splits(splits), limits)
+        return {
+            wrapped(read.split).split_id: PlannedRead(
+                split=wrapped(read.split),
+                then=None if read.then is None else wrapped(read.then),
+                empty=read.empty,
+            )
+            for read in reads.values()
+        }
+
+    def snapshot_state(self, checkpoint_id: int) -> HybridState:
+        """The present member's state, and how it came to be the present one."""
+        # The first snapshot after a switch is that of the plan with the switch.
+        self._ended = [
+            (member, checkpoint_id - 1 if last is None else last) for member, last in self._ended
+        ]
+        serializer = self._present.source.enumerator_state_serializer()
+        state = self._present.enumerator.snapshot_state(checkpoint_id)
+        return HybridState(
+            switches=self._switches, version=serializer.version, data=serializer.serialize(state)
+        )
+
+    # --- what also those hear that have ended ---------------------------------------------------
+
+    def positions_committed(
+        self, checkpoint_id: int, splits: Sequence[HybridSplit], finished: Sequence[HybridSplit]
+    ) -> None:
+        """Tell each member of its own splits."""
+        for member in self._open_members():
+            place = member.context.place
+            own = [split for split in splits if split.member == place]
+            own_finished = [split for split in finished if split.member == place]
+            enumerator = member.enumerator
+            if (own or own_finished) and isinstance(enumerator, SupportsCommittedPositions):
+                enumerator.positions_committed(
+                    checkpoint_id, members_splits(own), members_splits(own_finished)
+                )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Hand on; a member that has ended is closed when its last plan is complete."""
+        for member in self._open_members():
+            member.enumerator.notify_checkpoint_complete(checkpoint_id)
+        for member, last in list(self._ended):
+            if last is not None and checkpoint_id >= last:
+                self._ended.remove((member, last))
+                member.enumerator.close()
+
+    def close(self) -> None:
+        """Close all that are open."""
+        with ExitStack() as stack:
+            for member in self._open_members():
+                stack.callback(member.enumerator.close)
+
+    def _open_members(self) -> list[_Present]:
+        return [*(member for member, _ in self._ended), self._present]
+
+
+def _recorded(switch: Switch) -> Switch:
+    """As it will be read from the plan: a factory must see the same before and after a restart."""
+    serializer = JsonDataclassSerializer(Switch)
+    return serializer.deserialize(serializer.version, serializer.serialize(switch))

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader of a hybrid source: that of the member whose splits it is given. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from connectors_core.metrics import MetricGroup
+from connectors_core.records import RecordErrorHandler
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.hybrid.chain import SourceChain
+from connectors_core.source.hybrid.events import HybridSourceEvent
+from connectors_core.source.hybrid.split import HybridSplit, split_id_of
+from connectors_core.source.hybrid.switching import Switch
+from connectors_core.source.reader import (
+    InputStatus,
+    ReaderOutput,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+)
+
+
+class _MemberContext:
+    """The runtime as the reader of a member sees it."""
+
+    def __init__(
+        self, context: SourceReaderContext, member: int, switches: tuple[Switch, ...]
+    ) -> None:
+        self._context = context
+        self._member = member
+        self._switches = switches
+
+    @property
+    def index_of_subtask(self) -> int:
+        return self._context.index_of_subtask
+
+    @property
+    def current_parallelism(self) -> int:
+        return self._context.current_parallelism
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._context.metric_group
+
+    @property
+    def record_errors(self) -> RecordErrorHandler:
+        return self._context.record_errors
+
+    def send_split_request(self) -> None:
+        self._context.send_split_request()
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        wrapped = HybridSourceEvent.of(self._member, self._switches, event)
+        self._context.send_source_event_to_coordinator(wrapped)
+
+
+class _MemberOutput:
+    """Takes the rows of a member's splits."""
+
+    def __init__(self, member: int, output: ReaderOutput) -> None:
+        self._member = member
+        self._output = output
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        return self._output.create_output_for_split(split_id_of(self._member, split_id))
+
+
+class _Member:
+    """A member's reader, made when it is its turn, and what is kept for it until then."""
+
+    def __init__(
+        self,
+        chain: SourceChain,
+        context: SourceReaderContext,
+        place: int,
+        switches: tuple[Switch, ...],
+    ) -> None:
+        self.ended = False
+        self._chain = chain
+        self._context = context
+        self._place = place
+        self._switches = switches
+        self._waiting: list[Any] = []
+        self._no_more_splits = False
+        self._reader: SourceReader[Any] | None = None
+
+    def reader(self) -> SourceReader[Any]:
+        """The reader; makes it."""
+        if self._reader is None:
+            source = self._chain.source(self._place, self._switches)
+            context = _MemberContext(self._context, self._place, self._switches)
+            self._reader = source.create_reader(context)
+            self._reader.start()
+            self._hand_over()
+        return self._reader
+
+    def add(self, split: Any) -> None:
+        self._waiting.append(split)
+
+    def notify_no_more_splits(self) -> None:
+        self._no_more_splits = True
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._reader is None:
+            return
+        if self._waiting:
+            self._reader.add_splits(self._waiting)
+            self._waiting = []
+        if self._no_more_splits:
+            self._reader.notify_no_more_splits()
+
+    def splits(self) -> list[HybridSplit]:
+        """Its unfinished splits."""
+        splits = self._waiting
+        if self._reader is not None:
+            splits = self._reader.snapshot_state() + splits
+        return [HybridSplit(self._place, self._switches, split) for split in splits]
+
+    def output(self, output: ReaderOutput) -> ReaderOutput:
+        return _MemberOutput(self._place, output)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+
+class HybridSourceReader(SourceReader[HybridSplit]):
+    """Reads the splits of one member after those of another. Executor.
+
+    A plan has splits of one member; a task of a batch run may have some of several.
+
+    Args:
+        context: The runtime.
+        chain: The members.
+    """
+
+    def __init__(self, context: SourceReaderContext, chain: SourceChain) -> None:
+        self._context = context
+        self._chain = chain
+        self._members: dict[int, _Member] = {}
+        self._paused: set[str] = set()
+        self._no_more_splits = False
+
+    def _member(self, place: int, switches: tuple[Switch, ...]) -> _Member:
+        member = self._members.get(place)
+        if member is None:
+            member = _Member(self._chain, self._context, place, switches)
+            self._members[place] = member
+        return member
+
+    def _present(self) -> _Member | None:
+        """The first member that has not ended and can go on."""
+        for member in self._members.values():
+            splits = [split.split_id for split in member.splits()]
+            if not member.ended and not (splits and self._paused.issuperset(splits)):
+                return member
+        return None
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        """Poll the member whose turn it is."""
+        while (member := self._present()) is not None:
+            status = member.reader().poll_next(member.output(output))
+            if status is not InputStatus.END_OF_INPUT:
+                return status
+            member.ended = True
+        ended = self._no_more_splits and all(each.ended for each in self._members.values())
+        return InputStatus.END_OF_INPUT if ended else InputStatus.NOTHING_AVAILABLE
+
+    def snapshot_state(self) -> list[HybridSplit]:
+        """The unfinished splits of all members."""
+        return [split for member in self._members.values() for split in member.splits()]
+
+    def wait_available(self, timeout: float) -> bool:
+        """Wait for the member whose turn it is."""
+        member = self._present()
+        return self._no_more_splits if member is None else member.reader().wait_available(timeout)
+
+    def add_splits(self, splits: Sequence[HybridSplit]) -> None:
+        """Keep them for their members."""
+        for split in splits:
+            self._member(split.member, split.switches).add(split.split)
+
+    def notify_no_more_splits(self) -> None:
+        """Hand on."""
+        self._no_more_splits = True
+        for member in self._members.values():
+            member.notify_no_more_splits()
+
+    def handle_source_events(self, event: SourceEvent) -> None:
+        """Hand it to its member."""
+        assert isinstance(event, HybridSourceEvent)
+        member = self._member(event.member, event.switches)
+        member.reader().handle_source_events(event.inner(self._chain))
+
+    def pause_or_resume_splits(
+        self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
+    ) -> None:
+        """Hand on to the member whose turn it is, if that can; the others have not begun."""
+        member = self._present()
+        if member is not None:
+            own = {split.split_id for split in member.splits()}
+            member.reader().pause_or_resume_splits(
+                [_members_id(split_id) for split_id in splits_to_pause if split_id in own],
+                [_members_id(split_id) for split_id in splits_to_resume if split_id in own],
+            )
+        self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
+
+    def close(self) -> None:
+        """Close the readers that were made."""
+        with ExitStack() as stack:
+            for member in self._members.values():
+                stack.callback(member.close)
+
+
+def _members_id(split_id: str) -> str:
+    return split_id.partition(":")[2]

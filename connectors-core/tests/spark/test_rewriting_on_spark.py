@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that a sink lost after the decision are written again by Spark, in streams and batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pipeline_support import (
+    BASE,
+    EVENTS,
+    event_rows,
+    new_pipeline,
+    query_store,
+    travel_with_closures,
+)
+from pyspark.sql import functions as F
+
+from connectors_core.coordinator.plan_log import decisions_since, rewrites_of
+from connectors_core.errors import FatalError
+from connectors_core.runtime.writing import _planned
+from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
+from connectors_core.testing.leased_sink import LeasedDirectorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from connectors_core import Pipeline
+
+travel_with_closures(__name__)
+
+ROWS = 180
+WINDOW = 20
+
+
+def lower_bound(number: int) -> datetime:
+    return datetime.fromtimestamp(BASE // 1_000_000 + number, UTC)
+
+
+class Shape:
+    """A pipeline in one of the ways in which rows come to a sink."""
+
+    def __init__(self, spark: SparkSession, root: Path, shape: str) -> None:
+        self.spark, self.root, self.shape = spark, root, shape
+        self.sink = LeasedDirectorySink(root / "out")
+
+    def build(self) -> Pipeline:
+        streaming = None if self.shape.startswith("batch") else True
+        pipeline = new_pipeline(self.spark, self.root, streaming=streaming)
+        source = DataGeneratorSource(
+            event_rows, ROWS, EVENTS, split_rows=30, batch_rows=10, lower_bound=lower_bound
+        )
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
+        df = pipeline.from_source(
+            source,
+            uid="events",
+            watermark_strategy=strategy if self.shape == "stateful" else None,
+            limits=PlanLimits(rows=ROWS // 3),
+        )
+        if self.shape == "union":
+            pipeline.sink_to(df.where("n >= 0"), DirectorySink(self.root / "other"), uid="other")
+        parallelism = 3 if self.shape == "own parallelism" else None
+        pipeline.sink_to(self.rows(df), self.sink, uid="out", parallelism=parallelism)
+        return pipeline
+
+    def rows(self, df: DataFrame) -> DataFrame:
+        if self.shape == "stateful":
+            windows = df.groupBy(F.window("ts", f"{WINDOW} seconds"))
+            return windows.count().select(F.col("window.start").alias("ts"), "count")
+        if self.shape == "batch with a shuffle":
+            return df.groupBy((F.col("n") % 90).alias("n")).count().repartition(2, "n")
+        return df
+
+    def run(self, *faults: Fault) -> None:
+        with injected(*faults), self.build() as pipeline:
+            pipeline.run()
+
+    def fail(self, *faults: Fault) -> None:
+        with pytest.raises((FatalError, FaultInjected)):
+            self.run(*faults)
+        assert all(fault.fired for fault in faults)
+
+    def found(self) -> Counter[Any]:
+        rows = self.sink.read()
+        if self.shape == "stateful":
+            starts = [int(ts.timestamp()) - BASE // 1_000_000 for ts in rows["ts"].to_pylist()]
+            return Counter(zip(starts, rows["count"].to_pylist(), strict=True))
+        return Counter(rows["n"].to_pylist())
+
+    def assert_complete(self) -> None:
+        if self.shape == "stateful":
+            assert self.found() == Counter((n, WINDOW) for n in range(0, ROWS, WINDOW))
+        else:
+            rows = 90 if self.shape == "batch with a shuffle" else ROWS
+            assert self.found() == Counter(range(rows))
+        assert self.sink.staged() == []
+        assert self.sink.losses() == 0
+
+    def rewritten(self) -> dict[int, list[tuple[int, ...]]]:
+        store = query_store(self.root / "checkpoint")
+        return {
+            epoch: [each.sinks["out"].subtasks for each in found]
+            for epoch in decisions_since(store, 0)
+            if (found := rewrites_of(store, epoch))
+        }
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "direct",
+        pytest.param("union", marks=pytest.mark.line("4.3")),
+        pytest.param("own parallelism", marks=pytest.mark.line("3.5")),
+        "stateful",
+    ],
+)
+def test_lost_rows_of_a_stream_are_written_again(
+    spark: SparkSession, tmp_path: Path, shape: str
+) -> None:
+    """Live at first, then by the replay of an epoch whose staged rows are gone."""
+    pipeline = Shape(spark, tmp_path, shape)
+    pipeline.sink.lose()
+    second = Fault(
+        FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=tmp_path / "failed"
+    )
+    pipeline.fail(second)
+    assert pipeline.sink.losses() == 0
+    staged = pipeline.sink.staged()
+    assert staged
+    for path in staged:
+        path.unlink()
+    while_it_rewrites = Fault(
+        FaultPoint.BEFORE_REWRITE_RECORD, action=FaultAction.RAISE, once=tmp_path / "again"
+    )
+    pipeline.fail(while_it_rewrites)
+    pipeline.run()
+    pipeline.assert_complete()
+    first, replayed = pipeline.rewritten().values()
+    assert [len(each) for each in first] == [1]
+    assert [len(each) for each in replayed] == [len(staged)]
+
+
+@pytest.mark.parametrize("shape", ["batch", "batch with a shuffle"])
+def test_lost_rows_of_a_batch_run_are_written_again(
+    spark: SparkSession, tmp_path: Path, shape: str
+) -> None:
+    pipeline = Shape(spark, tmp_path, shape)
+    pipeline.sink.lose()
+    fault = Fault(
+        FaultPoint.AFTER_REWRITE_RECORD, action=FaultAction.RAISE, once=tmp_path / "failed"
+    )
+    pipeline.fail(fault)
+    for path in pipeline.sink.staged():
+        path.unlink()
+    with pipeline.build() as finishing:
+        assert finishing.run() is False  # the run that was begun; nothing new
+    pipeline.assert_complete()
+    assert [len(each) for each in pipeline.rewritten().values()] == [2]
+    assert list((tmp_path / "checkpoint" / "runs").iterdir()) == []
+    pipeline.run()
+    assert all(count == 2 for count in pipeline.found().values())
+
+
+def test_attempts_of_a_task_take_slots_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = Shape(spark, tmp_path, "direct")
+    faults = [
+        Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, once=tmp_path / str(number))
+        for number in range(3)
+    ]
+    pipeline.run(*faults)
+    assert all(fault.fired for fault in faults)
+    pipeline.assert_complete()
+
+
+def test_the_partitions_of_a_planned_dataframe_do_not_change(spark: SparkSession) -> None:
+    """Adaptive execution would make one of ten."""
+    df = spark.range(100).withColumn("k", F.col("id") % 7).groupBy("k").count()
+    planned, partitions = _planned(df)
+    assert planned.rdd.getNumPartitions() == partitions
+    assert sorted(planned.collect()) == sorted(df.collect())
+    again, same = _planned(df)
+    assert same == partitions
+    assert _planned(planned) == (planned, partitions)
+    assert again.collect() == planned.collect()

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Avro messages, with and without a registry in front of them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors_core.errors import ConfigurationError, MissingDependencyError
+from connectors_core.formats import (
+    AvroFormat,
+    ConfluentAvroFormat,
+    EmptyMessages,
+    StaticSchemaRegistry,
+)
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("small", pa.int32()),
+        ("text", pa.string()),
+        ("data", pa.binary()),
+        ("number", pa.float64()),
+        ("price", pa.decimal128(12, 3)),
+        ("flag", pa.bool_()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("day", pa.date32()),
+        ("time", pa.time64("us")),
+        ("nested", pa.struct([("text", pa.string()), ("tags", pa.list_(pa.string()))])),
+        ("values", pa.map_(pa.string(), pa.int64())),
+        pa.field("required", pa.int64(), nullable=False),
+    ]
+)
+TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=5)
+RANGE = (datetime(1, 1, 2), datetime(9999, 12, 30))
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "small": st.none() | st.integers(-(2**31), 2**31 - 1),
+            "text": TEXTS,
+            "data": st.none() | st.binary(max_size=5),
+            "number": st.none() | st.floats(allow_nan=False),
+            "price": st.none()
+            | st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: Decimal(n) / 1000),
+            "flag": st.none() | st.booleans(),
+            "at": st.none() | st.datetimes(*RANGE, timezones=st.just(UTC)),
+            "local": st.none() | st.datetimes(*RANGE),
+            "day": st.none() | st.dates(date(1, 1, 1), date(9999, 12, 31)),
+            "time": st.none() | st.times(),
+            "nested": st.none()
+            | st.fixed_dictionaries({"text": TEXTS, "tags": st.none() | st.lists(TEXTS)}),
+            "values": st.none()
+            | st.dictionaries(st.text(max_size=3), st.none() | st.integers(0, 9), max_size=2).map(
+                lambda values: list(values.items())
+            ),
+            "required": st.integers(-9, 9),
+        }
+    ),
+    max_size=4,
+)
+CARRIER = {"type": "enum", "name": "Carrier", "symbols": ["AA", "UA"]}
+FLIGHT = json.dumps(
+    {
+        "type": "record",
+        "name": "Flight",
+        "namespace": "org.example",
+        "fields": [
+            {"name": "id", "type": "int"},
+            {
+                "name": "carrier",
+                "type": {"type": "enum", "name": "Carrier", "symbols": ["AA", "UA"]},
+            },
+            {"name": "uuid", "type": ["null", {"type": "string", "logicalType": "uuid"}]},
+            {"name": "again", "type": ["null", "Carrier"]},
+        ],
+    }
+)
+COLUMNS = pa.schema([("carrier", pa.string()), ("id", pa.int64()), ("uuid", pa.string())])
+UUID = "8c9a7b1e-27a0-4d35-9d34-4d7f0a3c2b11"
+
+
+def written(record: dict[str, Any], schema: str = FLIGHT) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, json.loads(schema), record)
+    return stream.getvalue()
+
+
+def messages(*values: bytes | None) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+FLIGHTS = [
+    {"id": 1, "carrier": "UA", "uuid": UUID, "again": None},
+    {"id": 2, "carrier": "AA", "uuid": None, "again": "UA"},
+]
+ROWS_OF_FLIGHTS = [
+    {"carrier": "UA", "id": 1, "uuid": UUID},
+    {"carrier": "AA", "id": 2, "uuid": None},
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_what_is_written_is_read_again(rows: list[dict[str, Any]]) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    encoded = AvroFormat().encode(batch)
+    assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
+    decoded = AvroFormat().decode(encoded.messages, SCHEMA)
+    assert (decoded.kept, decoded.bad) == (None, ())
+    assert decoded.rows.equals(batch)
+
+
+def test_messages_of_another_writer_are_read_by_the_names_of_their_fields() -> None:
+    avro = AvroFormat(schema=FLIGHT)
+    avro.check_readable(COLUMNS)
+    decoded = avro.decode(messages(*(written(each) for each in FLIGHTS)), COLUMNS)
+    assert decoded.rows.to_pylist() == ROWS_OF_FLIGHTS
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([None, b""]) | st.binary(max_size=20), max_size=6))
+def test_any_bytes_are_rows_or_bad_one_by_one(values: list[bytes | None]) -> None:
+    good = written(FLIGHTS[0])
+    column = messages(good, *values, good)
+    decoded = AvroFormat(schema=FLIGHT, empty_messages=EmptyMessages.BAD).decode(column, COLUMNS)
+    assert len(decoded.bad) + decoded.rows.num_rows == len(column)
+    assert decoded.rows.to_pylist()[0] == decoded.rows.to_pylist()[-1] == ROWS_OF_FLIGHTS[0]
+    assert {at for at, value in enumerate(values, 1) if not value} <= {
+        each.at for each in decoded.bad
+    }
+
+
+def test_a_value_that_does_not_fit_its_column_is_bad_and_not_shown() -> None:
+    schema = pa.schema([pa.field("id", pa.int8(), nullable=False)])
+    column = messages(written({**FLIGHTS[0], "id": 7333}), written(FLIGHTS[1]))
+    decoded = AvroFormat(schema=FLIGHT).decode(column, schema)
+    assert decoded.rows["id"].to_pylist() == [2]
+    [bad] = decoded.bad
+    assert bad.reason == "column id: a value is no int8"
+
+
+def test_a_row_that_does_not_fit_the_schema_is_bad() -> None:
+    rows = pa.RecordBatch.from_pylist(
+        [{"id": 1, "carrier": "UA"}, {"id": 2**40, "carrier": "UA"}, {"id": 3, "carrier": "XX"}]
+    )
+    encoded = AvroFormat(schema=FLIGHT).encode(rows)
+    assert encoded.messages.to_pylist() == [
+        written({"id": 1, "carrier": "UA", "uuid": None, "again": None})
+    ]
+    assert [each.at for each in encoded.bad] == [1, 2]
+    assert encoded.lined_up(rows)["id"].to_pylist() == [1]
+
+
+def test_with_a_registry_each_message_is_read_by_its_own_schema() -> None:
+    older = json.dumps(
+        {"type": "record", "name": "Flight", "fields": [{"name": "id", "type": "long"}]}
+    )
+    registry = StaticSchemaRegistry({3: older, 7: FLIGHT})
+    confluent = ConfluentAvroFormat(registry=registry, subject="flights-value", schema=FLIGHT)
+    confluent.check_readable(COLUMNS)
+    confluent.check_writable(COLUMNS)
+    encoded = confluent.encode(pa.RecordBatch.from_pylist(ROWS_OF_FLIGHTS, schema=COLUMNS))
+    assert encoded.messages[0].as_py()[:5] == b"\0\0\0\0\7"
+    column = messages(
+        encoded.messages[0].as_py(),
+        b"\0\0\0\0\3" + written({"id": 5}, older),
+        b"\0\0\0\0\4" + written({"id": 5}, older),
+        b"\1\0\0\0\3" + written({"id": 5}, older),
+        b"\0\0",
+        encoded.messages[1].as_py(),
+    )
+    decoded = confluent.decode(column, COLUMNS)
+    assert decoded.rows["id"].to_pylist() == [1, 5, 2]
+    assert [each.reason for each in decoded.bad] == [
+        "there is no schema 4",
+        "the message has no id of a schema in front",
+        "the message has no id of a schema in front",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ([{"name": "next", "type": ["null", "R"]}], "the type R is recursive"),
+        ([{"name": "all", "type": {"type": "array", "items": "null"}}], "items take no bytes"),
+        ([{"name": "id", "type": "nonsense"}], "cannot be used"),
+    ],
+)
+def test_a_schema_that_a_short_message_could_exhaust_the_reader_with_is_refused(
+    fields: list[Any], reason: str
+) -> None:
+    schema = json.dumps({"type": "record", "name": "R", "namespace": "n", "fields": fields})
+    with pytest.raises(ConfigurationError, match=reason):
+        AvroFormat(schema=schema).check_readable(pa.schema([(fields[0]["name"], pa.string())]))
+    [bad] = (
+        ConfluentAvroFormat(registry=StaticSchemaRegistry({1: schema}))
+        .decode(messages(b"\0\0\0\0\1\2\2"), COLUMNS)
+        .bad
+    )
+    assert reason in bad.reason
+
+
+def test_what_does_not_fit_is_refused_on_the_driver() -> None:
+    with pytest.raises(ConfigurationError, match="no field 'gate'"):
+        AvroFormat(schema=FLIGHT).check_readable(pa.schema([("gate", pa.string())]))
+    with pytest.raises(ConfigurationError, match="'for how long' cannot be a field"):
+        AvroFormat().check_writable(pa.schema([("for how long", pa.int64())]))
+    with pytest.raises(ConfigurationError, match="'wait' cannot be a field"):
+        AvroFormat().check_writable(pa.schema([("wait", pa.duration("s"))]))
+    with pytest.raises(ConfigurationError, match="is not the schema of a record"):
+        AvroFormat(schema='"string"').check_writable(COLUMNS)
+    with pytest.raises(ConfigurationError, match="subject must be known"):
+        ConfluentAvroFormat(registry=StaticSchemaRegistry({})).check_writable(COLUMNS)
+
+
+def test_without_the_library_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(MissingDependencyError, match=r"connectors-core\[avro\]"):
+        AvroFormat().check_readable(COLUMNS)
+
+
+def test_formats_are_values_that_travel() -> None:
+    formats = [
+        AvroFormat(schema=FLIGHT),
+        ConfluentAvroFormat(registry=StaticSchemaRegistry({1: FLIGHT}), subject="s"),
+    ]
+    assert pickle.loads(pickle.dumps(formats)) == formats

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV messages: what is written is read again, and one bad message costs one."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats import CsvDialect, CsvFormat, EmptyMessages
+
+SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("id", pa.int64()),
+        ("number", pa.float64()),
+        ("price", pa.decimal128(12, 3)),
+        ("flag", pa.bool_()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("time", pa.time64("us")),
+        ("more", pa.string()),
+    ]
+)
+TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
+PRICES = st.none() | st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: Decimal(n) / 1000)
+MOMENTS = st.none() | st.datetimes(
+    datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": TEXTS,
+            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "number": st.none() | st.floats(allow_nan=False),
+            "price": PRICES,
+            "flag": st.none() | st.booleans(),
+            "at": MOMENTS,
+            "day": st.none() | st.dates(date(1, 1, 1), date(9999, 12, 31)),
+            "time": st.none() | st.times(),
+            "more": TEXTS,
+        }
+    ),
+    max_size=6,
+)
+DIALECTS = st.sampled_from(
+    [
+        CsvDialect(),
+        CsvDialect(delimiter="\t", null_values=("\\N", "")),
+        CsvDialect(delimiter="1", quote_char="'"),
+        CsvDialect(delimiter="a", quote_char="b", escape_char="c"),
+        CsvDialect(delimiter=";", double_quote=False, escape_char="\\"),
+    ]
+)
+NUMBERED = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def messages(*values: bytes | None) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=ROWS, dialect=DIALECTS)
+def test_what_is_written_is_read_again(rows: list[dict[str, Any]], dialect: CsvDialect) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    csv_format = CsvFormat(dialect=dialect)
+    encoded = csv_format.encode(batch)
+    assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
+    decoded = csv_format.decode(encoded.messages, SCHEMA)
+    assert (decoded.kept, decoded.bad) == (None, ())
+    assert decoded.rows.equals(batch)
+
+
+BROKEN = st.sampled_from(
+    [
+        b'1,"open',
+        b'"',
+        b'",',
+        b'x"',
+        b"2,x\n3,y",
+        b"2,x\r3,y",
+        b"2,x\n\n3,y",
+        b'2,"x\n3,y',
+        b'"\n3,y',
+        b"1",
+        b"1,x,y",
+        b"x,x",
+        b"1.5,x",
+        b"1,\xff",
+        b"1,\0",
+        b"\0",
+        b"\n",
+        b" ",
+        b"\xef\xbb\xbf1,x",
+        b'1,"x"y',
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.integers(0, 99).map(lambda n: (b'%d,"a\n""b"""\r\n' % n, n))
+        | st.tuples(BROKEN | st.binary(min_size=1, max_size=6), st.none()),
+        max_size=12,
+    )
+)
+def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]]) -> None:
+    column = messages(*(message for message, _ in cases))
+    decoded = CsvFormat().decode(column, NUMBERED)
+    alone = [CsvFormat().decode(column[at : at + 1], NUMBERED) for at in range(len(column))]
+    for (_, number), one in zip(cases, alone, strict=True):
+        assert number is None or one.rows.to_pylist() == [{"id": number, "text": 'a\n"b"'}]
+    assert decoded.rows.to_pylist() == [row for one in alone for row in one.rows.to_pylist()]
+    assert [each.at for each in decoded.bad] == [at for at, one in enumerate(alone) if one.bad]
+
+
+def test_what_one_message_takes_another_does_not_give() -> None:
+    decoded = CsvFormat().decode(messages(b'1,"x', b"5,y", b'",\n7,z'), NUMBERED)
+    assert decoded.rows.to_pylist() == [{"id": 5, "text": "y"}]
+    assert [each.at for each in decoded.bad] == [0, 2]
+
+
+def test_empty_messages_null_and_empty_texts() -> None:
+    column = messages(None, b'1,""', b"", b"2,")
+    decoded = CsvFormat().decode(column, NUMBERED)
+    assert [tuple(row.values()) for row in decoded.rows.to_pylist()] == [
+        (None, None),
+        (1, ""),
+        (None, None),
+        (2, None),
+    ]
+    decoded = CsvFormat(empty_messages=EmptyMessages.BAD).decode(column, NUMBERED)
+    assert [each.at for each in decoded.bad] == [0, 2]
+
+
+def test_times_of_a_zone_and_of_other_spellings() -> None:
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    dialect = CsvDialect(timestamp_formats=("%d.%m.%Y %H:%M",), assume_time_zone="America/New_York")
+    decoded = CsvFormat(dialect=dialect).decode(messages(b"01.01.2013 05:00"), schema)
+    assert decoded.rows["at"].to_pylist() == [datetime(2013, 1, 1, 10, tzinfo=UTC)]
+
+
+def test_a_quote_that_cannot_be_written_makes_the_row_bad() -> None:
+    rows = pa.RecordBatch.from_pylist([{"id": n, "text": t} for n, t in enumerate('a"b')])
+    encoded = CsvFormat(dialect=CsvDialect(double_quote=False)).encode(rows)
+    assert encoded.messages.to_pylist() == [b'0,"a"', b'2,"b"']
+    assert [each.at for each in encoded.bad] == [1]
+    assert encoded.lined_up(rows)["id"].to_pylist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"s3cret,x",
+        b"1,s3cret,s3cret",
+        b"s3cret",
+        b'1,"s3cret',
+        b"1,s3cret\xff",
+        b"1,s3cret\n1,s3cret",
+        b",".join([b"s3cret"] * 12),
+    ],
+)
+def test_a_reason_holds_no_value(message: bytes) -> None:
+    [bad] = CsvFormat().decode(messages(message), NUMBERED).bad
+    assert bad.reason
+    assert "s3cret" not in bad.reason
+
+
+def test_columns_that_csv_cannot_hold_are_refused_by_name() -> None:
+    CsvFormat().check_readable(SCHEMA)
+    CsvFormat().check_writable(SCHEMA)
+    schema = pa.schema([("tags", pa.list_(pa.string()))])
+    with pytest.raises(ConfigurationError, match="'tags' cannot be read from CSV"):
+        CsvFormat().check_readable(schema)
+    with pytest.raises(ConfigurationError, match="'tags' cannot be written as CSV"):
+        CsvFormat().check_writable(schema)
+
+
+def test_a_format_is_a_value_that_travels() -> None:
+    csv_format = CsvFormat(dialect=CsvDialect(delimiter="|"))
+    assert pickle.loads(pickle.dumps(csv_format)) == csv_format

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats by options, with and without a prefix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connectors_core.errors import InvalidOptionError, MissingOptionError, UnknownOptionError
+from connectors_core.formats import (
+    AvroFormat,
+    ConfluentAvroFormat,
+    CsvDialect,
+    CsvFormat,
+    EmptyMessages,
+    HttpSchemaRegistry,
+    JsonFormat,
+    RawFormat,
+    StringFormat,
+    format_of,
+    format_options,
+)
+from connectors_core.options import OptionSet
+from connectors_core.secrets import Secret
+
+
+def made(given: dict[str, str], prefix: str = "") -> Any:
+    return format_of(OptionSet(*format_options(prefix)).parse(given), prefix)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, None),
+        ({"format": "raw"}, RawFormat()),
+        ({"format": "string"}, StringFormat()),
+        (
+            {
+                "format": "json",
+                "format.empty-messages": "bad",
+                "json.fail-on-unknown-field": "true",
+                "json.encode.ignore-null-fields": "true",
+            },
+            JsonFormat(
+                fail_on_unknown_field=True, empty_messages=EmptyMessages.BAD, write_nulls=False
+            ),
+        ),
+        (
+            {
+                "format": "csv",
+                "csv.field-delimiter": ";",
+                "csv.quote-character": "'",
+                "csv.escape-character": "\\",
+                "csv.null-literal": "NULL",
+                "csv.timestamp-formats": "%d.%m.%Y",
+                "csv.assume-time-zone": "Europe/Paris",
+            },
+            CsvFormat(
+                dialect=CsvDialect(
+                    delimiter=";",
+                    quote_char="'",
+                    escape_char="\\",
+                    null_values=("NULL",),
+                    timestamp_formats=("%d.%m.%Y",),
+                    assume_time_zone="Europe/Paris",
+                )
+            ),
+        ),
+        ({"format": "avro", "avro.schema": "{}"}, AvroFormat(schema="{}")),
+        (
+            {
+                "format": "avro-confluent",
+                "avro-confluent.url": "http://localhost:8081",
+                "avro-confluent.subject": "flights-value",
+                "avro-confluent.schema": "{}",
+                "avro-confluent.basic-auth.user-info": "me:s3cret",
+                "avro-confluent.timeout": "2 s",
+            },
+            ConfluentAvroFormat(
+                registry=HttpSchemaRegistry(
+                    url="http://localhost:8081", user_info=Secret("me:s3cret"), timeout=2.0
+                ),
+                subject="flights-value",
+                schema="{}",
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "value."])
+def test_every_option_has_its_effect(given: dict[str, str], wanted: Any, prefix: str) -> None:
+    assert made({prefix + key: value for key, value in given.items()}, prefix) == wanted
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"json.fail-on-unknown-field": "true"},
+        {"format": "csv", "json.fail-on-unknown-field": "true"},
+        {"format": "avro", "avro-confluent.url": "http://localhost"},
+        {"format": "raw", "format.empty-messages": "bad"},
+    ],
+)
+def test_an_option_without_effect_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(InvalidOptionError, match="has no effect"):
+        made(given)
+
+
+def test_wrong_options_are_explained() -> None:
+    with pytest.raises(MissingOptionError, match=r"value\.avro-confluent\.url"):
+        made({"value.format": "avro-confluent"}, "value.")
+    with pytest.raises(InvalidOptionError, match="one of raw, string, json"):
+        made({"format": "xml"})
+    with pytest.raises(UnknownOptionError, match=r"'value\.csv\.field-delimiter'"):
+        made({"value.format": "csv", "csv.delimiter": ";"}, "value.")
+    with pytest.raises(InvalidOptionError, match="also its quote"):
+        made({"format": "csv", "csv.field-delimiter": '"'})

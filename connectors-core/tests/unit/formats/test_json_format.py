@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON messages: what is written is read again, and one bad message costs one."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats import EmptyMessages, JsonFormat
+
+TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
+BYTES = st.none() | st.binary(max_size=7)
+PRICES = st.none() | st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: Decimal(n) / 1000)
+MOMENTS = st.none() | st.datetimes(
+    datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)
+)
+TAGS = st.none() | st.lists(TEXTS, max_size=2)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("text", pa.string()),
+        ("number", pa.float64()),
+        ("price", pa.decimal128(12, 3)),
+        ("flag", pa.bool_()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("data", pa.binary()),
+        ("nested", pa.struct([("data", pa.binary()), ("tags", pa.list_(pa.string()))])),
+        ("parts", pa.list_(pa.binary())),
+    ]
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "text": TEXTS,
+            "number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            "price": st.none()
+            | st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: Decimal(n) / 1000),
+            "flag": st.none() | st.booleans(),
+            "at": st.none()
+            | st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
+            "day": st.none() | st.dates(date(1, 1, 1), date(9999, 12, 31)),
+            "data": BYTES,
+            "nested": st.none()
+            | st.fixed_dictionaries(
+                {"data": BYTES, "tags": st.none() | st.lists(TEXTS, max_size=2)}
+            ),
+            "parts": st.none() | st.lists(BYTES, max_size=3),
+        }
+    ),
+    max_size=6,
+)
+NUMBERED = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def messages(*values: bytes | None) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=ROWS, write_nulls=st.booleans())
+def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: bool) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    json_format = JsonFormat(write_nulls=write_nulls)
+    encoded = json_format.encode(batch)
+    assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
+    decoded = json_format.decode(encoded.messages, SCHEMA)
+    assert (decoded.kept, decoded.bad) == (None, ())
+    assert decoded.rows.equals(batch)
+
+
+BROKEN = st.sampled_from(
+    [
+        b'{"id":1}{"id":2}',
+        b'{"id":1',
+        b'"text":"x"}',
+        b'{"id":1}\0',
+        b'{"id":1}\0{"id":2}',
+        b'{"id":1},{"id":2}',
+        b'[{"id":1}]',
+        b'{"id":1}]',
+        b'{"id":"1"}',
+        b'{"id":1.5}',
+        b'{"id":1,"id":2}',
+        b'{"text":"\xff"}',
+        b'{"text":"\n"}',
+        b'{"text":"open}',
+        b'{"text":{}}',
+        b'{"other":{"more":[{}',
+        b"}",
+        b"{",
+        b"{}{}",
+        b"{}{}{}",
+        b"null",
+        b"1",
+        b" ",
+        b"\xef\xbb\xbf{}",
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.integers(0, 99).map(lambda n: (b'{"id":%d, "more":\n[{}]}' % n, n))
+        | st.tuples(BROKEN | st.binary(min_size=1, max_size=6), st.none()),
+        max_size=12,
+    )
+)
+def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]]) -> None:
+    column = messages(*(message for message, _ in cases))
+    decoded = JsonFormat().decode(column, NUMBERED)
+    alone = [JsonFormat().decode(column[at : at + 1], NUMBERED) for at in range(len(column))]
+    for (_, number), one in zip(cases, alone, strict=True):
+        assert number is None or one.rows["id"].to_pylist() == [number]
+    assert decoded.rows.to_pylist() == [row for one in alone for row in one.rows.to_pylist()]
+    assert [each.at for each in decoded.bad] == [at for at, one in enumerate(alone) if one.bad]
+    assert decoded.lined_up(column).to_pylist() == [
+        message for (message, _), one in zip(cases, alone, strict=True) if not one.bad
+    ]
+
+
+@pytest.mark.parametrize(
+    ("taker", "giver"),
+    [(b'{"id":1}{"id":2}', b"\0"), (b'{"more":[{}', b']}{"id":2}'), (b"{}{}", b'{}\0{"id":2}')],
+)
+def test_two_bad_messages_do_not_make_two_rows(taker: bytes, giver: bytes) -> None:
+    decoded = JsonFormat().decode(messages(taker, b'{"id":5}', giver), NUMBERED)
+    assert decoded.rows["id"].to_pylist() == [5]
+    assert [each.at for each in decoded.bad] == [0, 2]
+
+
+def test_a_message_may_hold_line_breaks_and_space_around_it() -> None:
+    pretty = json.dumps({"id": 1, "text": "a\nb"}, indent=2).encode()
+    decoded = JsonFormat().decode(messages(b" \r\n" + pretty + b"\n", pretty), NUMBERED)
+    assert decoded.rows.to_pylist() == [{"id": 1, "text": "a\nb"}] * 2
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.string()])
+def test_columns_of_any_layout_are_read(kind: pa.DataType) -> None:
+    column = pa.chunked_array(
+        [pa.array([f'{{"id":{n}}}' for n in range(5)]).cast(kind)[1:], pa.array([], kind)]
+    )
+    assert JsonFormat().decode(column, NUMBERED).rows["id"].to_pylist() == [1, 2, 3, 4]
+    assert JsonFormat().decode(column[:0], NUMBERED).rows.num_rows == 0
+
+
+def test_an_empty_message_is_a_row_of_nulls_or_bad() -> None:
+    column = messages(None, b'{"id":1}', b"", b"nothing")
+    decoded = JsonFormat().decode(column, NUMBERED)
+    assert decoded.rows["id"].to_pylist() == [None, 1, None]
+    assert [each.at for each in decoded.bad] == [3]
+    decoded = JsonFormat(empty_messages=EmptyMessages.BAD).decode(column, NUMBERED)
+    assert decoded.rows["id"].to_pylist() == [1]
+    assert [each.at for each in decoded.bad] == [0, 2, 3]
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    decoded = JsonFormat().decode(column, required)
+    assert decoded.rows["id"].to_pylist() == [1]
+    assert "may not be null" in decoded.bad[0].reason
+
+
+def test_a_field_too_many_is_passed_over_or_bad() -> None:
+    column = messages(b'{"id":1,"new":[1]}')
+    assert JsonFormat().decode(column, NUMBERED).rows["id"].to_pylist() == [1]
+    [bad] = JsonFormat(fail_on_unknown_field=True).decode(column, NUMBERED).bad
+    assert "unexpected field" in bad.reason
+
+
+def test_a_field_that_is_missing_is_null_or_the_message_bad() -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
+    decoded = JsonFormat().decode(messages(b'{"id":1}', b'{"text":"x"}'), schema)
+    assert decoded.rows.to_pylist() == [{"id": 1, "text": None}]
+    assert decoded.bad[0].reason == "column id is null and may not be"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"id":"s3cret"}',
+        b'{"id":73.3}',
+        b'{"price":"s3cret"}',
+        b'{"price":73.3333}',
+        b'{"at":"s3cret"}',
+        b'{"day":"s3cret"}',
+        b'{"data":"s3cret"}',
+        b'{"text":"s3cret\xff"}',
+        b'{"text":"s3cret',
+        b'{"flag":s3cret}',
+        b"s3cret 73.3",
+    ],
+)
+def test_a_reason_holds_no_value(message: bytes) -> None:
+    [bad] = JsonFormat().decode(messages(message), SCHEMA).bad
+    assert bad.reason
+    assert "s3cret" not in bad.reason
+    assert "73.3" not in bad.reason
+    assert "s3cret" not in repr(bad)
+
+
+def test_many_messages_that_are_no_json_are_refused_together() -> None:
+    column = pa.array([b"text"] * 100_000 + [b'{"id":1}'])
+    decoded = JsonFormat().decode(column, NUMBERED)
+    assert decoded.rows["id"].to_pylist() == [1]
+    assert len(decoded.bad) == 100_000
+
+
+def test_columns_that_json_cannot_hold_are_refused_by_name() -> None:
+    schema = pa.schema([("at", pa.struct([("time", pa.time64("us"))]))])
+    with pytest.raises(ConfigurationError, match="'at' cannot be read from JSON"):
+        JsonFormat().check_readable(schema)
+    JsonFormat().check_readable(SCHEMA)
+    with pytest.raises(ConfigurationError, match="'for' cannot be written as JSON"):
+        JsonFormat().check_writable(pa.schema([("for", pa.duration("s"))]))
+    JsonFormat().check_writable(SCHEMA)
+
+
+def test_a_format_is_a_value_that_travels() -> None:
+    json_format = JsonFormat(write_nulls=False)
+    assert pickle.loads(pickle.dumps(json_format)) == json_format

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A registry over HTTP: asked once, with a password that nobody sees."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.formats import HttpSchemaRegistry, StaticSchemaRegistry, UnknownSchemaError
+from connectors_core.secrets import Secret
+
+SCHEMA = json.dumps({"type": "record", "name": "R", "fields": []})
+ANSWERS: dict[str, tuple[int, Any]] = {
+    "/base/schemas/ids/1": (200, {"schema": SCHEMA}),
+    "/base/schemas/ids/2": (200, {"schema": "{}", "schemaType": "PROTOBUF"}),
+    "/base/schemas/ids/3": (200, {"schema": SCHEMA, "references": [{"name": "x"}]}),
+    "/base/schemas/ids/5": (503, {}),
+    "/base/schemas/ids/6": (200, "no object"),
+    "/base/subjects/a%2Fb-value/versions": (200, {"id": 9}),
+    "/base/subjects/refused/versions": (409, {}),
+}
+
+
+class Registry(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, Any]] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/base/"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        server: Any = self.server
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        server.requests.append((self.path, json.loads(body) if body else None))
+        status, answer = ANSWERS.get(self.path, (404, {}))
+        if self.headers["Authorization"] != "Basic " + base64.b64encode(b"me:s3cret").decode():
+            status, answer = 401, {}
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Registry]:
+    with Registry() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def registry_at(url: str, password: str = "s3cret") -> HttpSchemaRegistry:
+    return HttpSchemaRegistry(url=url, user_info=Secret(f"me:{password}"), timeout=20)
+
+
+def test_a_schema_is_asked_for_once(server: Registry) -> None:
+    registry = registry_at(server.url)
+    assert [registry.schema_of(1), registry.schema_of(1)] == [SCHEMA, SCHEMA]
+    assert [registry.register("a/b-value", SCHEMA), registry.register("a/b-value", SCHEMA)] == [
+        9,
+        9,
+    ]
+    assert server.requests == [
+        ("/base/schemas/ids/1", None),
+        ("/base/subjects/a%2Fb-value/versions", {"schema": SCHEMA}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema_id", "reason"), [(4, "no schema 4"), (2, "not of Avro"), (3, "refers to others")]
+)
+def test_a_schema_that_is_not_there_or_of_no_use(
+    server: Registry, schema_id: int, reason: str
+) -> None:
+    with pytest.raises(UnknownSchemaError, match=reason):
+        registry_at(server.url).schema_of(schema_id)
+
+
+def test_what_may_pass_is_retryable_and_what_does_not_is_not(server: Registry) -> None:
+    registry = registry_at(server.url)
+    with pytest.raises(RetryableError, match="503"):
+        registry.schema_of(5)
+    with pytest.raises(ConfigurationError, match="not a JSON object"):
+        registry.schema_of(6)
+    with pytest.raises(ConfigurationError, match="409"):
+        registry.register("refused", SCHEMA)
+    with pytest.raises(ConfigurationError, match="no schema registry"):
+        registry.register("nowhere", SCHEMA)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        with pytest.raises(RetryableError, match="cannot be reached"):
+            registry_at(f"http://127.0.0.1:{free.getsockname()[1]}").schema_of(1)
+
+
+def test_a_wrong_password_is_one_error_that_does_not_hold_it(server: Registry) -> None:
+    registry = registry_at(server.url, "wr0ng")
+    with pytest.raises(ConfigurationError, match="401") as caught:
+        registry.schema_of(1)
+    for text in (str(caught.value), repr(caught.value), repr(registry)):
+        assert "wr0ng" not in text
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "registry:8081", "http://me:s3cret@host"])
+def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used") as caught:
+        HttpSchemaRegistry(url=url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_registries_travel(server: Registry) -> None:
+    registry = registry_at(server.url)
+    registry.schema_of(1)
+    copy = pickle.loads(pickle.dumps(registry))
+    assert copy == registry
+    assert copy.schema_of(1) == SCHEMA
+
+
+def test_a_fixed_registry_knows_what_it_was_given() -> None:
+    registry = StaticSchemaRegistry({4: SCHEMA})
+    assert registry.schema_of(4) == SCHEMA
+    assert registry.register("any", json.dumps(json.loads(SCHEMA), indent=1)) == 4
+    with pytest.raises(UnknownSchemaError, match="no schema 5"):
+        registry.schema_of(5)
+    with pytest.raises(ConfigurationError, match="has no id"):
+        registry.register("any", '{"type": "record", "name": "S", "fields": []}')

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live splits whose stops the enumerator plans: no claim, every row once, idleness, commits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from toy_driver import Driver
+from toy_log import LogEnumerator, LogSource, LogSplit
+from toy_source import (
+    MONOTONOUS,
+    Behaviour,
+    OnRequest,
+    ToySource,
+    aligned,
+    entry_of,
+    fresh_store,
+    planned,
+    read,
+    reader_task,
+    report_of,
+)
+
+from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import FatalError
+from connectors_core.source import PlanLimits, PlannedRead, RateLimiterStrategy, RecordEvaluator
+from connectors_core.source.watermarks import END_OF_TIME
+from connectors_core.testing.enumeration import all_splits
+
+
+def log_of(*sizes, first=10, **fields):
+    rows = {f"p{i}": list(range(first, first + size)) for i, size in enumerate(sizes)}
+    return LogSource(rows, **fields)
+
+
+def driver_of(source, *, available_now=False, **fields):
+    return Driver(fresh_store(), {"s": {"source": source} | fields}, available_now=available_now)
+
+
+def rows_read(driver):
+    return {split: len(numbers) for split, numbers in driver.emitted("s").items()}
+
+
+def all_read(driver):
+    source = driver.settings["s"].source
+    return lambda: rows_read(driver) == {s: len(rows) for s, rows in source.rows.items() if rows}
+
+
+def planned_splits(driver):
+    return [
+        split.split_id
+        for plan in driver.plans.values()
+        for entry in driver.entries(plan)
+        for split in entry.splits
+    ]
+
+
+def test_what_is_there_is_read_without_a_claim_and_then_nothing_is_planned():
+    source = log_of(7, 0, 12)
+    driver = driver_of(source).start()
+    driver.run_until(all_read(driver))
+    driver.run_steps(20)
+    driver.assert_exactly_once()
+    assert [driver.plans[0], *driver.plans.values()] == [driver.newest] * 2
+    assert not any(entry.claim for entry in driver.entries(driver.newest))
+    assert sorted(planned_splits(driver)) == ["p0", "p2"]
+
+
+def test_rows_that_appear_are_planned_as_soon_as_they_are_known():
+    source = log_of(3)
+    driver = driver_of(source).start()
+    driver.run_until(all_read(driver))
+    driver.run_steps(3)
+    source.rows["p0"] += [20, 21]
+    appeared = driver.clock()
+    driver.run_until(lambda: rows_read(driver) == {"p0": 5})
+    assert driver.clock() - appeared <= 0.1  # as often as the enumerator looks
+    driver.assert_exactly_once()
+
+
+def test_the_enumerator_spreads_a_limit_of_rows_and_of_splits():
+    driver = driver_of(log_of(9, 9, 9), limits=PlanLimits(rows=4)).start(2)
+    driver.run_until(all_read(driver))
+    driver.assert_exactly_once()
+    per_plan = {}
+    for (plan, _, _), rows in driver.rows.items():
+        per_plan[plan] = per_plan.get(plan, 0) + len(rows)
+    assert set(per_plan.values()) == {4, 3}
+    entries = [entry for plan in driver.plans.values() for entry in driver.entries(plan)]
+    assert not any(entry.claim or entry.limits.rows is not None for entry in entries)
+    driver = driver_of(log_of(3, 3, 3), limits=PlanLimits(splits=1)).start(2)
+    driver.run_until(all_read(driver))
+    assert len(driver.plans) == 3
+
+
+def test_partitions_behind_a_limit_take_turns():
+    source = log_of(100, 100, 100)
+    driver = driver_of(source, limits=PlanLimits(rows=5)).start(1)
+    driver.run_until(lambda: len(driver.plans) == 10)
+    assert max(rows_read(driver).values()) - min(rows_read(driver).values()) <= 5
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_rate_holds_back_what_is_planned(parallelism):
+    rate = RateLimiterStrategy.per_second(10.0)
+    driver = driver_of(log_of(20, 20), rate_limiter=rate).start(parallelism)
+    began = driver.clock()
+    driver.run_until(all_read(driver))
+    assert driver.clock() - began >= 2.9
+    driver.assert_exactly_once()
+
+
+def test_what_a_limit_of_bytes_cuts_is_given_a_new_stop():
+    source = log_of(30, 30)
+    driver = driver_of(source, limits=PlanLimits(bytes=100)).start(1)
+    driver.run_until(all_read(driver))
+    driver.assert_exactly_once()
+    assert len(driver.plans) > 2
+    assert all(entry.claim for plan in driver.plans.values() for entry in driver.entries(plan))
+
+
+def test_a_stop_within_rows_that_were_emitted_keeps_the_rest_of_them_to_skip():
+    source = log_of(9)
+    split = planned(LogSplit("p0", position=2, stop=5), skip=4)
+    task, entry = reader_task(source, fresh_store()), entry_of([split])
+    assert read(task, entry) == []
+    (report,) = report_of(task, entry).splits
+    assert (report.finished, report.skip, report.rows) == (True, 1, 0)
+
+
+def test_a_run_to_what_is_there_ends_at_it_and_finishes_empty_partitions_too():
+    source = log_of(5, 0)
+    driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start()
+    source.rows["p0"] += [90]
+    driver.run_until(lambda: driver.fed)
+    source.rows["p0"] += [91]
+    source.rows["later"] = [1]
+    driver.run()
+    assert driver.emitted("s") == {"p0": list(range(6))}
+    assert driver.watermarks("s")[-1] == END_OF_TIME
+
+
+def test_a_run_to_what_is_there_goes_on_where_an_endless_one_was():
+    source = log_of(5, 5)
+    driver = driver_of(source, limits=PlanLimits(rows=3)).start(3)
+    driver.run_until(lambda: len(driver.fed) == 2)
+    driver.crash()
+    driver.options["available_now"] = True
+    driver.start(2).run()
+    driver.assert_exactly_once()
+
+
+def test_a_bounded_log_is_read_to_its_end_in_plans_and_in_a_batch():
+    source = log_of(8, 0, 5, bounded=True)
+    driver = driver_of(source, limits=PlanLimits(rows=3)).start(2).run()
+    driver.assert_exactly_once()
+    splits = enumerate_splits(SourceSettings(uid="s", source=source, parallelism=2))
+    entries = batch_entries(driver.settings["s"], splits, pipeline_id="p", run_id="r")
+    serializer = source.split_serializer()
+    found = [
+        serializer.deserialize(each.state.version, each.state.data)
+        for entry in entries
+        for each in entry.splits
+    ]
+    assert sorted(split.stop for split in found) == [0, 5, 8]
+
+
+def test_the_evaluator_ends_a_partition_for_good_and_no_other():
+    class Ends(RecordEvaluator):
+        def is_end_of_stream(self, row):
+            raise NotImplementedError
+
+        def end_row(self, batch):
+            for row, (split, n) in enumerate(
+                zip(batch["split"].to_pylist(), batch["n"].to_pylist(), strict=True)
+            ):
+                if (split, n) == ("p0", 4):
+                    return row
+            return None
+
+    source = log_of(9, 9)
+    driver = driver_of(source, evaluator=Ends(), limits=PlanLimits(rows=6)).start(1)
+    driver.run_until(lambda: rows_read(driver) == {"p0": 5, "p1": 9})
+    driver.coordinator.notify_complete(driver.newest.number)
+    driver.run_steps(10)
+    assert rows_read(driver) == {"p0": 5, "p1": 9}
+    ((_, positions),) = source.last_enumerator.committed
+    assert positions["p1"] == 9
+    assert positions["p0"] <= 5
+
+
+def test_status_counts_a_split_as_finished_when_it_is_for_good():
+    driver = driver_of(log_of(9), limits=PlanLimits(rows=3)).start(1)
+    driver.run_until(all_read(driver))
+    driver.mailbox.run()
+    seen = driver.coordinator.sources["s"].observe()
+    assert seen.splits_finished == 0
+    assert [split.rows for split in seen.splits] == [9]
+    driver.crash()
+    driver.options["available_now"] = True
+    driver.start(1).run()
+    assert driver.coordinator.sources["s"].observe().splits_finished == 1
+
+
+# --- watermarks -----------------------------------------------------------------------------------
+
+
+def test_an_empty_partition_becomes_idle_without_a_plan_and_counts_again_when_it_has_rows():
+    source = log_of(5, 0)
+    strategy = MONOTONOUS.with_idleness(timedelta(seconds=5))
+    driver = driver_of(source, strategy=strategy).start(1)
+    driver.run_until(lambda: rows_read(driver) == {"p0": 5})
+    began = driver.clock()
+    driver.run_until(lambda: driver.watermarks("s")[-1] is not None)
+    assert driver.clock() - began >= 4.9
+    assert driver.watermarks("s")[-1] == 13
+    assert planned_splits(driver) == ["p0"]
+    source.rows["p1"] += [20]
+    source.rows["p0"] += [30]
+    plans = len(driver.plans)
+    driver.run_until(lambda: len(driver.plans) == plans + 1)
+    assert driver.watermarks("s")[-1] == 13  # the row that is known to wait is not passed
+    driver.run_until(lambda: driver.watermarks("s")[-1] == 19)
+    driver.assert_exactly_once()
+
+
+def test_a_partition_that_a_rate_holds_is_not_idle():
+    rate = RateLimiterStrategy.per_second(0.1)
+    strategy = MONOTONOUS.with_idleness(timedelta(seconds=5))
+    driver = driver_of(log_of(3, 3), strategy=strategy, rate_limiter=rate).start(1)
+    coordinator = None
+    began = driver.clock()
+    while driver.clock() - began < 25:
+        driver.step()
+        coordinator = driver.coordinator.sources["s"]
+        idle = [coordinator._progress_of(split).idle for split in coordinator._splits.values()]
+        assert not any(idle)
+
+
+# --- what an enumerator must keep to --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda split: {"other": PlannedRead(split=split, then=None)},
+        lambda split: {split.split_id: PlannedRead(split=LogSplit("other"), then=None)},
+        lambda split: {split.split_id: PlannedRead(split=split, then=LogSplit("other"))},
+    ],
+)
+def test_a_read_of_another_split_is_refused(wrong):
+    class Confused(LogEnumerator):
+        def plan_reads(self, splits, limits):
+            return wrong(splits[0]) if splits else {}
+
+    driver = driver_of(log_of(3, enumerator=Confused)).start(1)
+    driver.mailbox.run()
+    driver.mailbox.run_calls()
+    (error,) = driver.errors
+    assert isinstance(error, FatalError)
+    assert "Confused" in str(error)
+
+
+def test_an_enumerator_may_plan_no_stops_for_a_while():
+    class Wrapper(LogEnumerator):
+        plans_stops = False
+
+        def plan_reads(self, splits, limits):
+            raise AssertionError("asked")
+
+    source = log_of(8, 5, bounded=True, enumerator=Wrapper)
+    driver_of(source, limits=PlanLimits(rows=3)).start(2).run().assert_exactly_once()
+
+
+def test_the_suites_read_live_splits_to_the_stops_of_a_plan():
+    stops = {split.split_id: split.stop for split in all_splits(log_of(4, 2))}
+    assert stops == {"p0": 4, "p1": 2}
+    bounded = all_splits(log_of(4, bounded=True))
+    assert [(split.position, split.stop, split.last) for split in bounded] == [(0, 4, 4)]
+
+
+# --- committed positions --------------------------------------------------------------------------
+
+
+def test_positions_are_told_once_their_plan_is_committed_and_not_before():
+    source = log_of(6, 2)
+    driver = driver_of(source, limits=PlanLimits(rows=4)).start(1)
+    driver.run_until(lambda: len(driver.fed) == 2)
+    enumerator = source.last_enumerator
+    assert enumerator.committed == []
+    driver.coordinator.notify_complete(0)
+    driver.run_until(all_read(driver))
+    driver.mailbox.run()
+    assert enumerator.committed == [(0, {"p0": 4})]
+    driver.coordinator.notify_complete(1)
+    driver.mailbox.run()
+    assert enumerator.committed[1:] == [(1, {"p0": 6, "p1": 2})]
+    driver.coordinator.notify_complete(1)
+    driver.mailbox.run()
+    assert len(enumerator.committed) == 2
+    assert enumerator.log[-1] == ("complete", 1)
+
+
+def test_positions_of_finished_splits_are_at_their_stops():
+    source = log_of(6, 0)
+    driver = driver_of(source, available_now=True).start(1).run()
+    driver.coordinator.notify_complete(0)
+    driver.mailbox.run()
+    assert source.last_enumerator.committed == [(0, {"p0": 6, "p1": 0})]
+
+
+def test_positions_are_told_after_a_restart_too():
+    source = log_of(6)
+    driver = driver_of(source, limits=PlanLimits(rows=4)).start(1)
+    driver.run_until(lambda: len(driver.fed) == 2)
+    driver.crash()
+    driver.start(1)
+    driver.mailbox.run()
+    driver.coordinator.notify_complete(0)
+    driver.mailbox.run()
+    assert source.last_enumerator.committed == [(0, {"p0": 4})]
+
+
+# --- any of it ------------------------------------------------------------------------------------
+
+steps = st.lists(st.integers(0, 300), max_size=9)
+small = st.none() | st.integers(1, 6)
+
+
+class LogModel(RuleBasedStateMachine):
+    """Partitions grow, the driver crashes and comes back with any parallelism; then it is ended."""
+
+    @initialize(
+        sizes=st.lists(st.integers(0, 15), max_size=4),
+        strategy=st.sampled_from([None, MONOTONOUS, aligned(20), aligned(500, lag=30)]),
+        limits=st.builds(PlanLimits, rows=small, bytes=small, splits=small),
+        other=steps,
+        seed=st.integers(0, 1000),
+    )
+    def start(self, sizes, strategy, limits, other, seed):
+        self.source = log_of(*sizes, behaviour=Behaviour(seed=seed))
+        fields = {"strategy": strategy}
+        self.driver = Driver(
+            fresh_store(),
+            {
+                "s": {"source": self.source, "limits": limits} | fields,
+                "other": {
+                    "source": ToySource(
+                        {"o": sorted(10 + step for step in other)}, enumerator=OnRequest
+                    )
+                }
+                | fields,
+            },
+        )
+        self.limits = limits
+        self.committed = {}
+        self.driver.start(2)
+
+    @rule()
+    def the_coordinator_runs(self):
+        self.driver.mailbox.run()
+
+    @rule()
+    def the_ends_are_looked_up(self):
+        self.driver.mailbox.run_calls()
+
+    @rule()
+    def time_passes(self):
+        self.driver.mailbox.to_next_timer()
+
+    @precondition(lambda self: self.driver.newest is not None)
+    @rule(which=st.integers(0, 100))
+    def an_entry_is_read(self, which):
+        entries = self.driver.entries(self.driver.newest)
+        self.driver.read(entries[which % len(entries)])
+
+    @precondition(lambda self: self.driver.newest is not None)
+    @rule()
+    def the_batch_is_read_and_the_one_before_committed(self):
+        number = self.driver.newest.number
+        self.driver.consume(self.driver.newest)
+        self.driver.coordinator.notify_complete(number - 1)
+        self.driver.mailbox.run()
+
+    @rule(steps=st.integers(1, 30))
+    def all_goes_well_for_a_while(self, steps):
+        self.driver.run_steps(steps)
+
+    @rule(which=st.integers(0, 5), late=steps)
+    def rows_appear(self, which, late):
+        rows = self.source.rows.setdefault(f"p{which}", [])
+        for step in late:
+            rows.append((rows[-1] if rows else 10) + step)
+
+    @rule(parallelism=st.integers(1, 4))
+    def the_driver_crashes(self, parallelism):
+        self.driver.crash()
+        self.driver.start(parallelism)
+
+    @precondition(lambda self: self.driver.newest is not None)
+    @rule()
+    def old_files_are_removed(self):
+        self.driver.purge()
+
+    @invariant()
+    def no_row_came_twice_or_out_of_order(self):
+        if not hasattr(self, "driver"):
+            return
+        if self.driver.errors:
+            raise self.driver.errors[0]
+        for _, numbers in self.driver.emitted("s").items():
+            assert numbers == list(range(len(numbers)))
+
+    @invariant()
+    def no_position_is_told_that_was_not_reached(self):
+        if not hasattr(self, "driver"):
+            return
+        for plan, positions in self.enumerators_told():
+            for split, position in positions.items():
+                read = sum(
+                    1
+                    for (number, uid, _), rows in self.driver.rows.items()
+                    for row in rows
+                    if number <= plan and uid == "s" and row[0] == split
+                )
+                assert position <= read
+
+    def enumerators_told(self):
+        enumerator = self.source.last_enumerator
+        return [] if enumerator is None else enumerator.committed
+
+    def teardown(self):
+        if not hasattr(self, "driver"):
+            return
+        self.driver.crash()
+        self.driver.options["available_now"] = True
+        self.driver.start().run()
+        self.driver.assert_exactly_once()
+        plans = {}
+        for (plan, uid, _), rows in self.driver.rows.items():
+            if uid == "s":
+                plans[plan] = plans.get(plan, 0) + len(rows)
+        if self.limits.rows is not None:
+            assert max(plans.values(), default=0) <= self.limits.rows
+        entries = [e for plan in self.driver.plans.values() for e in self.driver.entries(plan)]
+        if self.limits.bytes is None:
+            assert not any(entry.claim for entry in entries)
+
+
+TestLogModel = LogModel.TestCase
+TestLogModel.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)

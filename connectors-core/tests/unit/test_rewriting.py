@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sink loses after the decision is written again, once, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_committing import Part, Target, TargetCommitter, committer_of, decision, sink_decision
+from toy_source import fresh_store
+
+from connectors_core.coordinator.committing import CommitRetries
+from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.plan_log import decisions_since, is_done, rewrites_of
+from connectors_core.errors import CommitError, DataLossError, FatalError, LeaseError
+from connectors_core.execution.claims import Claims
+from connectors_core.execution.writing import SinkTask, WriterMessage
+from connectors_core.protocol import (
+    REWRITES,
+    DecidedCommittable,
+    Rewrite,
+    SinkDecision,
+    Versioned,
+    claims_path,
+    rewrite_path,
+)
+from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
+from connectors_core.runtime.rewriting import Rewriter
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.sink import SupportsLeases, SupportsRewriting
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.state import StateStore
+from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter
+from connectors_core.testing.faults import (
+    REWRITING_POINTS,
+    Fault,
+    FaultAction,
+    FaultInjected,
+    FaultPoint,
+    injected,
+)
+from connectors_core.testing.leased_sink import LeasedDirectorySink
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+SECONDS = 30
+ROWS = 60
+RETRIES = CommitRetries(attempts=4, initial_seconds=0.0, max_seconds=0.0)
+
+
+class Setup:
+    """A pipeline of known rows into a sink that loses what it is told to."""
+
+    def __init__(self, root):
+        self.root = root
+        self.sink = LeasedDirectorySink(root / "out")
+        self.other = LeasedDirectorySink(root / "other")
+        self.store = StateStore(str(root / "state")).child("query-0")
+
+    def pipeline(self, parallelism=2):
+        pipeline = LocalPipeline(
+            "p",
+            checkpoint_location=str(self.root / "state"),
+            parallelism=parallelism,
+            commit_retries=RETRIES,
+        )
+        source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
+        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        pipeline.sink_to(rows, self.sink, uid="out")
+        pipeline.sink_to(rows, self.other, uid="other")
+        return pipeline
+
+    def run(self, *faults):
+        with injected(*faults), self.pipeline() as pipeline:
+            assert pipeline.run(timeout=SECONDS)
+        return pipeline.status()
+
+    def assert_complete(self):
+        for sink in (self.sink, self.other):
+            assert Counter(sink.read()["value"].to_pylist()) == Counter(range(ROWS))
+            assert sink.staged() == []
+            assert sink.losses() == 0
+
+    def rewrites(self):
+        """Per epoch, what was written again, in order."""
+        return {
+            epoch: [
+                {uid: each.subtasks for uid, each in rewrite.sinks.items()} for rewrite in found
+            ]
+            for epoch in decisions_since(self.store, 0)
+            if (found := rewrites_of(self.store, epoch))
+        }
+
+
+@pytest.fixture
+def setup(tmp_path):
+    return Setup(tmp_path)
+
+
+def test_what_is_lost_is_written_again_in_the_same_epoch(setup):
+    setup.sink.lose()
+    status = setup.run()
+    setup.assert_complete()
+    (amendments,) = setup.rewrites().values()
+    assert [list(each) for each in amendments] == [["out"]]
+    sink = next(each for each in status.sinks if each.uid == "out")
+    assert (sink.counters["lostCommittables"], sink.pending, sink.failed) == (1, 0, 0)
+    assert sink.rows == ROWS
+
+
+def test_only_the_writer_that_lost_writes_again(setup):
+    setup.sink.lose(subtask=1)
+    setup.run()
+    setup.assert_complete()
+    assert setup.rewrites() == {0: [{"out": (1,)}]}
+    claimed = setup.store.list("claims/0000000000/out", recursive=True)
+    assert sorted(Counter(name.split("/")[0] for name in claimed).values()) == [1, 2]
+
+
+def test_sinks_that_lost_are_written_again_together(setup):
+    setup.sink.lose(2)
+    setup.other.lose(subtask=0)
+    setup.run()
+    setup.assert_complete()
+    assert setup.rewrites() == {0: [{"out": (0, 1), "other": (0,)}]}
+
+
+def test_what_is_lost_again_is_written_again(setup):
+    setup.sink.lose(3, subtask=0)
+    setup.run()
+    setup.assert_complete()
+    assert setup.rewrites() == {0: [{"out": (0,)}] * 3}
+
+
+def test_what_is_lost_again_and_again_ends_in_an_error_and_is_mended_by_a_restart(setup):
+    setup.sink.lose(RETRIES.attempts + 1, subtask=0)
+    with (
+        setup.pipeline() as pipeline,
+        pytest.raises(CommitError, match="as often as it is written"),
+    ):
+        pipeline.run(timeout=SECONDS)
+    assert setup.sink.losses() == 0
+    setup.run()
+    setup.assert_complete()
+
+
+def test_what_was_lost_while_no_driver_ran_is_written_by_the_replay(setup, tmp_path):
+    fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
+    with pytest.raises(FaultInjected):
+        setup.run(fault)
+    (staged,) = [path for path in setup.sink.staged() if path.name.endswith("slot-0")]
+    staged.unlink()
+    setup.run()
+    setup.assert_complete()
+    assert [len(each) for each in setup.rewrites().values()] == [1]
+
+
+def test_writers_that_fail_while_they_write_again_take_other_slots(setup, tmp_path):
+    setup.sink.lose(subtask=0)
+    fault = Fault(
+        FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, nth=3, once=tmp_path / "failed"
+    )
+    setup.run(fault)
+    assert fault.fired
+    setup.assert_complete()
+
+
+def test_attempts_that_fail_leave_their_slots_to_nobody(setup, tmp_path):
+    faults = [
+        Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, once=tmp_path / str(number))
+        for number in range(3)
+    ]
+    setup.run(*faults)
+    assert all(fault.fired for fault in faults)
+    setup.assert_complete()
+
+
+@pytest.mark.parametrize(
+    "point", [*REWRITING_POINTS, FaultPoint.WRITER_WROTE, FaultPoint.AFTER_COMMIT]
+)
+@pytest.mark.parametrize("after_restart", [False, True])
+def test_a_driver_that_fails_while_rows_are_written_again(setup, tmp_path, point, after_restart):
+    setup.sink.lose(subtask=0)
+    first = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "first")
+    if after_restart:
+        with pytest.raises(FaultInjected):
+            setup.run(first)
+    # The sink's first commit loses something, and does not come to its end.
+    where = {"sink": "out"} if point is FaultPoint.AFTER_COMMIT else {}
+    faults = [Fault(point, action=FaultAction.RAISE, once=tmp_path / "failed", where=where)]
+    if point is FaultPoint.WRITER_WROTE:  # all attempts of a job that comes after a loss
+        before = 0 if after_restart else 4
+        faults = [
+            Fault(point, action=FaultAction.RAISE, once=tmp_path / f"{n}", nth=before + 1)
+            for n in range(4)
+        ]
+    with pytest.raises(FaultInjected):
+        setup.run(*faults)
+    assert all(fault.fired for fault in faults)
+    setup.run()
+    setup.assert_complete()
+
+
+@given(
+    losses=st.lists(st.sampled_from([None, 0, 1]), max_size=4),
+    crashes=st.lists(
+        st.tuples(
+            st.sampled_from(
+                [
+                    FaultPoint.BEFORE_DECISION,
+                    FaultPoint.AFTER_DECISION,
+                    FaultPoint.BEFORE_COMMIT,
+                    FaultPoint.AFTER_COMMIT,
+                    FaultPoint.AFTER_DONE,
+                    FaultPoint.AFTER_PREPARE,
+                    FaultPoint.BEFORE_SPARK_COMMIT,
+                    "directory_sink.committed",
+                    *REWRITING_POINTS,
+                ]
+            ),
+            st.integers(1, 4),
+        ),
+        max_size=3,
+    ),
+)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_after_any_losses_and_crashes_every_row_is_there_once(tmp_path_factory, losses, crashes):
+    root = tmp_path_factory.mktemp("run")
+    setup = Setup(root)
+    for subtask in losses:
+        setup.sink.lose(subtask=subtask)
+    for number, (point, nth) in enumerate(crashes):
+        fault = Fault(point, action=FaultAction.RAISE, nth=nth, once=root / f"fault-{number}")
+        try:
+            setup.run(fault)
+        except FaultInjected:
+            continue
+    setup.run()
+    for sink in (setup.sink, setup.other):
+        assert Counter(sink.read()["value"].to_pylist()) == Counter(range(ROWS))
+        assert sink.staged() == []
+
+
+# --- Batches that are not what they were ----------------------------------------------------------
+
+
+class Lossy(Target, SupportsRewriting):
+    """Its committer loses what is named `lost`."""
+
+    def create_committer(self, context):
+        self.script = [lose_named] * 9
+        return super().create_committer(context)
+
+
+def lose_named(requests):
+    for request in requests:
+        if request.committable.name == "lost":
+            request.signal_lost()
+
+
+class Engine:
+    """Has the rows of two subtasks, unless told otherwise."""
+
+    def __init__(self, rows=(3, 4)):
+        self.rows = rows
+        self.tasks = []
+
+    def write(self, batch, task, leases):
+        self.tasks.append(task)
+        return [
+            WriterMessage(
+                sink=sink.uid,
+                subtask=subtask,
+                rows=rows,
+                bytes=0,
+                committables=(stored("again"),) if sink.written_by(subtask) else (),
+            )
+            for subtask, rows in enumerate(self.rows)
+            for sink in task.sinks
+        ]
+
+
+def stored(name):
+    serializer = JsonDataclassSerializer(Part)
+    return Versioned(version=serializer.version, data=serializer.serialize(Part(name)))
+
+
+def finish(engine, target, store, *names):
+    """Commit an epoch whose writers made these committables of 3 and 4 rows, lost ones again."""
+    committer = committer_of(store, a=target)
+    rewriter = Rewriter(
+        engine,
+        sinks=[SinkTask(uid="a", sink=target, schema=pa.schema([]))],
+        committer=committer,
+        store=store,
+        incarnation=1,
+        dead_letters=DeadLetters({}, store=store, pipeline_id="p"),
+    )
+    decided = SinkDecision(
+        committables=tuple(
+            DecidedCommittable(subtask=subtask, committable=stored(name), rows=rows)
+            for (subtask, name), rows in zip(enumerate(names), (3, 4), strict=True)
+        ),
+        number_of_subtasks=2,
+    )
+    epoch = decision(7, a=decided)
+    rewriter.finish(None, epoch, committer.commit(epoch))
+
+
+def test_only_what_was_lost_is_committed_again():
+    target, store, engine = Lossy(), fresh_store(), Engine()
+    finish(engine, target, store, "x", "lost")
+    assert [[name for name, _ in each] for each in target.of("commit")] == [
+        ["x", "lost"],
+        ["again"],
+    ]
+    (task,) = engine.tasks
+    assert (task.epoch, task.sinks[0].subtasks) == (7, {1})
+    assert is_done(store, 7, "a")
+    last = [each.committable.name for each in target.posted[-1] if hasattr(each, "committable")]
+    assert last == ["x", "again"]
+
+
+def test_a_batch_with_other_partitions_is_refused_and_swept():
+    target, store = Lossy(), fresh_store()
+    with pytest.raises(FatalError, match="other partitions"):
+        finish(Engine(rows=(3, 4, 0)), target, store, "x", "lost")
+    assert not is_done(store, 7, "a")
+    assert target.of("sweep") == [7, 7]  # after the commit, and after the failure
+
+
+def test_a_writer_that_has_not_the_rows_it_had_is_refused():
+    store = fresh_store()
+    with pytest.raises(DataLossError, match="writer 1 has not the rows"):
+        finish(Engine(rows=(9, 5)), Lossy(), store, "x", "lost")
+    assert rewrites_of(store, 7) == []
+
+
+def test_a_loss_of_a_sink_that_cannot_write_again_is_an_error_of_its_commit():
+    target, store = Target(lose_named), fresh_store()
+    with pytest.raises(CommitError, match="has lost Part") as caught:
+        committer_of(store, a=target).commit(decision(0, a=sink_decision("lost")))
+    assert "SupportsRewriting" in str(caught.value)
+    assert not is_done(store, 0, "a")
+
+
+def test_an_amendment_of_another_driver_is_seen():
+    store, target = fresh_store(), Lossy()
+    other = Rewrite(pipeline_id="p", epoch=7, number=0, incarnation=2, sinks={})
+
+    def steal(name, **_labels):
+        if name == "before_rewrite_record":
+            assert REWRITES.create(store, rewrite_path(7, 0), other)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("connectors_core.runtime.rewriting.fault_point", steal)
+        with pytest.raises(LeaseError, match="another driver"):
+            finish(Engine(), target, store, "x", "lost")
+    assert not is_done(store, 7, "a")
+
+
+# --- Restarts, dead letters, claims ---------------------------------------------------------------
+
+
+def test_what_is_lost_of_a_batch_that_is_not_run_again_stops_the_start(setup, tmp_path):
+    fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
+    with pytest.raises(FaultInjected):
+        setup.run(fault)
+    setup.store.create("ended/0000000000", b"")  # as if the batch had come to its end
+    setup.sink.lose(subtask=0)
+    with pytest.raises(FatalError, match="epoch 0 of out is lost, and its batch is not run"):
+        setup.run()
+
+
+class PickyWriter(DirectoryWriter):
+    """Takes no multiples of seven."""
+
+    def __init__(self, path, context):
+        super().__init__(path, context)
+        self.errors, self.uid = context.record_errors, context.sink_uid
+
+    def write(self, batch):
+        values = batch["value"].to_pylist()
+        for value in values:
+            if value % 7 == 0:
+                self.errors.handle(
+                    BadRecord(reason="seven", source_uid=self.uid, position=str(value))
+                )
+        super().write(batch.filter(pa.array([value % 7 != 0 for value in values])))
+
+
+class Picky(DirectorySink):
+    def create_writer(self, context):
+        return PickyWriter(self.path, context)
+
+
+@pytest.mark.parametrize("after_restart", [False, True])
+def test_dead_letters_that_are_lost_are_written_again(tmp_path, after_restart):
+    letters = LeasedDirectorySink(tmp_path / "letters")
+    letters.lose(2)
+
+    def run(*faults):
+        pipeline = LocalPipeline(
+            "p", checkpoint_location=str(tmp_path / "state"), commit_retries=RETRIES
+        )
+        source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
+        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        policy = RecordPolicy.dead_letter(letters)
+        pipeline.sink_to(rows, Picky(tmp_path / "out"), uid="out", record_policy=policy)
+        with injected(*faults), pipeline:
+            assert pipeline.run(timeout=SECONDS)
+
+    if after_restart:
+        fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
+        with pytest.raises(FaultInjected):
+            run(fault)
+    run()
+    assert letters.losses() == 0
+    found = letters.read()
+    assert found.schema.names == DEAD_LETTER_SCHEMA.names
+    assert Counter(map(int, found["position"].to_pylist())) == Counter(range(0, ROWS, 7))
+    assert letters.staged() == []
+
+
+def test_claims_are_kept_while_a_late_attempt_may_ask_and_no_longer():
+    store, target = fresh_store(), Leasing()
+    committer = committer_of(store, a=target)
+    for epoch in range(33):
+        assert Claims(store=store, folder=claims_path(epoch, "a", "job"))("tx")
+        committer.commit(decision(epoch, a=sink_decision(f"x{epoch}")))
+    kept = {int(name.split("/")[0]) for name in store.list("claims", recursive=True)}
+    assert kept == set(range(17, 33))
+
+
+class Leasing(Target):
+    def create_committer(self, context):
+        return LeasingCommitter(self)
+
+
+class LeasingCommitter(TargetCommitter, SupportsLeases):
+    def lease(self, checkpoint_id, number_of_writers):
+        self.target.log.append(("lease", (checkpoint_id, number_of_writers)))
+
+
+def test_leases_are_of_the_committers_that_have_them():
+    target = Leasing()
+    leases = committer_of(a=target, b=Target()).leases(5)
+    assert leases.keys() == {"a"}
+    leases["a"](3)
+    assert target.of("lease") == [(5, 3)]
