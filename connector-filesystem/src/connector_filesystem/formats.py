@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from connectors_core.errors import InvalidOptionError
+from connectors_core.formats.text import CsvDialect
 
 __all__ = [
     "Compression",
@@ -98,17 +99,14 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CsvOptions:
-    """Dialect of CSV files. Text is UTF-8; lines end in LF or CRLF.
+class CsvOptions(CsvDialect):
+    """Dialect of CSV files. Lines end in LF or CRLF.
 
     Args:
         delimiter: Between fields.
         quote_char: Around fields that hold delimiters or quotes.
         double_quote: A quote within a quoted field is written twice.
         escape_char: Takes the next character literally; None for none.
-        header: The first line names the columns. Without it they are those of the schema.
-        newlines_in_values: Quoted fields may hold line breaks. Such a file cannot be cut into
-            splits, and quotes may only stand around whole fields (RFC 4180).
         null_values: Spellings of a missing value. For text columns too, unless quoted. The sink
             writes the first.
         true_values: Spellings of true.
@@ -116,40 +114,19 @@ class CsvOptions:
         timestamp_formats: Patterns of `strptime`, tried in order; without any ISO 8601 is read.
         assume_time_zone: Time zone of the times in the file, for columns whose type has a zone.
             None: every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.
+        header: The first line names the columns. Without it they are those of the schema.
+        newlines_in_values: Quoted fields may hold line breaks. Such a file cannot be cut into
+            splits, and quotes may only stand around whole fields (RFC 4180).
 
     Raises:
         InvalidOptionError: If the dialect cannot be read.
     """
 
-    delimiter: str = ","
-    quote_char: str = '"'
-    double_quote: bool = True
-    escape_char: str | None = None
     header: bool = True
     newlines_in_values: bool = False
-    null_values: tuple[str, ...] = ("",)
-    true_values: tuple[str, ...] = ("true", "True", "TRUE", "1")
-    false_values: tuple[str, ...] = ("false", "False", "FALSE", "0")
-    timestamp_formats: tuple[str, ...] = ()
-    assume_time_zone: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("delimiter", "quote_char", "escape_char"):
-            value = getattr(self, name)
-            if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
-                raise InvalidOptionError(
-                    f"the {name} of a CSV file cannot be used",
-                    expected="one ASCII character that is no line break",
-                    found=value,
-                    option="csv." + name.replace("_", "-"),
-                )
-        if self.delimiter in (self.quote_char, self.escape_char):
-            raise InvalidOptionError(
-                "the delimiter of a CSV file is also its quote or escape character",
-                expected="different characters",
-                found=self.delimiter,
-                option="csv.delimiter",
-            )
+        super().__post_init__()
         if self.newlines_in_values and (self.escape_char is not None or not self.double_quote):
             raise InvalidOptionError(
                 "line breaks in values cannot be told apart from ends of records",

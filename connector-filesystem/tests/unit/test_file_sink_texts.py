@@ -19,13 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector_filesystem.formats import CsvOptions
-from connector_filesystem.sink.csv_lines import (
-    bad_csv_rows,
-    csv_header,
-    encode_csv_lines,
-    unsupported_csv_type,
-)
-from connector_filesystem.sink.json_lines import encode_json_lines, unsupported_json_type
+from connector_filesystem.sink.csv_lines import bad_csv_rows, encode_csv_lines
+from connector_filesystem.sink.json_lines import encode_json_lines
+from connectors_core.formats.text import csv_header, unsupported_csv_type, unsupported_json_type
 
 TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12)
 FLOATS = st.none() | st.floats()

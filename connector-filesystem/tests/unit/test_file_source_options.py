@@ -11,8 +11,8 @@ import pytest
 
 from connector_filesystem import CsvOptions, FileSource, Format
 from connector_filesystem.formats import Compression, detect_format
-from connector_filesystem.source.ddl import parse_schema
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
+from connectors_core.ddl import parse_schema
 from connectors_core.errors import ConfigurationError, InvalidOptionError, OptionError
 from connectors_core.source import Boundedness
 

@@ -22,6 +22,7 @@ import zstandard
 
 from connector_filesystem import CsvOptions, FileSource, SchemaChangedError
 from connector_filesystem.formats import detect_format
+from connector_filesystem.sink.json_lines import encode_json_lines
 from connector_filesystem.source.reader import read_split
 from connector_filesystem.source.text import ByteStream
 from connectors_core.errors import (
@@ -302,6 +303,27 @@ def test_other_dialects_of_csv(tmp_path):
         csv=CsvOptions(delimiter=";", quote_char="'", escape_char="\\", header=False),
     )
     assert rows_of(source) == [{"t": "a;b", "n": 1}, {"t": "x;y", "n": 2}]
+
+
+def test_the_reason_of_a_bad_line_holds_no_value_however_many_columns_there_are(tmp_path):
+    names = [f"c{number}" for number in range(12)]
+    lines = [",".join(names), ",".join(["s3cret"] * 11), ",".join(["1"] * 12)]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    source = FileSource(tmp_path, schema=pa.schema([(name, pa.string()) for name in names]))
+    chunks = [chunk for chunk in chunks_of(source) if chunk.bad_records]
+    [bad] = [bad for chunk in chunks for bad in chunk.bad_records]
+    assert bad.reason.endswith("Expected 12 columns, got 11")
+
+
+def test_binary_columns_of_json_are_base64_as_the_sink_writes_them(tmp_path):
+    schema = pa.schema([("data", pa.binary()), ("parts", pa.list_(pa.binary()))])
+    batch = pa.RecordBatch.from_pylist(
+        [{"data": b"\0\xff", "parts": [b"", None, b"abc"]}, {"data": None, "parts": None}], schema
+    )
+    with (tmp_path / "a.jsonl").open("wb") as file:
+        file.writelines(encode_json_lines(batch))
+    source = FileSource(tmp_path, schema=schema)
+    assert rows_of(source) == batch.to_pylist()
 
 
 def test_inferred_schemas(tmp_path):

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_filesystem.sink.texts import concat_texts, is_binary, is_string
 from connectors_core.errors import ConfigurationError
+from connectors_core.formats.text import concat_texts, is_binary, is_string
 
 __all__ = [
     "DEFAULT_PARTITION",

@@ -27,13 +27,12 @@ from connector_filesystem.sink.buckets import (
     BucketAssigner,
 )
 from connector_filesystem.sink.committer import FileCommitter
-from connector_filesystem.sink.csv_lines import unsupported_csv_type
-from connector_filesystem.sink.json_lines import unsupported_json_type
 from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
 from connectors_core.options import (
     DURATION,
     MEMORY_SIZE,

@@ -23,8 +23,9 @@ from connector_filesystem.formats import (
     ParquetOptions,
 )
 from connector_filesystem.sink.buckets import escape_path_name
-from connector_filesystem.sink.csv_lines import csv_header, encode_csv_lines
+from connector_filesystem.sink.csv_lines import encode_csv_lines
 from connector_filesystem.sink.json_lines import encode_json_lines
+from connectors_core.formats.text import csv_header
 
 __all__ = [
     "STAGING_FOLDER",

@@ -17,7 +17,7 @@ from connector_filesystem.filesystem import FileLocation, mapped_errors
 from connector_filesystem.formats import Format
 from connector_filesystem.sink.buckets import BucketAssigner, bucket_problem
 from connector_filesystem.sink.csv_lines import bad_csv_rows
-from connector_filesystem.sink.json_lines import encode_json_lines, unsupported_json_type
+from connector_filesystem.sink.json_lines import encode_json_lines
 from connector_filesystem.sink.part_file import (
     EncoderConfig,
     PartFile,
@@ -27,6 +27,7 @@ from connector_filesystem.sink.part_file import (
     sync_folders,
 )
 from connector_filesystem.sink.rolling import OpenFile, OutputFileConfig, RollingPolicy
+from connectors_core.formats.text import unsupported_json_type
 from connectors_core.records import BadRecord
 from connectors_core.sink import CommittingSinkWriter, WriterInitContext
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connector_filesystem.formats import Format
 from connectors_core.errors import ConfigurationError
+from connectors_core.formats.text import unreadable_csv_type, unreadable_json_type
 
 __all__ = [
     "ConstantColumns",
@@ -19,7 +20,6 @@ __all__ = [
     "SchemaChange",
     "can_become",
     "check_readable",
-    "converted",
     "spark_schema",
 ]
 
@@ -122,30 +122,6 @@ def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
     return _kind(found) == _kind(wanted)
 
 
-def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Give a batch the columns and types of a schema; columns that it does not have are null.
-
-    Raises:
-        pa.ArrowInvalid: A value does not fit, or is null where it may not be.
-    """
-    names = {name: at for at, name in enumerate(batch.schema.names)}
-    arrays = []
-    for field in schema:
-        at = names.get(field.name)
-        if at is None:
-            array = pa.nulls(batch.num_rows, field.type)
-        else:
-            array = batch.column(at)
-            if array.type != field.type:
-                array = array.cast(field.type)
-        if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"column {field.name} is null and may not be")
-        arrays.append(array)
-    if not arrays:
-        return batch.select([])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
 def spark_type(kind: pa.DataType) -> pa.DataType:
     """Return the nearest type that Spark has, for schemas that were found in files."""
     types = pa.types
@@ -190,13 +166,12 @@ def check_readable(field: pa.Field, format: Format) -> None:
     Raises:
         ConfigurationError: It cannot.
     """
-    types = pa.types
     kind = field.type
     refused = False
     if format is Format.CSV:
-        refused = types.is_nested(kind) or types.is_null(kind) or types.is_duration(kind)
+        refused = unreadable_csv_type(kind) is not None
     elif format is Format.JSON_LINES:
-        refused = _holds(kind, lambda each: types.is_map(each) or types.is_time(each))
+        refused = unreadable_json_type(kind) is not None
     if refused:
         raise ConfigurationError(
             f"the column {field.name!r} cannot be read from {format.value}",
@@ -205,13 +180,3 @@ def check_readable(field: pa.Field, format: Format) -> None:
             option="schema",
             hint="declare it as string and convert it in Spark, e.g. with from_json",
         )
-
-
-def _holds(kind: pa.DataType, test: Any) -> bool:
-    if test(kind):
-        return True
-    if pa.types.is_struct(kind):
-        return any(_holds(field.type, test) for field in kind)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _holds(kind.value_type, test)
-    return False

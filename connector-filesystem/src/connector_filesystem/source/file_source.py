@@ -14,7 +14,6 @@ import pyarrow as pa
 from connector_filesystem.filesystem import STORAGE_OPTIONS, FileLocation
 from connector_filesystem.formats import Compression, CsvOptions, Format
 from connector_filesystem.source.columns import MetadataColumn, SchemaChange, check_readable
-from connector_filesystem.source.ddl import parse_schema
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.enumerator import (
     FileEnumerator,
@@ -27,6 +26,7 @@ from connector_filesystem.source.paths import PathColumns, PathTime
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.annotations import public
+from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options import (
     MEMORY_SIZE,
@@ -59,23 +59,6 @@ DEFAULT_LATE_FILE_WINDOW: Final = timedelta(hours=1)
 DEFAULT_BYTES_PER_PLAN: Final = 256 << 20
 
 
-def _as_schema(value: object) -> pa.Schema:
-    if isinstance(value, pa.Schema):
-        return value
-    if isinstance(value, str):
-        try:
-            return parse_schema(value)
-        except InvalidOptionError as exc:
-            raise ValueError(f"{exc.expected}, not {exc.found}") from exc
-    raise ValueError("a schema, or a text such as 'id BIGINT, name STRING'")
-
-
-_SCHEMA: Final[OptionType[pa.Schema]] = OptionType(
-    "schema",
-    _as_schema,
-    lambda schema: ", ".join(f"{each.name} {each.type}" for each in schema),
-)
-
 PATH: Final = Option(
     "path",
     list_of(str),
@@ -102,7 +85,7 @@ COMPRESSION: Final = Option(
 )
 SCHEMA: Final = Option(
     "schema",
-    _SCHEMA,
+    SCHEMA_TYPE,
     since=_SINCE,
     doc="Columns in the files, in the words of Spark SQL. By default they are read from the footer "
     "of the first file (Parquet) or inferred from a sample.",
@@ -152,7 +135,7 @@ IGNORED: Final = Option(
 )
 PARTITION_COLUMNS: Final = Option(
     "partition.columns",
-    _SCHEMA,
+    SCHEMA_TYPE,
     since=_SINCE,
     aliases=("partition-columns", "partitioned-by", "partition-keys"),
     doc="Columns whose values stand in the path, as folders `key=value` or named groups of the "

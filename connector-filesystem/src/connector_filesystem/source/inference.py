@@ -12,10 +12,10 @@ from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_err
 from connector_filesystem.formats import Compression, CsvOptions, Format
 from connector_filesystem.source.columns import spark_schema
 from connector_filesystem.source.parquet import parquet_schema
-from connector_filesystem.source.parsers import infer_csv, infer_json
 from connector_filesystem.source.reader import layout_of
-from connector_filesystem.source.text import ByteStream, csv_header
+from connector_filesystem.source.text import BOM, ByteStream, csv_header
 from connectors_core.errors import ConfigurationError
+from connectors_core.formats.text import infer_csv, infer_json
 
 __all__ = ["SAMPLE_BYTES", "SAMPLE_FILES", "found_schema"]
 
@@ -90,9 +90,10 @@ def _of_text(
     if not ended:
         data = data[: data.rfind(b"\n") + 1]
     if layout is Format.JSON_LINES:
-        return infer_json(data)
+        data = data.removeprefix(BOM)
+        return infer_json(data) if data.strip() else pa.schema([])
     if not csv.header:
-        return infer_csv(data, (), csv)
+        return _of_csv(data, (), csv)
     rest = data
 
     def read(count: int) -> bytes:
@@ -101,4 +102,10 @@ def _of_text(
         return taken
 
     names, behind = csv_header(read, csv, max_record_size)
-    return infer_csv(data[behind:], names, csv)
+    return _of_csv(data[behind:], names, csv)
+
+
+def _of_csv(data: bytes, names: Sequence[str], csv: CsvOptions) -> pa.Schema:
+    if not data.strip(b"\r\n"):
+        return pa.schema([pa.field(name, pa.null()) for name in names])
+    return infer_csv(data, names, csv, csv.newlines_in_values)

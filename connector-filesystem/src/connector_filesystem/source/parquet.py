@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.source.columns import can_become, converted
+from connector_filesystem.source.columns import can_become
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
+from connectors_core.formats.text import converted
 
 __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
 
