@@ -149,8 +149,8 @@ test-full: ## test with the slow tests too
 demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
 	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
-bench: env$$(LINE) ## the benchmarks on one Spark
-	$(call SPARK_PYTHON,$(LINE)) -m benchmarks
+bench: env$$(LINE) ## the benchmarks on one Spark; of Kafka alone: make bench ONLY=kafka
+	$(call SPARK_PYTHON,$(LINE)) -m benchmarks $(ONLY:%=--only %)
 
 matrix: env$(NEWEST) ## all cells of the compatibility matrix, each major with today's core
 	$(BIN)/release-tools test --all

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Apache Kafka as a source and an exactly-once sink."""
+
+from connector_kafka.errors import (
+    KafkaAuthenticationError,
+    KafkaAuthorizationError,
+    KafkaFatalError,
+    KafkaRequestError,
+    KafkaRetryableError,
+)
+from connector_kafka.sink import (
+    KAFKA_SINK_OPTIONS,
+    KafkaPartitioner,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    UpsertMode,
+    ValueFields,
+)
+from connector_kafka.source import (
+    KAFKA_SOURCE_OPTIONS,
+    DataLossPolicy,
+    IsolationLevel,
+    KafkaPartitionSplit,
+    KafkaSource,
+    OffsetsInitializer,
+    OffsetsLost,
+)
+from connectors_core.compatibility import check_spark
+
+__all__ = [
+    "KAFKA_SINK_OPTIONS",
+    "KAFKA_SOURCE_OPTIONS",
+    "DataLossPolicy",
+    "IsolationLevel",
+    "KafkaAuthenticationError",
+    "KafkaAuthorizationError",
+    "KafkaFatalError",
+    "KafkaPartitionSplit",
+    "KafkaPartitioner",
+    "KafkaRecordSerializationSchema",
+    "KafkaRequestError",
+    "KafkaRetryableError",
+    "KafkaSink",
+    "KafkaSource",
+    "OffsetsInitializer",
+    "OffsetsLost",
+    "UpsertMode",
+    "ValueFields",
+]
+
+check_spark("connector-kafka")

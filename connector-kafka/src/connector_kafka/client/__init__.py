@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only folder that imports the client library, kafka-python."""

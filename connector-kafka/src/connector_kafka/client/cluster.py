@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics that must exist, and settings of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+
+from connector_kafka.client.errors import NO_ERROR, error_of_code
+from connector_kafka.client.wire import Wire
+from connector_kafka.errors import KafkaAuthorizationError, KafkaRetryableError
+
+__all__ = ["broker_setting", "ensure_topic"]
+
+_TOPIC_ALREADY_EXISTS: Final = 36
+_BROKER: Final = 4
+_BROKER_DEFAULT: Final = -1
+
+
+def ensure_topic(
+    wire: Wire, name: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic where there is none; replicated as the brokers do by default.
+
+    Args:
+        wire: The connection.
+        name: The topic.
+        partitions: Number of partitions of a new topic.
+        settings: Settings of a new topic.
+
+    Raises:
+        KafkaAuthorizationError: The user may not create it; the message says how to.
+        KafkaRetryableError: The cluster cannot do it now.
+        ConfigurationError: The cluster refuses it.
+    """
+    metadata = wire.refresh_metadata([name])
+    if any(topic.name == name and topic.error_code == NO_ERROR for topic in metadata.topics):
+        return
+    entry = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest(
+        topics=[
+            entry(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=_BROKER_DEFAULT,
+                assignments=[],
+                configs=[
+                    entry.CreatableTopicConfig(name=key, value=value)
+                    for key, value in (settings or {}).items()
+                ],
+            )
+        ],
+        timeout_ms=30_000,
+        validate_only=False,
+    )
+    response = wire.request(request, node=metadata.controller_id)
+    (created,) = response.topics
+    if created.error_code not in (NO_ERROR, _TOPIC_ALREADY_EXISTS):
+        error = error_of_code(
+            created.error_code, f"creating the topic {name!r}", said=created.error_message
+        )
+        if isinstance(error, KafkaAuthorizationError):
+            error.hint = f"let an administrator create the topic {name!r} with one partition"
+        raise error
+
+
+def broker_setting(wire: Wire, name: str) -> str | None:
+    """A setting of the brokers; None where the user may not see it or the cluster cannot say."""
+    (broker, *_) = wire.refresh_metadata().brokers
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            entry(
+                resource_type=_BROKER,
+                resource_name=str(broker.node_id),
+                configuration_keys=[name],
+            )
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    try:
+        (result,) = wire.request(request, node=broker.node_id).results
+    except KafkaRetryableError:
+        return None
+    found: dict[str, Any] = {each.name: each.value for each in result.configs}
+    return found.get(name) if result.error_code == NO_ERROR else None

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one map from the errors of Kafka and of its client to our tree."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from connector_kafka.errors import (
+    KafkaAuthenticationError,
+    KafkaAuthorizationError,
+    KafkaFatalError,
+    KafkaRequestError,
+    KafkaRetryableError,
+)
+from connectors_core.errors import ConnectorError
+
+__all__ = [
+    "NO_ERROR",
+    "error_of_code",
+    "error_of_exception",
+    "is_missing",
+    "is_retriable",
+    "name_of",
+]
+
+KafkaError = (
+    KafkaRetryableError
+    | KafkaFatalError
+    | KafkaAuthenticationError
+    | KafkaAuthorizationError
+    | KafkaRequestError
+)
+
+NO_ERROR: Final = 0
+
+_AUTHENTICATION: Final = (
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+    kafka_errors.IllegalSaslStateError,
+)
+_REQUEST: Final = (
+    kafka_errors.InvalidTopicError,
+    kafka_errors.InvalidGroupIdError,
+    kafka_errors.InvalidTransactionTimeoutError,
+    kafka_errors.InvalidRequiredAcksError,
+    kafka_errors.PolicyViolationError,
+    kafka_errors.UnsupportedCompressionTypeError,
+    kafka_errors.UnsupportedForMessageFormatError,
+    kafka_errors.UnsupportedVersionError,
+    kafka_errors.KafkaConfigurationError,
+)
+# Retriable for Java's client too, although kafka-python does not say so.
+_RETRYABLE: Final = (
+    kafka_errors.RetriableError,
+    kafka_errors.UnknownBrokerIdError,
+    kafka_errors.BrokerNotAvailableError,
+)
+
+
+_MISSING: Final = frozenset(
+    error.errno
+    for error in (
+        kafka_errors.UnknownTopicOrPartitionError,
+        kafka_errors.UnknownTopicIdError,
+        kafka_errors.InconsistentTopicIdError,
+    )
+)
+
+
+def name_of(code: int) -> str:
+    """Return Kafka's name of an error code, such as `NOT_COORDINATOR`."""
+    return str(kafka_errors.for_code(code).message)
+
+
+def is_retriable(code: int) -> bool:
+    """Return whether the same request may succeed later, maybe at another broker."""
+    return issubclass(kafka_errors.for_code(code), _RETRYABLE)
+
+
+def is_missing(code: int | None) -> bool:
+    """Return whether an error code says that a topic or partition is not there."""
+    return code in _MISSING
+
+
+def error_of_code(code: int, doing: str, *, said: str | None = None) -> KafkaError:
+    """Return the error to raise for an error code in an answer.
+
+    Args:
+        code: Kafka's error code, not 0.
+        doing: What was asked, as in `reading the end offsets of flights-0`.
+        said: What the broker said beside the code.
+    """
+    return error_of_exception(kafka_errors.for_code(code)(*((said,) if said else ())), doing)
+
+
+def error_of_exception(error: BaseException, doing: str) -> KafkaError:
+    """Return the error of our tree for one of the client's, with that as its cause.
+
+    Args:
+        error: What kafka-python raised or gave.
+        doing: What was asked.
+    """
+    code = getattr(error, "errno", None) if _is_answer(error) else None
+    found = _shown(error)
+    made: KafkaError
+    if isinstance(error, _AUTHENTICATION):
+        made = KafkaAuthenticationError(
+            f"the broker refused to log in: {doing}",
+            found=found,
+            option="properties.sasl.*",
+            hint="check sasl.mechanism, user and password; they must be known to this cluster",
+        )
+    elif (refusal := _tls_refusal(error)) is not None:
+        made = KafkaAuthenticationError(
+            f"no TLS connection can be made: {doing}",
+            found=refusal,
+            option="properties.ssl.*",
+            hint="check the certificates; the broker's must be issued for the host in "
+            "bootstrap.servers by an authority in ssl.truststore.location",
+        )
+    elif isinstance(error, kafka_errors.AuthorizationError):
+        made = KafkaAuthorizationError(
+            f"the user is not allowed to do this: {doing}",
+            found=found,
+            hint="let an administrator grant the access (ACL) that the message names",
+        )
+    elif isinstance(error, _REQUEST):
+        made = KafkaRequestError(f"the broker refused the request: {doing}", found=found)
+    elif isinstance(error, (*_RETRYABLE, OSError)):
+        made = KafkaRetryableError(f"Kafka could not answer now: {doing}", found=found)
+    else:
+        made = KafkaFatalError(f"Kafka refused for good: {doing}", found=found)
+    if code is not None:
+        made.kafka_code = code
+        made.code = f"KAFKA_{name_of(code)}"
+    made.__cause__ = error
+    return made
+
+
+def _is_answer(error: BaseException) -> bool:
+    return isinstance(error, kafka_errors.BrokerResponseError)
+
+
+def _shown(error: BaseException) -> str:
+    if isinstance(error, kafka_errors.BrokerResponseError):
+        said = "; ".join(str(each) for each in error.args) or error.description
+        return f"{error.message} ({error.errno}): {said}"
+    if isinstance(error, ConnectorError):
+        return error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _tls_refusal(error: BaseException) -> str | None:
+    """What TLS found wrong with a certificate, if that is the reason."""
+    for each in _reasons(error):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return getattr(each, "verify_message", None) or str(each)
+        if isinstance(each, ssl.SSLError) and "ALERT" in (each.reason or ""):
+            return str(each.reason).lower().replace("_", " ")
+    return None
+
+
+def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        # The client wraps an error of the socket as an argument of its own.
+        wrapped = next((each for each in error.args if isinstance(each, BaseException)), None)
+        error = wrapped or error.__cause__ or error.__context__

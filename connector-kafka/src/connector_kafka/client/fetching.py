@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetches record batches, the next fetch on its way while the last one is decoded."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import FetchRequest
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.errors import error_of_code, is_missing, is_retriable
+from connector_kafka.client.metadata import (
+    EARLIEST,
+    LATEST,
+    Cluster,
+    IsolationLevel,
+    TopicPartition,
+)
+from connector_kafka.client.retrying import backoffs
+from connector_kafka.client.wire import Wire
+from connector_kafka.errors import KafkaRetryableError
+from connector_kafka.records import decode
+from connectors_core.errors import DataLossError
+
+__all__ = ["FetchSettings", "Fetched", "Fetcher", "OffsetRange", "PartitionRange"]
+
+_logger = logging.getLogger(__name__)
+
+_OUT_OF_RANGE: Final = kafka_errors.OffsetOutOfRangeError.errno
+_NO_LEADER: Final = kafka_errors.LeaderNotAvailableError.errno
+#: From this version on topics are named by id, so that one made anew is told from the old one.
+_BY_ID: Final = 13
+_BY_NAME: Final = 12
+_LONGEST_POLL: Final = 1.0
+# Base offset, length, (leader epoch or checksum), magic; format 2: (attributes and checksum), the
+# delta of the last offset.
+_BATCH: Final = struct.Struct(">qi4xb")
+_LAST_OFFSET_DELTA: Final = struct.Struct(">23xi")
+_BEFORE_LENGTH: Final = 12
+_SHORTEST: Final = {0: 14, 1: 22, 2: 49}
+_BEYOND: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets from `start` up to, but not including, `stop`."""
+
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.start} to {self.stop - 1}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionRange:
+    """What is to be read of a partition.
+
+    Attributes:
+        key: Tells it from others, also of the same partition.
+        partition: The partition.
+        topic_id: Of the topic when it was found; empty where it is not known.
+        start: The first offset.
+        stop: The first offset that is not read; None reads on for ever.
+    """
+
+    key: str
+    partition: TopicPartition
+    topic_id: str = ""
+    start: int
+    stop: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchSettings:
+    """How to read.
+
+    Attributes:
+        isolation: Whether records of open and aborted transactions are read.
+        on_data_loss: `fail`, or where to go on: at the `earliest` offset or at the `latest`.
+        columns: Columns to build, names of `connector_kafka.records.COLUMNS`.
+        batch_rows: Most rows of a batch.
+        batch_bytes: Most bytes of records in a batch.
+    """
+
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    on_data_loss: str = "fail"
+    columns: tuple[str, ...] = ("key", "value", "offset", "timestamp", "timestamp_type")
+    batch_rows: int = 65_536
+    batch_bytes: int = 32 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """What came of one partition.
+
+    Attributes:
+        key: Whose it is.
+        records: Columns, or None where there are none and only the position moved.
+        next_offset: Where to go on.
+        raw_bytes: Bytes that came over the network for it.
+        high_watermark: The first offset that consumers cannot see yet.
+        finished: Whether the stop is reached.
+        lost: Offsets that are no longer there, where reading goes on behind them.
+    """
+
+    key: str
+    records: pa.RecordBatch | None
+    next_offset: int
+    raw_bytes: int = 0
+    high_watermark: int = -1
+    finished: bool = False
+    lost: OffsetRange | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.records.nbytes) if self.records is not None else 0
+
+
+@dataclass
+class _Read:
+    """A range that is being read, and how that goes."""
+
+    wanted: PartitionRange
+    position: int
+    paused: bool = False
+    on_its_way: bool = False
+    replica: int | None = None  # the nearest, where the broker named one (KIP-392)
+    replica_until: float = 0.0
+    not_before: float = 0.0
+    failing_since: float | None = None
+    waits: Iterator[float] | None = None
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.wanted.partition
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What an answer holds for one range, not decoded yet."""
+
+    wanted: PartitionRange
+    raw: Any
+    start: int
+    next_offset: int
+    finished: bool
+    aborted: tuple[tuple[int, int], ...] | None = None
+    high_watermark: int = -1
+    lost: OffsetRange | None = None
+
+
+class Fetcher:
+    """Reads partitions by fetch requests, one on its way to every broker at any time.
+
+    Memory holds two answers of each broker at most: one that is decoded, one that comes in. All
+    methods but :meth:`wake_up` are called from one thread. Executor.
+
+    Args:
+        wire: The connections; closed with this.
+        settings: How to read.
+    """
+
+    def __init__(self, wire: Wire, settings: FetchSettings) -> None:
+        self._wire = wire
+        self._settings = settings
+        self._reads: dict[str, _Read] = {}  # the unfinished ones, in the order of fetching
+        self._empty: list[PartitionRange] = []
+        self._busy: set[int] = set()
+        self._asking_metadata = False
+        self._answers: queue.SimpleQueue[Callable[[], list[_Piece]]] = queue.SimpleQueue()
+        self._patience = wire.config[properties.API_TIMEOUT_MS] / 1000
+
+    def add(self, ranges: Iterable[PartitionRange]) -> None:
+        """Read these too."""
+        for each in ranges:
+            if each.stop is not None and each.start >= each.stop:
+                self._empty.append(each)
+            else:
+                self._reads[each.key] = _Read(wanted=each, position=each.start)
+
+    def pause_or_resume(self, pause: Iterable[str], resume: Iterable[str]) -> None:
+        """Leave these (keys) out of the next fetches, or take them in again."""
+        for keys, paused in ((pause, True), (resume, False)):
+            for key in keys:
+                if key in self._reads:
+                    self._reads[key].paused = paused
+
+    def poll(self) -> Iterator[Fetched]:
+        """Wait until something came, or :meth:`wake_up` was called; then give what is there.
+
+        Take all of it before the next call: the next fetches are on their way meanwhile.
+
+        Raises:
+            DataLossError: Records are gone, and that is to be an error.
+            ConnectorError: Kafka refused, or did not answer for `default.api.timeout.ms`.
+        """
+        self._begin_fetches()
+        pieces = [
+            _Piece(each, b"", each.start, next_offset=each.start, finished=True)
+            for each in self._empty
+        ]
+        self._empty.clear()
+        for answer in self._wait_for_answers(0.0 if pieces else self._longest_wait()):
+            pieces += answer()
+        self._begin_fetches()
+        for piece in pieces:
+            yield from self._decode(piece)
+
+    def wake_up(self) -> None:
+        """Make the poll that waits, or else the next one, return. Any thread."""
+        self._answers.put(list)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._wire.close()
+
+    # --- Asking ----------------------------------------------------------------------------------
+
+    def _begin_fetches(self) -> None:
+        """Send a fetch to every broker that has none on its way."""
+        now = time.monotonic()
+        by_node: dict[int, list[_Read]] = {}
+        leaderless: set[str] = set()
+        for read in self._next_of_partitions():
+            if read.paused or read.on_its_way or read.not_before > now:
+                continue
+            node = self._node_of(read, now)
+            if node is None:
+                leaderless.add(read.partition.topic)
+            elif node not in self._busy:
+                by_node.setdefault(node, []).append(read)
+        if leaderless and not self._asking_metadata:
+            self._ask_metadata(leaderless)
+        for node, reads in by_node.items():
+            self._fetch(node, reads)
+
+    def _next_of_partitions(self) -> Iterable[_Read]:
+        """Of each partition the range that is read now: a fetch names a partition once."""
+        chosen: dict[TopicPartition, _Read] = {}
+        for read in self._reads.values():
+            first = chosen.setdefault(read.partition, read)
+            if (read.on_its_way, -read.position) > (first.on_its_way, -first.position):
+                chosen[read.partition] = read
+        return chosen.values()
+
+    def _node_of(self, read: _Read, now: float) -> int | None:
+        if read.replica is not None and read.replica_until > now:
+            return read.replica
+        return self._wire.known_leader(read.partition.topic, read.partition.partition)
+
+    def _fetch(self, node: int, reads: Sequence[_Read]) -> None:
+        config = self._wire.config
+        topics: dict[str, Any] = {}
+        for read in reads:
+            topic = topics.setdefault(
+                read.partition.topic,
+                FetchRequest.FetchTopic(
+                    topic=read.partition.topic,
+                    topic_id=uuid.UUID(read.wanted.topic_id) if read.wanted.topic_id else None,
+                    partitions=[],
+                ),
+            )
+            topic.partitions.append(
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=read.partition.partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=read.position,
+                    last_fetched_epoch=-1,
+                    log_start_offset=-1,
+                    partition_max_bytes=config[properties.MAX_PARTITION_FETCH_BYTES],
+                )
+            )
+        by_id = all(read.wanted.topic_id for read in reads)
+        max_wait = config[properties.FETCH_MAX_WAIT_MS]
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=max_wait,
+            min_bytes=config[properties.FETCH_MIN_BYTES],
+            max_bytes=config[properties.FETCH_MAX_BYTES],
+            isolation_level=self._settings.isolation.level,
+            session_id=0,
+            session_epoch=-1,
+            topics=list(topics.values()),
+            forgotten_topics_data=[],
+            rack_id=config[properties.CLIENT_RACK],
+            max_version=_BY_ID if by_id else _BY_NAME,
+        )
+        timeout = (config[properties.REQUEST_TIMEOUT_MS] + max_wait) / 1000
+        self._busy.add(node)
+        for read in reads:
+            read.on_its_way = True
+        self._wire.send(request, node=node, timeout=timeout).add_done_callback(
+            lambda answer: self._answers.put(partial(self._take_answer, node, reads, answer))
+        )
+
+    def _ask_metadata(self, topics: set[str]) -> None:
+        self._asking_metadata = True
+        self._wire.ask_metadata(sorted(topics)).add_done_callback(
+            lambda answer: self._answers.put(partial(self._take_metadata, topics, answer))
+        )
+
+    def _wait_for_answers(self, longest: float) -> Iterator[Callable[[], list[_Piece]]]:
+        try:
+            yield self._answers.get(timeout=longest) if longest else self._answers.get_nowait()
+            while True:
+                yield self._answers.get_nowait()
+        except queue.Empty:
+            return
+
+    def _longest_wait(self) -> float:
+        now = time.monotonic()
+        waits = [read.not_before - now for read in self._reads.values() if read.not_before > now]
+        return min([_LONGEST_POLL, *waits])
+
+    # --- Taking answers in -----------------------------------------------------------------------
+
+    def _take_answer(self, node: int, reads: Sequence[_Read], answer: Future[Any]) -> list[_Piece]:
+        self._busy.discard(node)
+        for read in reads:
+            read.on_its_way = False
+        try:
+            response = answer.result()
+            if response.error_code:
+                raise error_of_code(response.error_code, f"fetching from broker {node}")
+        except KafkaRetryableError as exc:
+            return [piece for read in reads for piece in self._failed(read, exc)]
+        by_name = {(read.partition.topic, read.partition.partition): read for read in reads}
+        by_id = {(read.wanted.topic_id, read.partition.partition): read for read in reads}
+        pieces = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                number = data.partition_index
+                read = by_name.get((topic.topic, number)) or by_id[topic.topic_id.hex, number]
+                pieces += self._take_partition(read, data)
+        return pieces
+
+    def _take_partition(self, read: _Read, data: Any) -> list[_Piece]:
+        code = data.error_code
+        if code == _OUT_OF_RANGE:
+            return self._out_of_range(read)
+        if code and is_retriable(code):
+            error = error_of_code(code, f"reading {read.partition}")
+            assert isinstance(error, KafkaRetryableError)
+            return self._failed(read, error)
+        if code:
+            raise error_of_code(code, f"reading {read.partition} at offset {read.position}")
+        if data.preferred_read_replica is not None and data.preferred_read_replica >= 0:
+            max_age = self._wire.config[properties.METADATA_MAX_AGE_MS] / 1000
+            read.replica = data.preferred_read_replica
+            read.replica_until = time.monotonic() + max_age
+        start, raw = read.position, data.records or b""
+        behind = _offset_behind(raw)
+        if behind is None or behind <= start:
+            return self._nothing_came(read, data.high_watermark)
+        aborted = None
+        if self._settings.isolation is IsolationLevel.READ_COMMITTED:
+            aborted = tuple(
+                (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+            )
+        finished = self._move(read, behind)
+        return [
+            _Piece(
+                read.wanted,
+                raw,
+                start,
+                next_offset=read.position,
+                finished=finished,
+                aborted=aborted,
+                high_watermark=data.high_watermark,
+            )
+        ]
+
+    def _nothing_came(self, read: _Read, high_watermark: int) -> list[_Piece]:
+        """Without a stop that is no wonder; with one, records must be there, or come soon."""
+        stop = read.wanted.stop
+        if stop is None:
+            read.failing_since = None
+            return []
+        now = time.monotonic()
+        if read.failing_since is None:
+            read.failing_since = now
+        if now - read.failing_since < self._patience:
+            return []
+        lost = OffsetRange(read.position, stop)
+        if self._settings.on_data_loss == "fail":
+            raise DataLossError(
+                f"offsets {lost} of {read.partition} were planned and do not come",
+                expected=f"records in {self._patience:g} seconds",
+                found=f"the high watermark {high_watermark}",
+                option="on-data-loss",
+                hint="the end of the log was lost by an unclean election of a leader, or a "
+                "transaction is open; on-data-loss goes on without these records",
+            )
+        return [self._pass_over(read, stop)]
+
+    def _take_metadata(self, topics: set[str], answer: Future[Any]) -> list[_Piece]:
+        self._asking_metadata = False
+        errors: dict[str, KafkaRetryableError] = {}
+        try:
+            response = answer.result()
+        except KafkaRetryableError as exc:
+            errors = dict.fromkeys(topics, exc)
+        else:
+            for topic in response.topics:
+                error = error_of_code(
+                    topic.error_code or _NO_LEADER, f"finding the leaders of {topic.name!r}"
+                )
+                if not isinstance(error, KafkaRetryableError):
+                    raise error
+                errors[topic.name] = error
+        now = time.monotonic()
+        return [
+            piece
+            for read in list(self._reads.values())
+            if read.partition.topic in errors and self._node_of(read, now) is None
+            for piece in self._failed(read, errors[read.partition.topic])
+        ]
+
+    def _out_of_range(self, read: _Read) -> list[_Piece]:
+        if read.replica is not None:  # a follower may lag behind
+            read.replica = None
+            return []
+        partition, position, stop = read.partition, read.position, read.wanted.stop
+        cluster = Cluster(self._wire)
+        earliest = cluster.offsets([partition], EARLIEST)[partition]
+        latest = cluster.offsets([partition], LATEST)[partition]
+        if earliest <= position <= latest:
+            return []
+        if self._settings.on_data_loss == "fail":
+            raise DataLossError(
+                f"offset {position} of {partition} is not there",
+                expected=f"offsets {earliest} to {latest}",
+                found=f"offset {position}, where reading was to go on",
+                option="on-data-loss",
+                hint="keep records longer (retention), or set on-data-loss to earliest or latest "
+                "to go on without those that are gone",
+            )
+        if position > latest:  # the end of the log is lost; the next plan begins where it ends
+            return [self._pass_over(read, position if stop is None else stop)]
+        return [
+            self._pass_over(read, earliest if self._settings.on_data_loss == "earliest" else latest)
+        ]
+
+    def _pass_over(self, read: _Read, behind: int) -> _Piece:
+        start = read.position
+        finished = self._move(read, behind)
+        lost = OffsetRange(start, read.position)
+        _logger.error(
+            "offsets %s of %s are lost; reading goes on behind them", lost, read.partition
+        )
+        return _Piece(
+            read.wanted, b"", start, next_offset=read.position, finished=finished, lost=lost
+        )
+
+    def _failed(self, read: _Read, error: KafkaRetryableError) -> list[_Piece]:
+        """Try again later, elsewhere where the leader has changed."""
+        self._wire.forget_leader(read.partition.topic, read.partition.partition)
+        read.replica = None
+        now = time.monotonic()
+        if read.failing_since is None or read.waits is None:
+            read.failing_since = now
+            read.waits = backoffs(self._wire.config)
+        if now - read.failing_since <= self._patience:
+            read.not_before = now + next(read.waits)
+            return []
+        if not is_missing(error.kafka_code):
+            raise error
+        if self._settings.on_data_loss == "fail":
+            raise DataLossError(
+                f"{read.partition} was deleted while it was read",
+                expected=f"the topic {read.partition.topic!r} that was found at the start",
+                found=error.found,
+                option="on-data-loss",
+                hint="start again with another starting offset, or let on-data-loss go on without "
+                "what is gone",
+            ) from error
+        return [self._pass_over(read, read.wanted.stop or read.position)]
+
+    def _move(self, read: _Read, position: int) -> bool:
+        """Go on behind what came; return whether that is the end."""
+        stop = read.wanted.stop
+        read.position = position if stop is None else min(position, stop)
+        read.failing_since = read.waits = None
+        del self._reads[read.wanted.key]
+        if read.position == stop:
+            return True
+        self._reads[read.wanted.key] = read  # behind the others: an answer is filled in order
+        return False
+
+    # --- Decoding --------------------------------------------------------------------------------
+
+    def _decode(self, piece: _Piece) -> Iterator[Fetched]:
+        settings, wanted = self._settings, piece.wanted
+        last = Fetched(
+            key=wanted.key,
+            records=None,
+            next_offset=piece.next_offset,
+            raw_bytes=len(piece.raw),
+            high_watermark=piece.high_watermark,
+            finished=piece.finished,
+            lost=piece.lost,
+        )
+        if not piece.raw:
+            yield last
+            return
+        held: pa.RecordBatch | None = None
+        held_behind = piece.start
+        for part in decode(
+            piece.raw,
+            topic=wanted.partition.topic,
+            partition=wanted.partition.partition,
+            start_offset=piece.start,
+            stop_offset=wanted.stop,
+            columns=settings.columns,
+            aborted=piece.aborted,
+            check_crcs=self._wire.config[properties.CHECK_CRCS],
+            max_rows=settings.batch_rows,
+            max_bytes=settings.batch_bytes,
+        ):
+            if held is not None:  # only the last one ends the range
+                yield replace(
+                    last, records=held, next_offset=held_behind, raw_bytes=0, finished=False
+                )
+            if part.records.num_rows:
+                held, held_behind = part.records, part.next_offset
+        yield replace(last, records=held)
+
+
+def _offset_behind(raw: Any) -> int | None:
+    """The offset behind the last whole batch; None where there is none."""
+    behind, at, size = None, 0, len(raw)
+    while at + _BATCH.size <= size:
+        base, length, magic = _BATCH.unpack_from(raw, at)
+        end = at + _BEFORE_LENGTH + length
+        if length < _SHORTEST.get(magic, 0):
+            return _BEYOND  # damaged: the decoder says how
+        if end > size:
+            break
+        delta = _LAST_OFFSET_DELTA.unpack_from(raw, at)[0] if magic == 2 else 0
+        behind, at = base + delta + 1, end
+    return behind

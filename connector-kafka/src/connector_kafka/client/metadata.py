@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cluster knows of topics, partitions, offsets and groups."""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+
+from connector_kafka.client.errors import (
+    NO_ERROR,
+    error_of_code,
+    is_retriable,
+)
+from connector_kafka.client.retrying import retrying
+from connector_kafka.client.wire import CoordinatorType, Wire
+from connector_kafka.errors import KafkaRetryableError
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Cluster",
+    "IsolationLevel",
+    "Topic",
+    "TopicPartition",
+]
+
+#: Instead of a time: the first offset that is still there, and the one behind the last.
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_MISSING: Final = kafka_errors.UnknownTopicOrPartitionError.errno
+# Later versions of these requests name topics by id only, or ask for several groups.
+_OFFSET_FETCH: Final = 7
+_OFFSET_COMMIT: Final = 8
+_LIST_OFFSETS: Final = 7
+
+
+class IsolationLevel(enum.Enum):
+    """Whether records of transactions that are open or aborted are read (KIP-98)."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+    @property
+    def level(self) -> int:
+        """What the protocol calls it."""
+        return 1 if self is IsolationLevel.READ_COMMITTED else 0
+
+
+@dataclass(frozen=True, order=True)
+class TopicPartition:
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is now.
+
+    Attributes:
+        name: Its name.
+        topic_id: Tells it from another topic of the same name made later; empty before Kafka 2.8.
+        partitions: Numbers of its partitions.
+    """
+
+    name: str
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """Asks the cluster, and commits offsets of a group; blocking, tries again what may succeed.
+
+    Args:
+        wire: The connections; closed by their owner. Fetches should not wait on them.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """The topics of these names that exist; without names all but internal ones.
+
+        Raises:
+            KafkaAuthorizationError: One may not be read.
+            KafkaRetryableError: Kafka did not answer in `default.api.timeout.ms`.
+        """
+        wanted = None if names is None else sorted(set(names))
+        return retrying(lambda: self._topics(wanted), self._wire.config)
+
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, int]:
+        """Offsets of partitions at a time; a partition with nothing at or after it is left out.
+
+        Args:
+            partitions: The partitions; all must exist.
+            at: Milliseconds since the epoch, :data:`EARLIEST` or :data:`LATEST`.
+            isolation: With read_committed the latest offset is that before the first transaction
+                that is open (the last stable offset).
+
+        Raises:
+            KafkaRetryableError: A partition does not exist, or Kafka did not answer in time.
+        """
+        found: dict[TopicPartition, int] = {}
+        missing = set(partitions)
+
+        def ask() -> None:
+            answered, errors = self.try_offsets(missing, at, isolation)
+            found.update(answered)
+            missing.intersection_update(errors)
+            for error in errors.values():
+                raise error
+
+        retrying(ask, self._wire.config)
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def try_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaRetryableError]]:
+        """Ask once for offsets at a time, see :meth:`offsets`; -1 stands for nothing there.
+
+        Returns:
+            The offsets, and for the other partitions why there is none.
+        """
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        found: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, KafkaRetryableError] = {}
+        for each in partitions:
+            try:
+                by_leader[self._wire.leader_of(each.topic, each.partition)].append(each)
+            except KafkaRetryableError as exc:
+                errors[each] = exc
+        answers = [
+            (asked, self._wire.send(_list_offsets(asked, at, isolation), node=leader))
+            for leader, asked in by_leader.items()
+        ]
+        for asked, answer in answers:
+            try:
+                self._take_offsets(answer, found, errors)
+            except KafkaRetryableError as exc:
+                errors.update(dict.fromkeys(asked, exc))
+        for each in errors:
+            self._wire.forget_leader(each.topic, each.partition)
+        return found, errors
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Offsets that a group has committed; partitions without one are left out."""
+        request = OffsetFetchRequest(
+            group_id=group,
+            topics=[
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
+                for topic, numbers in _by_topic(partitions).items()
+            ],
+            require_stable=True,
+            max_version=_OFFSET_FETCH,
+        )
+        doing = f"reading the offsets of group {group!r}"
+
+        def ask() -> dict[TopicPartition, int]:
+            response = self._ask_coordinator(group, request, doing)
+            found = {}
+            for topic in response.topics:
+                for each in topic.partitions:
+                    if each.error_code not in (NO_ERROR, _MISSING):
+                        raise error_of_code(each.error_code, doing)
+                    if each.committed_offset >= 0:
+                        partition = TopicPartition(topic.name, each.partition_index)
+                        found[partition] = each.committed_offset
+            return found
+
+        return retrying(ask, self._wire.config)
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit offsets of a group that has no members.
+
+        Args:
+            group: The group.
+            offsets: Offset of the next record of each partition.
+            timeout: Seconds for all tries; None for the client's `default.api.timeout.ms`.
+
+        Raises:
+            KafkaFatalError: The group has members, which commit for themselves.
+            KafkaAuthorizationError: The user may not write to the group.
+            KafkaRetryableError: Kafka did not answer in time.
+        """
+        topics = OffsetCommitRequest.OffsetCommitRequestTopic
+        partitions = topics.OffsetCommitRequestPartition
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[
+                topics(
+                    name=topic,
+                    partitions=[
+                        partitions(
+                            partition_index=number,
+                            committed_offset=offsets[TopicPartition(topic, number)],
+                            committed_leader_epoch=-1,
+                            committed_metadata="",
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in _by_topic(offsets).items()
+            ],
+            max_version=_OFFSET_COMMIT,
+        )
+        doing = f"committing offsets of group {group!r}"
+
+        def ask() -> None:
+            response = self._ask_coordinator(group, request, doing)
+            for topic in response.topics:
+                for each in topic.partitions:
+                    if each.error_code != NO_ERROR:
+                        self._wire.forget_coordinator(CoordinatorType.GROUP, group)
+                        raise error_of_code(each.error_code, doing)
+
+        retrying(ask, self._wire.config, timeout=timeout)
+
+    def _topics(self, wanted: list[str] | None) -> dict[str, Topic]:
+        found = {}
+        for topic in self._wire.refresh_metadata(wanted).topics:
+            if topic.error_code == _MISSING or (wanted is None and topic.is_internal):
+                continue
+            if topic.error_code != NO_ERROR:
+                raise error_of_code(topic.error_code, f"looking for the topic {topic.name!r}")
+            topic_id = topic.topic_id.hex if topic.topic_id else ""
+            numbers = tuple(sorted(each.partition_index for each in topic.partitions))
+            found[topic.name] = Topic(topic.name, topic_id, numbers)
+        return found
+
+    @staticmethod
+    def _take_offsets(
+        answer: Future[Any],
+        found: dict[TopicPartition, int],
+        errors: dict[TopicPartition, KafkaRetryableError],
+    ) -> None:
+        for topic in answer.result().topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition_index)
+                if each.error_code == NO_ERROR:
+                    found[partition] = each.offset
+                    continue
+                error = error_of_code(each.error_code, f"reading offsets of {partition}")
+                if not isinstance(error, KafkaRetryableError):
+                    raise error
+                errors[partition] = error
+
+    def _ask_coordinator(self, group: str, request: Any, doing: str) -> Any:
+        node = self._wire.coordinator(CoordinatorType.GROUP, group)
+        try:
+            response = self._wire.request(request, node=node)
+        except KafkaRetryableError:
+            self._wire.forget_coordinator(CoordinatorType.GROUP, group)
+            raise
+        code = getattr(response, "error_code", None) or NO_ERROR
+        if code != NO_ERROR:
+            if is_retriable(code):
+                self._wire.forget_coordinator(CoordinatorType.GROUP, group)
+            raise error_of_code(code, doing)
+        return response
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for each in sorted(partitions):
+        grouped[each.topic].append(each.partition)
+    return grouped
+
+
+def _list_offsets(
+    partitions: Iterable[TopicPartition], at: int, isolation: IsolationLevel
+) -> ListOffsetsRequest:
+    topics = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation.level,
+        topics=[
+            topics(
+                name=topic,
+                partitions=[
+                    topics.ListOffsetsPartition(
+                        partition_index=number, current_leader_epoch=-1, timestamp=at
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in _by_topic(partitions).items()
+        ],
+        max_version=_LIST_OFFSETS,
+    )

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads by the public API of kafka-python, record by record and so slower by far.
+
+It stands in where the private parts are not as `wire` expects them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka import errors as kafka_errors
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.errors import error_of_exception
+from connector_kafka.client.fetching import Fetched, FetchSettings, OffsetRange, PartitionRange
+from connector_kafka.client.metadata import TopicPartition
+from connector_kafka.client.secrecy import keep_logins_out_of_logs
+from connector_kafka.errors import KafkaRetryableError
+from connector_kafka.records import COLUMNS
+from connectors_core.errors import DataLossError
+
+__all__ = ["PollingFetcher"]
+
+_logger = logging.getLogger(__name__)
+
+_POLL_MS: Final = 200
+
+
+class PollingFetcher:
+    """Does what `Fetcher` does, record by record. Executor.
+
+    Topics are known by name only: one made anew is taken for the old one.
+
+    Args:
+        config: Properties of the client.
+        settings: How to read.
+    """
+
+    def __init__(self, config: ClientConfig, settings: FetchSettings) -> None:
+        self._config = config
+        self._settings = settings
+        self._consumer: Any = None
+        self._waiting: list[PartitionRange] = []
+        self._reading: dict[TopicPartition, PartitionRange] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[str] = set()
+        self._woken = threading.Event()
+        self._patience = config[properties.API_TIMEOUT_MS] / 1000
+        self._moved_at = 0.0
+
+    def add(self, ranges: Iterable[PartitionRange]) -> None:
+        """Read these too; of one partition one after another."""
+        self._waiting.extend(ranges)
+
+    def pause_or_resume(self, pause: Iterable[str], resume: Iterable[str]) -> None:
+        """Leave these (keys) out of the next polls, or take them in again."""
+        self._paused = (self._paused | set(pause)) - set(resume)
+
+    def poll(self) -> Iterator[Fetched]:
+        """Wait until something came, or :meth:`wake_up` was called; then give what is there."""
+        yield from self._begin()
+        while not self._woken.is_set() and self._reading:
+            try:
+                came = self._opened().poll(_POLL_MS, max_records=self._settings.batch_rows)
+            except kafka_errors.OffsetOutOfRangeError as exc:
+                yield from self._lost(exc)
+                return
+            except kafka_errors.KafkaError as exc:
+                raise error_of_exception(exc, "polling") from exc
+            for partition, records in came.items():
+                yield self._take(TopicPartition(partition.topic, partition.partition), records)
+            yield from self._passed()
+            if came:
+                break
+            self._check_patience()
+        self._woken.clear()
+
+    def wake_up(self) -> None:
+        """Make the poll that waits, or else the next one, return. Any thread."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Close the client."""
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _opened(self) -> Any:
+        if self._consumer is None:
+            keep_logins_out_of_logs()
+            config = self._config
+            try:
+                self._consumer = KafkaConsumer(
+                    **config.client_arguments(),
+                    group_id=None,
+                    enable_auto_commit=False,
+                    auto_offset_reset="none",
+                    isolation_level=self._settings.isolation.value,
+                    fetch_min_bytes=config[properties.FETCH_MIN_BYTES],
+                    fetch_max_bytes=config[properties.FETCH_MAX_BYTES],
+                    fetch_max_wait_ms=config[properties.FETCH_MAX_WAIT_MS],
+                    max_partition_fetch_bytes=config[properties.MAX_PARTITION_FETCH_BYTES],
+                    check_crcs=config[properties.CHECK_CRCS],
+                    client_rack=config[properties.CLIENT_RACK],
+                )
+            except kafka_errors.KafkaError as exc:
+                raise error_of_exception(exc, "connecting") from exc
+        return self._consumer
+
+    def _begin(self) -> Iterator[Fetched]:
+        """Take ranges of partitions that are free, and tell the client."""
+        started = []
+        for wanted in list(self._waiting):
+            if wanted.stop is not None and wanted.start >= wanted.stop:
+                self._waiting.remove(wanted)
+                yield Fetched(key=wanted.key, records=None, next_offset=wanted.start, finished=True)
+            elif wanted.partition not in self._reading:
+                self._waiting.remove(wanted)
+                self._reading[wanted.partition] = wanted
+                self._positions[wanted.partition] = wanted.start
+                started.append(wanted)
+                self._moved_at = time.monotonic()
+        consumer = self._opened()
+        if started:
+            consumer.assign([_of_client(each) for each in self._reading])
+            for partition, position in self._positions.items():
+                consumer.seek(_of_client(partition), position)
+        for partition, wanted in self._reading.items():
+            switch = consumer.pause if wanted.key in self._paused else consumer.resume
+            switch(_of_client(partition))
+
+    def _take(self, partition: TopicPartition, records: Sequence[Any]) -> Fetched:
+        wanted = self._reading[partition]
+        stop = wanted.stop
+        rows = [each for each in records if stop is None or each.offset < stop]
+        batch = _columns(rows, self._settings.columns) if rows else None
+        return self._moved(
+            partition,
+            records[-1].offset + 1,
+            records=batch,
+            raw_bytes=sum(len(each.key or b"") + len(each.value or b"") for each in rows),
+        )
+
+    def _moved(self, partition: TopicPartition, position: int, **came: Any) -> Fetched:
+        wanted = self._reading[partition]
+        self._moved_at = time.monotonic()
+        if wanted.stop is not None:
+            position = min(position, wanted.stop)
+        finished = position == wanted.stop
+        self._positions[partition] = position
+        if finished:
+            del self._reading[partition], self._positions[partition]
+            self._opened().assign([_of_client(each) for each in self._reading])
+            for each, offset in self._positions.items():
+                self._opened().seek(_of_client(each), offset)
+        return Fetched(key=wanted.key, next_offset=position, finished=finished, **came)
+
+    def _passed(self) -> Iterator[Fetched]:
+        """Markers and what was aborted or compacted take up offsets, and come as nothing."""
+        for partition, position in list(self._positions.items()):
+            reached = self._opened().position(_of_client(partition))
+            if reached is not None and reached > position:
+                yield self._moved(partition, reached, records=None)
+
+    def _check_patience(self) -> None:
+        """What has a stop is there, or comes soon."""
+        waiting = [
+            str(each.partition)
+            for each in self._reading.values()
+            if each.stop is not None and each.key not in self._paused
+        ]
+        if waiting and time.monotonic() - self._moved_at > self._patience:
+            raise KafkaRetryableError(
+                f"nothing comes of {', '.join(waiting)}",
+                expected=f"records in {self._patience:g} seconds",
+            )
+
+    def _lost(self, error: Exception) -> Iterator[Fetched]:
+        for each in error.args[0]:
+            partition = TopicPartition(each.topic, each.partition)
+            position = self._positions[partition]
+            earliest = self._opened().beginning_offsets([each])[each]
+            latest = self._opened().end_offsets([each])[each]
+            if self._settings.on_data_loss == "fail":
+                raise DataLossError(
+                    f"offset {position} of {partition} is not there",
+                    expected=f"offsets {earliest} to {latest}",
+                    option="on-data-loss",
+                ) from error
+            target = earliest if self._settings.on_data_loss == "earliest" else latest
+            if position > latest:
+                target = self._reading[partition].stop or position
+            _logger.error("offsets from %d of %s are lost; reading goes on", position, partition)
+            moved = self._moved(partition, target, records=None)
+            if not moved.finished:
+                self._opened().seek(each, moved.next_offset)
+            yield Fetched(
+                key=moved.key,
+                records=None,
+                next_offset=moved.next_offset,
+                finished=moved.finished,
+                lost=OffsetRange(position, moved.next_offset),
+            )
+
+
+def _of_client(partition: TopicPartition) -> KafkaTopicPartition:
+    return KafkaTopicPartition(partition.topic, partition.partition)
+
+
+def _columns(records: Sequence[Any], names: Sequence[str]) -> pa.RecordBatch:
+    values = {
+        "key": lambda each: each.key,
+        "value": lambda each: each.value,
+        "offset": lambda each: each.offset,
+        "timestamp": lambda each: each.timestamp,
+        "timestamp_type": lambda each: each.timestamp_type,
+        "headers": lambda each: [{"key": key, "value": value} for key, value in each.headers],
+    }
+    schema = pa.schema([COLUMNS.field(name) for name in names])
+    arrays = [pa.array(map(values[name], records), schema.field(name).type) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

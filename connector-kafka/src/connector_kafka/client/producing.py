@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes record batches: in order within a partition, several partitions and brokers at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.errors import NO_ERROR, error_of_code
+from connector_kafka.client.metadata import Cluster
+from connector_kafka.client.retrying import retrying
+from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
+from connector_kafka.client.wire import Wire
+from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
+from connector_kafka.records import EncodedBatch
+from connectors_core.errors import ConnectorError
+
+__all__ = ["NOT_IDEMPOTENT", "Producer"]
+
+NOT_IDEMPOTENT: Final = ProducerIdentity(-1, -1)
+"""The identity of a producer whose records brokers cannot tell from repeated ones."""
+
+_DUPLICATE_SEQUENCE: Final = 46
+_TOO_LARGE: Final = frozenset({10, 18})  # MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+_SEQUENCES: Final = 1 << 31
+_FIRST_BACKOFF: Final = 0.005
+# What waits to be sent, beside what is on its way; batches come faster than brokers take them.
+_MAX_PENDING_BYTES: Final = 32 << 20
+
+# Newer ones let the broker change the epoch by itself (Kafka's KIP-890).
+_PRODUCE_VERSION: Final = 11
+
+_Place = tuple[str, int]
+
+
+@dataclass
+class _Waiting:
+    """A batch that no broker has acknowledged yet."""
+
+    batch: EncodedBatch
+    deadline: float
+
+
+@dataclass
+class _Partition:
+    """What is to be written to one partition; its first batch may be on its way."""
+
+    queue: deque[_Waiting] = field(default_factory=deque)
+    next_sequence: int = 0
+    not_before: float = 0.0
+    backoff: float = _FIRST_BACKOFF
+
+
+class Producer:
+    """Writes encoded batches to partitions; memory is bounded. Executor, one thread.
+
+    One batch of a partition is on its way at a time: what was written first stands first, and a
+    batch that is sent again cannot overtake one. Brokers drop a batch that they have already, as
+    its producer id and sequence say so. Used again for many transactions or epochs; after an error
+    it is of no use any more.
+
+    Args:
+        config: Properties of the producer.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._wire = Wire(config)
+        self._cluster = Cluster(self._wire)
+        self.transactions = TransactionClient(self._wire)
+        self.identity = NOT_IDEMPOTENT
+        self._transaction: Transaction | None = None
+        self._joined: set[_Place] = set()
+        self._partitions: dict[_Place, _Partition] = {}
+        self._counts: dict[str, tuple[int, float]] = {}
+        # Partitions whose first batch may be sent, in the order in which they are served.
+        self._ready: dict[_Place, None] = {}
+        self._on_their_way: dict[Future[Any], tuple[int, list[_Place]]] = {}
+        self._pending_bytes = 0
+        self._acks = -1 if config[properties.ACKS] == "all" else int(config[properties.ACKS])
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether brokers know what is sent to them twice."""
+        return self.identity != NOT_IDEMPOTENT
+
+    def be_idempotent(self) -> None:
+        """Get a producer id, once: from then on brokers know what is sent to them twice.
+
+        Raises:
+            KafkaRetryableError: No broker answers.
+        """
+        if self.is_idempotent:
+            return
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            max_version=4,
+        )
+
+        def ask() -> Any:
+            response = self._wire.request(request)
+            if response.error_code != NO_ERROR:
+                raise error_of_code(response.error_code, "getting a producer id")
+            return response
+
+        response = retrying(ask, self._config)  # a broker that has just started has none yet
+        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        self._partitions.clear()
+
+    def begin(self, transaction: Transaction) -> None:
+        """Begin a transaction; what is sent from now on is part of it.
+
+        Args:
+            transaction: Its identity was never used before.
+        """
+        assert not self._pending_bytes, "a transaction begins when all is flushed"
+        self._transaction = transaction
+        self.identity = transaction.producer
+        self._joined.clear()
+        self._partitions.clear()
+
+    def partitions_of(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions topics have, as known since `metadata.max.age.ms` at the longest.
+
+        Args:
+            topics: Names that Kafka allows; those that do not exist are left out.
+
+        Raises:
+            KafkaAuthorizationError: One may not be seen.
+            KafkaRetryableError: Kafka does not answer.
+        """
+        now = time.monotonic()
+        oldest = now - self._config[properties.METADATA_MAX_AGE_MS] / 1000
+        wanted = set(topics)
+        fresh = {name for name in wanted if self._counts.get(name, (0, oldest))[1] > oldest}
+        if wanted - fresh:
+            found = self._cluster.topics(wanted - fresh)
+            self._counts.update({n: (len(topic.partitions), now) for n, topic in found.items()})
+            fresh |= found.keys()
+        return {name: self._counts[name][0] for name in fresh}
+
+    def next_sequence(self, topic: str, partition: int) -> int:
+        """Sequence number of the next record of a partition, which an encoder puts into it."""
+        return self._partition((topic, partition)).next_sequence
+
+    def send(self, batches: Mapping[_Place, Iterable[EncodedBatch]]) -> None:
+        """Put batches on their way; waits while too many bytes wait already.
+
+        Args:
+            batches: By topic and partition; made with :attr:`identity` and :meth:`next_sequence`.
+
+        Raises:
+            KafkaFatalError: The producer is fenced, or a broker refuses a batch for good.
+            KafkaRetryableError: A batch was not acknowledged within `delivery.timeout.ms`.
+            ConfigurationError: A broker does not want what was configured.
+        """
+        self._join(batches.keys())
+        deadline = time.monotonic() + self._config[properties.DELIVERY_TIMEOUT_MS] / 1000
+        for place, encoded in batches.items():
+            partition = self._partition(place)
+            is_idle = not partition.queue
+            for batch in encoded:
+                partition.queue.append(_Waiting(batch, deadline))
+                partition.next_sequence = (partition.next_sequence + batch.records) % _SEQUENCES
+                self._pending_bytes += len(batch.data)
+            if is_idle and partition.queue:
+                self._ready[place] = None
+        self._pump()
+        while self._pending_bytes > _MAX_PENDING_BYTES:
+            self._await_one()
+
+    def flush(self) -> None:
+        """Wait until brokers have acknowledged all; raises as :meth:`send` does."""
+        while self._pending_bytes:
+            self._await_one()
+
+    def close(self) -> None:
+        """Disconnect; what is not acknowledged is given up."""
+        self._wire.close()
+
+    # --- In turns ---------------------------------------------------------------------------------
+
+    def _partition(self, place: _Place) -> _Partition:
+        return self._partitions.setdefault(place, _Partition())
+
+    def _join(self, places: Iterable[_Place]) -> None:
+        if self._transaction is None:
+            return
+        new = set(places) - self._joined
+        if new:
+            self.transactions.add_partitions(self._transaction, sorted(new))
+            self._joined |= new
+
+    def _pump(self) -> None:
+        """Send the first batch of each partition that waits, a request or more to each leader."""
+        limit = self._config[properties.MAX_REQUEST_SIZE]
+        now = time.monotonic()
+        filling: dict[int, list[_Place]] = {}
+        sizes: dict[int, int] = {}
+        for place in [each for each in self._ready if self._partitions[each].not_before <= now]:
+            leader = self._leader_of(place)
+            if leader is None or self._is_busy(leader):
+                continue
+            size = len(self._partitions[place].queue[0].batch.data)
+            if leader in filling and sizes[leader] + size > limit:
+                self._send_request(leader, filling.pop(leader))
+                if self._is_busy(leader):
+                    continue
+            sizes[leader] = size if leader not in filling else sizes[leader] + size
+            filling.setdefault(leader, []).append(place)
+        for leader, places in filling.items():
+            self._send_request(leader, places)
+
+    def _leader_of(self, place: _Place) -> int | None:
+        try:
+            return self._wire.leader_of(*place)
+        except KafkaRetryableError as error:
+            self._try_later(place, error)
+            return None
+
+    def _is_busy(self, leader: int) -> bool:
+        sent = sum(node == leader for node, _ in self._on_their_way.values())
+        return sent >= self._config[properties.MAX_IN_FLIGHT]
+
+    def _send_request(self, leader: int, places: list[_Place]) -> None:
+        of_topic = ProduceRequest.TopicProduceData
+        topics: dict[str, list[Any]] = {}
+        for place in places:
+            topic, number = place
+            batch = self._partitions[place].queue[0].batch
+            entry = of_topic.PartitionProduceData(index=number, records=batch.data)
+            topics.setdefault(topic, []).append(entry)
+            del self._ready[place]
+        transaction = self._transaction
+        request = ProduceRequest(
+            transactional_id=transaction.transactional_id if transaction is not None else None,
+            acks=self._acks,
+            timeout_ms=self._config[properties.REQUEST_TIMEOUT_MS],
+            topic_data=[of_topic(name=n, partition_data=data) for n, data in topics.items()],
+            max_version=_PRODUCE_VERSION,
+        )
+        self._on_their_way[self._wire.send(request, node=leader)] = leader, places
+
+    def _await_one(self) -> None:
+        """Wait for an answer, or for the end of a back-off, and go on from there."""
+        now = time.monotonic()
+        backoffs = [self._partitions[place].not_before - now for place in self._ready]
+        left = min((each for each in backoffs if each > 0), default=None)
+        if self._on_their_way:
+            done, _ = wait(self._on_their_way, timeout=left, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._finish(future)
+        elif left is not None:
+            time.sleep(left)
+        self._pump()
+
+    def _finish(self, future: Future[Any]) -> None:
+        _, places = self._on_their_way.pop(future)
+        try:
+            response = future.result()
+        except KafkaRetryableError as error:
+            for place in places:
+                self._wire.forget_leader(*place)
+                self._try_later(place, error)
+            return
+        if response is None:  # acks=0: nobody answers
+            for place in places:
+                self._acknowledged(place)
+            return
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                self._answered((topic.name, answer.index), answer)
+
+    def _answered(self, place: _Place, answer: Any) -> None:
+        code = answer.error_code
+        if code in (NO_ERROR, _DUPLICATE_SEQUENCE):
+            self._acknowledged(place)
+            return
+        topic, partition = place
+        error = error_of_code(code, f"writing to {topic}-{partition}", said=answer.error_message)
+        if isinstance(error, KafkaRetryableError):
+            self._wire.forget_leader(topic, partition)
+            self._try_later(place, error)
+            return
+        if code in _TOO_LARGE:
+            raise KafkaRequestError(
+                f"a batch of records is too large for the topic {topic!r}",
+                expected="at most the topic's max.message.bytes",
+                found=f"{len(self._partitions[place].queue[0].batch.data)} bytes",
+                option="properties.batch.size",
+                hint="lower batch.size and max.request.size, or raise the topic's "
+                "max.message.bytes",
+            ) from error
+        raise error
+
+    def _acknowledged(self, place: _Place) -> None:
+        partition = self._partitions[place]
+        self._pending_bytes -= len(partition.queue.popleft().batch.data)
+        partition.backoff = _FIRST_BACKOFF
+        if partition.queue:
+            self._ready[place] = None
+
+    def _try_later(self, place: _Place, error: ConnectorError) -> None:
+        partition = self._partitions[place]
+        now = time.monotonic()
+        if now > partition.queue[0].deadline:
+            raise error
+        partition.not_before = now + partition.backoff
+        longest = self._config[properties.RETRY_BACKOFF_MAX_MS] / 1000
+        partition.backoff = min(2 * partition.backoff, longest)
+        self._ready[place] = None

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions as their coordinators see them: begun, joined and ended from any process.
+
+The versions of requests are those of brokers before Kafka's KIP-890, which newer brokers keep: an
+epoch then changes when the driver asks for a new one and at no other time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.errors import NO_ERROR, error_of_code
+from connector_kafka.client.retrying import retrying
+from connector_kafka.client.wire import CoordinatorType, Wire
+from connector_kafka.errors import KafkaRetryableError
+from connectors_core.errors import ConnectorError
+
+__all__ = [
+    "ListedTransaction",
+    "ProducerIdentity",
+    "Transaction",
+    "TransactionClient",
+    "TransactionDescription",
+]
+
+_COORDINATOR_MOVED: Final = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_OPERATION_NOT_ATTEMPTED: Final = 55
+_TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+_NO_OFFSET: Final = -1
+# A coordinator that is still writing the markers of the last transaction says so; it takes a few
+# milliseconds, so the first retries come sooner than `retry.backoff.ms`.
+_FIRST_BACKOFF: Final = 0.002
+
+
+@dataclass(frozen=True)
+class ProducerIdentity:
+    """Who writes: brokers take records of the newest epoch of a producer id only."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction of a producer, good for one use: no identity writes a second one."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as its coordinator lists it; `state` as Kafka calls it, e.g. Ongoing."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionDescription:
+    """What a coordinator knows of a transactional id.
+
+    Attributes:
+        transaction: Its id and newest producer.
+        state: As Kafka calls it: Empty, Ongoing, PrepareCommit, CompleteCommit, ...
+        timeout_ms: Age at which the broker aborts it.
+        started_ms: When the open transaction began, in milliseconds since 1970; None for none.
+        partitions: What the open transaction wrote to, as topic and partition.
+    """
+
+    transaction: Transaction
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """A request to a coordinator, and how to read the error code of its answer."""
+
+    kind: CoordinatorType
+    key: str
+    request: Callable[[], Any]
+    code: Callable[[Any], int]
+    doing: str
+
+
+class TransactionClient:
+    """Asks coordinators of transactions and groups, about many ids at a time.
+
+    What may succeed later (a coordinator that moves, loads, or is busy with the last transaction)
+    is tried again until `default.api.timeout.ms` is over. Nothing here ever asks for a new epoch
+    by itself. Driver and executor; one thread at a time.
+
+    Args:
+        wire: The connection; it is not closed here.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def init_producer_ids(
+        self, transactional_ids: Sequence[str], *, timeout_ms: int
+    ) -> dict[str, ProducerIdentity]:
+        """Give each id a new epoch: fence its present producer, abort what that one left open.
+
+        Args:
+            transactional_ids: The ids.
+            timeout_ms: Age at which brokers abort a transaction, in milliseconds.
+
+        Raises:
+            KafkaRetryableError: A coordinator did not answer in time.
+            ConfigurationError: The broker refuses the ids or the time-out.
+        """
+
+        def ask(name: str) -> _Ask:
+            return _Ask(
+                CoordinatorType.TRANSACTION,
+                name,
+                lambda: InitProducerIdRequest(
+                    transactional_id=name,
+                    transaction_timeout_ms=timeout_ms,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                    max_version=4,
+                ),
+                _top_level,
+                f"initialising the transactional id {name!r}",
+            )
+
+        answers = _all(self._ask([ask(name) for name in transactional_ids]))
+        return {
+            name: ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            for name, answer in zip(transactional_ids, answers, strict=True)
+        }
+
+    def end(
+        self, transactions: Sequence[Transaction], *, commit: bool
+    ) -> list[ConnectorError | None]:
+        """Commit or abort transactions that any process prepared.
+
+        Returns:
+            For each transaction None where the broker did it, now or before; else its answer. Only
+            a retryable one says that nothing happened yet.
+        """
+
+        def ask(transaction: Transaction) -> _Ask:
+            return _Ask(
+                CoordinatorType.TRANSACTION,
+                transaction.transactional_id,
+                lambda: EndTxnRequest(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer.producer_id,
+                    producer_epoch=transaction.producer.epoch,
+                    committed=commit,
+                    max_version=4,
+                ),
+                _top_level,
+                f"ending the transaction of {transaction.transactional_id!r}",
+            )
+
+        answers = self._ask([ask(each) for each in transactions])
+        return [answer if isinstance(answer, ConnectorError) else None for answer in answers]
+
+    def add_partitions(
+        self, transaction: Transaction, partitions: Iterable[tuple[str, int]]
+    ) -> None:
+        """Tell the coordinator which partitions a transaction is about to write to.
+
+        Raises:
+            KafkaFatalError: The producer is fenced.
+            KafkaRetryableError: The coordinator did not answer in time.
+        """
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        entry = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+
+        def code(response: Any) -> int:
+            codes = {
+                result.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            } - {NO_ERROR}
+            # The others were not attempted because of the one that says why.
+            return min(codes - {_OPERATION_NOT_ATTEMPTED} or codes, default=NO_ERROR)
+
+        self._ask_one(
+            _Ask(
+                CoordinatorType.TRANSACTION,
+                transaction.transactional_id,
+                lambda: AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id=transaction.transactional_id,
+                    v3_and_below_producer_id=transaction.producer.producer_id,
+                    v3_and_below_producer_epoch=transaction.producer.epoch,
+                    v3_and_below_topics=[
+                        entry(name=name, partitions=numbers) for name, numbers in topics.items()
+                    ],
+                    max_version=3,
+                ),
+                code,
+                f"adding partitions to the transaction of {transaction.transactional_id!r}",
+            )
+        )
+
+    def commit_offset(
+        self,
+        transaction: Transaction,
+        *,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        metadata: str,
+    ) -> None:
+        """Commit an offset of a group within a transaction.
+
+        Raises:
+            KafkaFatalError: The producer is fenced.
+            KafkaRetryableError: A coordinator did not answer in time, or there is no such topic.
+        """
+        name, producer = transaction.transactional_id, transaction.producer
+        doing = f"putting a receipt into the transaction of {name!r}"
+        self._ask_one(
+            _Ask(
+                CoordinatorType.TRANSACTION,
+                name,
+                lambda: AddOffsetsToTxnRequest(
+                    transactional_id=name,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    group_id=group,
+                    max_version=3,
+                ),
+                _top_level,
+                doing,
+            )
+        )
+        of_topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        of_partition = of_topic.TxnOffsetCommitRequestPartition
+        self._ask_one(
+            _Ask(
+                CoordinatorType.GROUP,
+                group,
+                lambda: TxnOffsetCommitRequest(
+                    transactional_id=name,
+                    group_id=group,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    generation_id=-1,
+                    member_id="",
+                    group_instance_id=None,
+                    topics=[
+                        of_topic(
+                            name=topic,
+                            partitions=[
+                                of_partition(
+                                    partition_index=partition,
+                                    committed_offset=offset,
+                                    committed_leader_epoch=-1,
+                                    committed_metadata=metadata,
+                                )
+                            ],
+                        )
+                    ],
+                    max_version=3,
+                ),
+                lambda response: response.topics[0].partitions[0].error_code,
+                doing,
+            )
+        )
+
+    def stable_offset(self, group: str, topic: str, partition: int) -> int | None:
+        """The offset of a group that no open transaction can change any more; None for none.
+
+        Raises:
+            KafkaRetryableError: An open transaction holds one until the time is over.
+        """
+        entry = OffsetFetchRequest.OffsetFetchRequestTopic
+
+        def code(response: Any) -> int:
+            return int(response.error_code or response.topics[0].partitions[0].error_code)
+
+        response = self._ask_one(
+            _Ask(
+                CoordinatorType.GROUP,
+                group,
+                lambda: OffsetFetchRequest(
+                    group_id=group,
+                    topics=[entry(name=topic, partition_indexes=[partition])],
+                    require_stable=True,
+                    min_version=7,
+                    max_version=7,
+                ),
+                code,
+                f"reading the receipt of {group!r}",
+            )
+        )
+        offset = int(response.topics[0].partitions[0].committed_offset)
+        return None if offset == _NO_OFFSET else offset
+
+    def list_transactions(self, *, states: Sequence[str] = ()) -> list[ListedTransaction]:
+        """All transactional ids of the cluster that this user may see, with Kafka's state.
+
+        Args:
+            states: Only ids in these; none for all.
+        """
+        doing = "listing transactions"
+        brokers = [broker.node_id for broker in self._wire.refresh_metadata().brokers]
+        return [
+            ListedTransaction(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                state=each.transaction_state,
+            )
+            for broker in brokers
+            for each in self._ask_broker(
+                broker,
+                lambda: ListTransactionsRequest(
+                    state_filters=list(states), producer_id_filters=[], max_version=0
+                ),
+                doing,
+            ).transaction_states
+        ]
+
+    def describe_transactions(
+        self, transactional_ids: Sequence[str]
+    ) -> list[TransactionDescription]:
+        """What coordinators know of ids; one that is gone meanwhile is left out."""
+
+        def ask(name: str) -> _Ask:
+            return _Ask(
+                CoordinatorType.TRANSACTION,
+                name,
+                lambda: DescribeTransactionsRequest(transactional_ids=[name]),
+                lambda response: response.transaction_states[0].error_code,
+                f"describing the transactional id {name!r}",
+            )
+
+        found = []
+        for answer in self._ask([ask(name) for name in transactional_ids]):
+            if isinstance(answer, ConnectorError):
+                if getattr(answer, "kafka_code", None) == _TRANSACTIONAL_ID_NOT_FOUND:
+                    continue
+                raise answer
+            found.append(_description(answer.transaction_states[0]))
+        return found
+
+    # --- Asking, and asking again ---------------------------------------------------------------
+
+    def _ask_one(self, ask: _Ask) -> Any:
+        return _all(self._ask([ask]))[0]
+
+    def _ask(self, asks: Sequence[_Ask]) -> list[Any]:
+        """Ask all at once, then again what may succeed later; answers or errors, in order."""
+        answers: list[Any] = [None] * len(asks)
+        open_asks = list(range(len(asks)))
+        for _ in self._tries():
+            on_their_way = [(index, self._begin(asks[index])) for index in open_asks]
+            open_asks = []
+            for index, future in on_their_way:
+                answers[index] = self._answer(asks[index], future)
+                if isinstance(answers[index], KafkaRetryableError):
+                    open_asks.append(index)
+            if not open_asks:
+                break
+        return answers
+
+    def _begin(self, ask: _Ask) -> Future[Any] | ConnectorError:
+        try:
+            node = self._wire.coordinator(ask.kind, ask.key)
+            return self._wire.send(ask.request(), node=node)
+        except ConnectorError as error:
+            return error
+
+    def _answer(self, ask: _Ask, future: Future[Any] | ConnectorError) -> Any:
+        if isinstance(future, ConnectorError):
+            return future
+        try:
+            response = future.result()
+        except ConnectorError as error:
+            self._wire.forget_coordinator(ask.kind, ask.key)
+            return error
+        code = ask.code(response)
+        if code == NO_ERROR:
+            return response
+        if code in _COORDINATOR_MOVED:
+            self._wire.forget_coordinator(ask.kind, ask.key)
+        return error_of_code(code, ask.doing)
+
+    def _ask_broker(self, node: int, request: Callable[[], Any], doing: str) -> Any:
+        def attempt() -> Any:
+            response = self._wire.request(request(), node=node)
+            if response.error_code != NO_ERROR:
+                raise error_of_code(response.error_code, doing)
+            return response
+
+        return retrying(attempt, self._wire.config)
+
+    def _tries(self) -> Iterable[None]:
+        """One turn at once, others after growing waits, until the time is over."""
+        config = self._wire.config
+        end = time.monotonic() + config[properties.API_TIMEOUT_MS] / 1000
+        wait = _FIRST_BACKOFF
+        yield
+        while time.monotonic() + wait < end:
+            time.sleep(wait)
+            yield
+            wait = min(2 * wait, config[properties.RETRY_BACKOFF_MAX_MS] / 1000)
+
+
+def _top_level(response: Any) -> int:
+    return int(response.error_code)
+
+
+def _all(answers: list[Any]) -> list[Any]:
+    for answer in answers:
+        if isinstance(answer, ConnectorError):
+            raise answer
+    return answers
+
+
+def _description(state: Any) -> TransactionDescription:
+    started = state.transaction_start_time_ms
+    return TransactionDescription(
+        transaction=Transaction(
+            state.transactional_id, ProducerIdentity(state.producer_id, state.producer_epoch)
+        ),
+        state=state.transaction_state,
+        timeout_ms=state.transaction_timeout_ms,
+        started_ms=started if started >= 0 else None,
+        partitions=tuple(
+            (topic.topic, partition) for topic in state.topics for partition in topic.partitions
+        ),
+    )

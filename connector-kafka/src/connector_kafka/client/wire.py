@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private parts of kafka-python, and nothing else of them anywhere.
+
+kafka-python 3.0 has an event loop (`NetworkSelector`) and a connection manager below its consumer,
+producer and admin client. They log in, encrypt, agree on versions of the protocol and frame
+requests; what they lack is a public name. :func:`check_contract` says what has changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+from kafka.cluster import ClusterMetadata
+from kafka.future import Future as KafkaFuture
+from kafka.net.connection import KafkaConnection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exception
+from connector_kafka.client.secrecy import keep_logins_out_of_logs
+from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
+from connectors_core.errors import FatalError, UnsupportedError
+
+__all__ = ["CoordinatorType", "Node", "Wire", "check_contract"]
+
+#: A broker: its number, or a name for a connection of its own to a coordinator.
+Node = int | str
+
+_logger = logging.getLogger(__name__)
+
+_MAX_FRAME: Final = 2**31 - 1
+# Requests on their way are bounded by those who send them, not by the connection.
+_UNBOUNDED: Final = 1 << 30
+_CLOSE_SECONDS: Final = 10.0
+_numbers = itertools.count()
+
+#: What is used of the private classes: attribute, and the arguments that are given by name.
+_CONTRACT: Final[tuple[tuple[type, str, tuple[str, ...]], ...]] = (
+    (NetworkSelector, "start", ()),
+    (NetworkSelector, "stop", ("timeout_ms",)),
+    (NetworkSelector, "close", ()),
+    (NetworkSelector, "sleep", ("delay",)),
+    (NetworkSelector, "call_soon_with_future", ("coro",)),
+    (KafkaConnectionManager, "get_connection", ("node_id", "refresh_metadata_on_err")),
+    (KafkaConnectionManager, "connection_delay", ("node_id",)),
+    (KafkaConnectionManager, "least_loaded_node", ()),
+    (KafkaConnectionManager, "close", ("node_id",)),
+    (KafkaConnectionManager, "_build_transport", ("node",)),
+    (KafkaTCPTransport, "_sock_recv", ()),
+    (ClusterMetadata, "bootstrap_brokers", ()),
+    (ClusterMetadata, "brokers", ()),
+    (ClusterMetadata, "update_metadata", ("metadata",)),
+    (ClusterMetadata, "add_coordinator", ("response", "key_type", "key")),
+    (KafkaConnection, "__await__", ()),
+    (KafkaConnection, "send_request", ("request", "request_timeout_ms")),
+    (KafkaConnection, "_send_request", ("request", "timeout_at")),
+    (KafkaFuture, "add_callback", ("f",)),
+    (KafkaFuture, "add_errback", ("f",)),
+)
+
+
+def check_contract() -> None:
+    """Check that the private parts are as this module expects them.
+
+    Raises:
+        UnsupportedError: They are not; the message names every difference.
+    """
+    differences = []
+    for owner, name, arguments in _CONTRACT:
+        member = getattr(owner, name, None)
+        if member is None:
+            differences.append(f"{owner.__name__}.{name} is missing")
+            continue
+        known = inspect.signature(member).parameters
+        differences += [
+            f"{owner.__name__}.{name} does not take {argument!r}"
+            for argument in arguments
+            if argument not in known
+        ]
+    if differences:
+        raise UnsupportedError(
+            "this kafka-python is not one that can be used below its public API",
+            expected="kafka-python>=3.0.12,<3.1",
+            found="; ".join(differences),
+            hint="install a supported kafka-python",
+        )
+
+
+class Wire:
+    """Sends any request of the protocol to any broker, several at a time.
+
+    It connects with the first request, so it costs nothing to make. One daemon thread does all
+    I/O; every method may be called from any thread. It belongs to the process that opened it:
+    make it in the task that uses it. Driver and executor.
+
+    Args:
+        config: Properties of the client.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._pid: int | None = None
+        self._closed = False
+        self._net: Any = None
+        self._manager: Any = None
+        self._bootstrap: Any = None
+        self._pending: set[Future[Any]] = set()
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._coordinators: dict[tuple[int, str], Node] = {}
+
+    @property
+    def config(self) -> ClientConfig:
+        """Properties of the client."""
+        return self._config
+
+    def send(
+        self, request: Any, *, node: Node | None = None, timeout: float | None = None
+    ) -> Future[Any]:
+        """Send a request; requests to one broker arrive in the order in which they are sent.
+
+        Args:
+            request: One of kafka-python's `...Request`; the newest version that both sides know is
+                used, and `max_version` limits it.
+            node: The broker; None for any.
+            timeout: Seconds until the answer must be there; by default `request.timeout.ms`. The
+                connection is closed when it is not.
+
+        Returns:
+            A future with the response. It fails with an error of our tree: retryable where the
+            answer did not come, so that the request may have been carried out or not.
+
+        Raises:
+            ConfigurationError: A certificate or key cannot be read.
+        """
+        net = self._opened()
+        seconds = self._request_timeout if timeout is None else timeout
+        doing = type(request).__name__.removesuffix("Request")
+        return self._begin(net, doing, self._exchange, request, node, time.monotonic() + seconds)
+
+    def request(
+        self, request: Any, *, node: Node | None = None, timeout: float | None = None
+    ) -> Any:
+        """Send a request and wait for its response; see :meth:`send`."""
+        return self._wait(self.send(request, node=node, timeout=timeout), timeout)
+
+    def refresh_metadata(self, topics: Sequence[str] | None = ()) -> Any:
+        """Ask for brokers, topics and leaders anew, and wait; see :meth:`ask_metadata`."""
+        return self._wait(self.ask_metadata(topics), None)
+
+    def ask_metadata(self, topics: Sequence[str] | None = ()) -> Future[Any]:
+        """Ask for brokers, topics and leaders anew.
+
+        Args:
+            topics: The topics of interest; None for all.
+
+        Returns:
+            A future with the `MetadataResponse`; the leaders are known when it is done. Errors of
+            single topics are in it and not raised.
+        """
+        net = self._opened()
+        request = MetadataRequest(
+            topics=None
+            if topics is None
+            else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        deadline = time.monotonic() + self._request_timeout
+        return self._begin(net, "Metadata", self._refresh, request, deadline)
+
+    def known_leader(self, topic: str, partition: int) -> int | None:
+        """The broker that leads a partition as far as it is known; never asks."""
+        return self._leaders.get((topic, partition))
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; from memory where it is known.
+
+        Raises:
+            KafkaRetryableError: There is none now, or the topic is not known (yet).
+        """
+        leader = self._leaders.get((topic, partition))
+        if leader is not None:
+            return leader
+        response = self.refresh_metadata([topic])
+        leader = self._leaders.get((topic, partition))
+        if leader is not None:
+            return leader
+        doing = f"finding the leader of {topic}-{partition}"
+        for found in response.topics:
+            if found.name == topic and found.error_code != NO_ERROR:
+                raise error_of_code(found.error_code, doing)
+            for each in found.partitions:
+                if each.partition_index == partition and each.error_code != NO_ERROR:
+                    raise error_of_code(each.error_code, doing)
+        raise error_of_code(kafka_errors.UnknownTopicOrPartitionError.errno, doing)
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """The broker said that it does not lead the partition: ask again next time."""
+        self._leaders.pop((topic, partition), None)
+
+    def coordinator(self, kind: CoordinatorType, key: str) -> Node:
+        """The broker that coordinates a group or a transactional id; from memory where known.
+
+        Raises:
+            KafkaRetryableError: There is none now.
+            KafkaAuthorizationError: The user may not ask.
+        """
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        request = FindCoordinatorRequest(key=key, key_type=int(kind), max_version=3)
+        response = self.request(request)
+        if response.error_code != NO_ERROR:
+            raise error_of_code(
+                response.error_code,
+                f"finding the coordinator of {key!r}",
+                said=response.error_message,
+            )
+        future = self._begin(
+            self._opened(), "FindCoordinator", self._know_coordinator, kind, key, response
+        )
+        node: Node = self._wait(future, None)
+        self._coordinators[kind, key] = node
+        return node
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """The broker said that it is not the coordinator: ask again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    def close(self) -> None:
+        """Close all connections and end the thread; what waits for an answer fails."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._pid != os.getpid():
+                return  # never opened, or after a fork: the sockets are those of the parent
+        net = self._net
+        closing = net.call_soon_with_future(self._manager.close)
+        done = threading.Event()
+        closing.add_callback(lambda _: done.set()).add_errback(lambda _: done.set())
+        done.wait(_CLOSE_SECONDS)
+        net.stop(timeout_ms=_CLOSE_SECONDS * 1000)
+        net.close()
+        for future in list(self._pending):
+            self._fail(future, "closing", kafka_errors.Cancelled())
+
+    # --- The caller's thread ---------------------------------------------------------------------
+
+    @property
+    def _request_timeout(self) -> float:
+        return self._config[properties.REQUEST_TIMEOUT_MS] / 1000
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise KafkaFatalError("the connection to Kafka was closed")
+            if self._pid is None:
+                self._open()
+                self._pid = os.getpid()
+            if self._pid != os.getpid():
+                raise FatalError(
+                    "a connection to Kafka was carried into another process",
+                    hint="make it in the process that uses it",
+                )
+            return self._net
+
+    def _open(self) -> None:
+        keep_logins_out_of_logs()
+        config = self._config
+        arguments = config.client_arguments()
+        arguments |= {
+            "client_id": f"{config[properties.CLIENT_ID]}-{os.getpid()}-{next(_numbers)}",
+            "receive_message_max_bytes": _MAX_FRAME,
+            "max_in_flight_requests_per_connection": _UNBOUNDED,
+            "socket_connection_setup_timeout_ms": config[properties.CONNECTION_SETUP_TIMEOUT_MS],
+            "socket_connection_setup_timeout_max_ms": config[
+                properties.CONNECTION_SETUP_TIMEOUT_MAX_MS
+            ],
+            "socket_options": _socket_options(config),
+            # It warns of coroutines that keep the loop busy; a large answer may.
+            "slow_task_threshold_secs": 0,
+        }
+        self._net = NetworkSelector(**arguments)
+        self._manager = _ConnectionManager(self._net, **arguments)
+        self._net.start()
+
+    def _begin(
+        self, net: Any, doing: str, call: Callable[..., Any], *arguments: Any
+    ) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # it cannot be cancelled: the request is on its way
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        running = net.call_soon_with_future(call, *arguments)
+        running.add_callback(lambda value: self._succeed(future, value))
+        running.add_errback(lambda error: self._fail(future, doing, error))
+        return future
+
+    @staticmethod
+    def _succeed(future: Future[Any], value: Any) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    def _fail(self, future: Future[Any], doing: str, error: BaseException) -> None:
+        if self._closed:
+            error = kafka_errors.Cancelled("the client was closed")
+        if not future.done():
+            future.set_exception(error_of_exception(error, doing))
+
+    def _wait(self, future: Future[Any], timeout: float | None) -> Any:
+        seconds = self._request_timeout if timeout is None else timeout
+        try:
+            # The thread gives up by itself; a little later only where it has ended.
+            return future.result(seconds + _CLOSE_SECONDS)
+        except FutureTimeoutError as exc:
+            raise KafkaRetryableError(
+                "Kafka's client does not answer", found=f"no answer in {seconds:g} seconds"
+            ) from exc
+
+    # --- The thread of the connections -----------------------------------------------------------
+
+    async def _exchange(self, request: Any, node: Node | None, deadline: float) -> Any:
+        connection = await self._connection(node, deadline)
+        if connection.paused:
+            # Throttled: the public way would refuse, this one sends as soon as it may.
+            return await connection._send_request(request, timeout_at=deadline)
+        left = max(1.0, (deadline - time.monotonic()) * 1000)
+        return await connection.send_request(request, request_timeout_ms=left)
+
+    async def _refresh(self, request: Any, deadline: float) -> Any:
+        try:
+            response = await self._exchange(request, None, deadline)
+        except kafka_errors.KafkaConnectionError:
+            # All brokers that were known may be gone: begin again with the first ones.
+            self._bootstrap = None
+            raise
+        self._know(response)
+        return response
+
+    def _know(self, response: Any) -> None:
+        self._manager.cluster.update_metadata(response)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                if partition.error_code == NO_ERROR and partition.leader_id >= 0:
+                    self._leaders[key] = partition.leader_id
+                else:
+                    self._leaders.pop(key, None)
+
+    def _know_coordinator(self, kind: CoordinatorType, key: str, response: Any) -> Node:
+        # A name of its own gives it a connection of its own: a fetch that waits does not delay it.
+        node: Node = self._manager.cluster.add_coordinator(response, kind, key)
+        return node
+
+    async def _connection(self, node: Node | None, deadline: float) -> Any:
+        if self._bootstrap is None or self._bootstrap.failed():
+            self._bootstrap = self._net.call_soon_with_future(self._find_brokers, deadline)
+        if not self._bootstrap.is_done:
+            await self._bootstrap
+        elif self._bootstrap.exception is not None:
+            raise self._bootstrap.exception
+        if node is None:
+            node = self._manager.least_loaded_node()
+            if node is None:
+                node = self._manager.cluster.brokers()[0].node_id
+        return await self._connect(node, deadline)
+
+    async def _connect(self, node: Node, deadline: float) -> Any:
+        delay = self._manager.connection_delay(node)
+        if delay > 0:
+            left = deadline - time.monotonic()
+            if left <= delay:
+                raise kafka_errors.NodeNotReadyError(f"broker {node} failed before")
+            await self._net.sleep(delay)
+        connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
+        await connection
+        return connection
+
+    async def _find_brokers(self, deadline: float) -> None:
+        """Ask the first brokers for all brokers, until one answers."""
+        last: Exception = kafka_errors.KafkaTimeoutError("no time was left")
+        while time.monotonic() < deadline:
+            for broker in self._manager.cluster.bootstrap_brokers():
+                try:
+                    connection = await self._connect(broker.node_id, deadline)
+                    response = await connection.send_request(MetadataRequest(topics=[]))
+                    if not response.brokers:
+                        raise kafka_errors.MetadataEmptyBrokerList(broker.host)
+                    self._know(response)
+                    # Node numbers are known now; this connection has only a name.
+                    self._manager.close(node_id=broker.node_id)
+                except Exception as exc:
+                    if not isinstance(error_of_exception(exc, ""), KafkaRetryableError):
+                        raise
+                    if not isinstance(exc, kafka_errors.NodeNotReadyError):  # failed before: how?
+                        last = exc
+                    _logger.debug("no answer from %s:%s: %s", broker.host, broker.port, exc)
+                else:
+                    return
+            await self._net.sleep(self._config[properties.RECONNECT_BACKOFF_MS] / 1000)
+        servers = ", ".join(self._config.servers)
+        raise kafka_errors.KafkaTimeoutError(
+            f"none of bootstrap.servers ({servers}) answered; last: {type(last).__name__}: {last}"
+        ) from last
+
+
+class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # it has no types
+    """Gives the last answer of a connection before its end.
+
+    The client drops what comes together with the end of a connection. Brokers say why they refuse
+    a login, and close: whether that is heard would be a matter of luck.
+    """
+
+    async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
+        transport = await super()._build_transport(*arguments, **named)
+        receive = transport._sock_recv
+
+        def received() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the end is still there for the next look
+
+        transport._sock_recv = received
+        return transport
+
+
+def _socket_options(config: ClientConfig) -> list[tuple[int, int, int]]:
+    options = [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    ]
+    for name, declared in (
+        (socket.SO_RCVBUF, properties.RECEIVE_BUFFER_BYTES),
+        (socket.SO_SNDBUF, properties.SEND_BUFFER_BYTES),
+    ):
+        if config[declared] >= 0:
+            options.append((socket.SOL_SOCKET, name, config[declared]))
+    return options

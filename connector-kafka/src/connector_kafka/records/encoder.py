@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow columns as record batches, without a Python object per record.
+
+The records of an Arrow batch are encoded together, whatever partitions they go to: numpy makes the
+numbers between keys and values, Arrow joins them. Python touches each record batch once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connector_kafka.records import varints
+from connector_kafka.records.batches import HEADER, TRANSACTIONAL
+from connector_kafka.records.compression import Compression, compress
+from connector_kafka.records.varints import Bytes, Ints, Pieces
+
+__all__ = ["EncodedBatch", "Encoder", "refused_rows"]
+
+_FRONT = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, CRC
+_COVERED = struct.Struct(">hiqqqhii")  # the rest of the header, which the CRC covers
+_LENGTH_END = 12  # what the length counts begins here
+
+# Length, attributes and the deltas of timestamp and offset at their longest.
+_MAX_OVERHEAD = 5 + 1 + 10 + 5
+
+# How many bytes are encoded together: Arrow counts them in 32 bits, and memory is bounded.
+_RUN_BYTES = 64 * 1024 * 1024
+
+_SEQUENCES = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A record batch.
+
+    Attributes:
+        data: The batch in Kafka's format, whole.
+        records: How many records it holds.
+    """
+
+    data: bytes
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """Makes record batches of Arrow batches; executor.
+
+    The columns of an Arrow batch are `value` and, where wanted, `key` (bytes or text, null
+    allowed), `timestamp` (of a timestamp type, or milliseconds since 1970) and `headers` (lists of
+    key and value). Other columns are not looked at.
+
+    Args:
+        compression: What batches are compressed with. One that would grow is left as it is.
+        batch_size: The most bytes of records in a batch before compression, unless a single
+            record is larger.
+        producer_id: The id that a coordinator gave; -1 without idempotence.
+        producer_epoch: Its epoch.
+        transactional: Whether the batches are parts of a transaction.
+    """
+
+    compression: Compression = Compression.NONE
+    batch_size: int = 128 * 1024
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional: bool = False
+
+    def encode(
+        self,
+        records: pa.RecordBatch,
+        partitions: npt.NDArray[np.int32],
+        *,
+        now: int,
+        next_sequence: Callable[[int], int] | None = None,
+    ) -> dict[int, list[EncodedBatch]]:
+        """Encode records; those of one partition stay in their order.
+
+        Args:
+            records: The columns; no row is one of `refused_rows`.
+            partitions: The partition of each row.
+            now: The timestamp of rows without one, in milliseconds since 1970.
+            next_sequence: Gives the sequence number of the next record of a partition; None
+                without idempotence.
+
+        Returns:
+            The batches of each partition, in their order.
+        """
+        if (partitions[1:] != partitions[:-1]).any():
+            order = np.argsort(partitions, kind="stable")
+            partitions = partitions[order]
+            records = records.take(pa.array(order))
+        sequences: dict[int, int] = {}
+        batches: dict[int, list[EncodedBatch]] = {}
+        first = 0
+        for rows in _runs(records, now):
+            of_rows = partitions[first : first + len(rows)]
+            starts = _cut(rows.size, of_rows, self.batch_size)
+            data, bounds = rows.encode(starts)
+            stops = np.append(starts[1:], len(rows))
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                partition = int(of_rows[start])
+                sequence = -1
+                if next_sequence is not None:
+                    sequence = sequences.get(partition, -1)
+                    sequence = next_sequence(partition) if sequence < 0 else sequence
+                    sequences[partition] = (sequence + stop - start) % _SEQUENCES
+                times = rows.timestamp[start:stop]
+                batch = self._seal(data[bounds[start] : bounds[stop]], times, sequence)
+                batches.setdefault(partition, []).append(batch)
+            first += len(rows)
+        return batches
+
+    def _seal(self, content: Bytes, times: Ints, sequence: int) -> EncodedBatch:
+        """Compress records and put the header before them."""
+        attributes = TRANSACTIONAL if self.transactional else 0
+        if self.compression != Compression.NONE:
+            compressed = np.frombuffer(compress(content, self.compression), np.uint8)
+            if len(compressed) < len(content):
+                attributes |= self.compression
+                content = compressed
+        covered = _COVERED.pack(
+            attributes,
+            len(times) - 1,
+            int(times[0]),
+            int(times.max()),
+            self.producer_id,
+            self.producer_epoch,
+            sequence,
+            len(times),
+        )
+        crc = google_crc32c.extend(google_crc32c.value(covered), content)
+        length = HEADER.size - _LENGTH_END + len(content)
+        front = _FRONT.pack(0, length, -1, 2, crc)
+        return EncodedBatch(b"".join((front, covered, content.data)), len(times))
+
+
+def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int, str]:
+    """Find the records that Kafka would not take; executor.
+
+    Args:
+        records: The columns that `Encoder.encode` takes.
+        max_request_size: Kafka's `max.request.size`, in bytes; a record counts as it is before
+            compression, as for Java's producer.
+
+    Returns:
+        For each such row why.
+    """
+    refused = {}
+    if "headers" in records.schema.names:
+        headers = records.column("headers")
+        names = pc.struct_field(headers.flatten(), [0])
+        behind = np.cumsum(_counts(headers))
+        for item in np.flatnonzero(names.is_null()).tolist():
+            refused[int(np.searchsorted(behind, item, "right"))] = "a header has no key"
+    start = 0
+    for rows in _runs(records, 0):
+        for row in np.flatnonzero(rows.timestamp < 0).tolist():
+            refused[start + row] = f"the timestamp {rows.timestamp[row]} is before 1970"
+        for row in np.flatnonzero(rows.size > max_request_size - HEADER.size).tolist():
+            size = rows.size[row] + HEADER.size
+            refused[start + row] = f"it may take {size} bytes, more than {max_request_size}"
+        start += len(rows)
+    return refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Records that are encoded together.
+
+    Attributes:
+        key: The keys; None if there are none.
+        value: The values.
+        headers: The headers of each row as they are written, with their number before them; None
+            if there are none.
+        timestamp: The timestamps.
+        size: The most bytes that each record may take.
+    """
+
+    key: pa.BinaryArray | None
+    value: pa.BinaryArray
+    headers: pa.BinaryArray | None
+    timestamp: Ints
+    size: Ints
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+    def encode(self, starts: Ints) -> tuple[Bytes, Ints]:
+        """Encode the records; return their bytes, and where each begins and the last ends.
+
+        Args:
+            starts: The first row of each batch.
+        """
+        counts = np.diff(starts, append=len(self))
+        offset = np.arange(len(self)) - np.repeat(starts, counts)
+        time = self.timestamp - np.repeat(self.timestamp[starts], counts)
+        attributes = Pieces(np.zeros((len(self), 1), np.uint8), np.ones(len(self), np.int64))
+        key_size, value_size = _sizes(self.key, len(self)), _sizes(self.value, len(self))
+        ahead = [attributes, *map(varints.write, (time, offset, key_size))]
+        between = varints.write(value_size)
+        size = sum(piece.sizes for piece in (*ahead, between))
+        size = size + np.maximum(key_size, 0) + np.maximum(value_size, 0)
+        size += 1 if self.headers is None else _sizes(self.headers, len(self))
+        parts = [
+            varints.join([varints.write(size), *ahead]),
+            self.key,
+            varints.join([between]),
+            self.value,
+            pa.scalar(b"\0", pa.binary()) if self.headers is None else self.headers,
+        ]
+        return _bytes_of(_joined([part for part in parts if part is not None]))
+
+
+def _runs(records: pa.RecordBatch, now: int) -> Iterator[_Rows]:
+    """Take rows apart into as many as are encoded together."""
+    columns = {name: records.column(name) for name in records.schema.names}
+    value, key, headers = columns["value"], columns.get("key"), columns.get("headers")
+    size = _MAX_OVERHEAD + _written(_lengths(value))
+    size += _written(_lengths(key)) if key is not None else 1
+    if headers is not None:
+        counts = _counts(headers)
+        items = headers.flatten()
+        item = sum(_written(_lengths(pc.struct_field(items, [part]))) for part in (0, 1))
+        behind = np.concatenate([[0], np.cumsum(item)])[np.cumsum(np.append(0, counts))]
+        size += varints.size_of(counts) + np.diff(behind)
+    else:
+        size += 1
+    time = np.full(len(size), now)
+    if "timestamp" in columns:
+        time = _milliseconds(columns["timestamp"]).fill_null(now).to_numpy(zero_copy_only=False)
+    behind = np.cumsum(size)
+    start = 0
+    while start < len(size):
+        limit = behind[start] - size[start] + _RUN_BYTES
+        stop = max(int(np.searchsorted(behind, limit, "right")), start + 1)
+        of_run = slice(start, stop)
+        yield _Rows(
+            key[of_run].cast(pa.binary()) if key is not None else None,
+            value[of_run].cast(pa.binary()),
+            _encoded_headers(headers[of_run]) if headers is not None else None,
+            time[of_run],
+            size[of_run],
+        )
+        start = stop
+
+
+def _cut(size: Ints, partitions: npt.NDArray[np.int32], batch_size: int) -> Ints:
+    """Return the first row of each batch: no batch has two partitions or too many bytes."""
+    ends = np.append(np.flatnonzero(partitions[1:] != partitions[:-1]) + 1, len(size))
+    behind = np.cumsum(size)
+    starts = []
+    start = 0
+    for end in ends.tolist():
+        while start < end:
+            starts.append(start)
+            limit = behind[start] - size[start] + batch_size
+            start = min(max(int(np.searchsorted(behind, limit, "right")), start + 1), end)
+    return np.array(starts, np.int64)
+
+
+def _encoded_headers(headers: pa.ListArray) -> pa.BinaryArray:
+    counts = _counts(headers)
+    items = headers.flatten()
+    parts = []
+    for number in (0, 1):
+        text = pc.struct_field(items, [number]).cast(pa.binary())
+        parts += [varints.join([varints.write(_lengths(text))]), text]
+    data, bounds = _bytes_of(_joined(parts))
+    # The headers of a row stand behind one another already.
+    of_row = np.ascontiguousarray(bounds[np.cumsum(np.append(0, counts))], np.int32)
+    rows = pa.Array.from_buffers(
+        pa.binary(), len(headers), [None, pa.py_buffer(of_row), pa.py_buffer(data)]
+    )
+    return _joined([varints.join([varints.write(counts)]), rows])
+
+
+def _milliseconds(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
+    return column.cast(pa.int64())
+
+
+def _joined(parts: list[pa.Array]) -> pa.BinaryArray:
+    """Put byte strings of each row behind one another; null is nothing."""
+    nothing = pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(
+        *parts, nothing, null_handling="replace", null_replacement=""
+    )
+
+
+def _bytes_of(array: pa.BinaryArray) -> tuple[Bytes, Ints]:
+    """Return the bytes of an array that begins at 0, and where its elements begin and end."""
+    _, bounds, data = array.buffers()
+    ends = np.frombuffer(bounds, np.int32)[: len(array) + 1].astype(np.int64)
+    return np.frombuffer(data or b"", np.uint8), ends
+
+
+def _lengths(column: pa.Array) -> Ints:
+    """Return how many bytes each element has, -1 for null."""
+    lengths = pc.binary_length(column).cast(pa.int64()).fill_null(-1)
+    return lengths.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _sizes(column: pa.BinaryArray | None, rows: int) -> Ints:
+    return np.full(rows, -1) if column is None else _lengths(column)
+
+
+def _counts(headers: pa.ListArray) -> Ints:
+    counts = pc.list_value_length(headers).cast(pa.int64()).fill_null(0)
+    return counts.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _written(lengths: Ints) -> Ints:
+    """Return how many bytes byte strings take behind their lengths."""
+    return varints.size_of(lengths) + np.maximum(lengths, 0)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of the formats 0 and 1, from before Kafka 0.11, brought into format 2.
+
+They are rare by now, so this goes record by record. A batch is one message; when it is compressed,
+its value holds the messages that count.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from connector_kafka.records.batches import COMPRESSION, LOG_APPEND_TIME, BatchHeader
+from connector_kafka.records.compression import decompress
+from connector_kafka.records.errors import MalformedError
+from connector_kafka.records.varints import Bytes
+
+__all__ = ["upconvert"]
+
+_FRONT = struct.Struct(">qiIbb")  # offset, length, CRC, magic, attributes
+_LENGTH_END = 12  # what the length counts begins here
+_CRC_END = 16  # what the CRC covers begins here
+_TIMESTAMP = struct.Struct(">q")
+_SIZE = struct.Struct(">i")
+
+_NO_TIMESTAMP = -1
+
+
+class _Message(NamedTuple):
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def upconvert(
+    data: Bytes, batch: BatchHeader, *, check_crcs: bool = True
+) -> tuple[BatchHeader, Bytes]:
+    """Return a batch of format 0 or 1 as one of format 2.
+
+    Args:
+        data: What was fetched.
+        batch: Where the batch lies in it.
+        check_crcs: Whether to compare messages with their checksums.
+
+    Returns:
+        The header that it would have, and its records.
+
+    Raises:
+        MalformedError: It cannot be read.
+    """
+    try:
+        (wrapper,) = _messages(data[batch.start : batch.end].data, check_crcs)
+        records = list(_unwrapped(wrapper, check_crcs))
+    except struct.error:
+        raise MalformedError("a message is cut off") from None
+    if not records:
+        raise MalformedError("a compressed message holds none")
+    first = records[0].offset
+    header = batch._replace(
+        base_offset=first,
+        last_offset_delta=records[-1].offset - first,
+        attributes=wrapper.attributes & LOG_APPEND_TIME,
+        base_timestamp=0,
+        max_timestamp=wrapper.timestamp,
+        record_count=len(records),
+    )
+    content = bytearray()
+    for record in records:
+        body = bytearray(1)
+        body += _varint(record.timestamp)
+        body += _varint(record.offset - first)
+        for text in (record.key, record.value):
+            body += _varint(-1 if text is None else len(text))
+            body += text or b""
+        body += _varint(0)
+        content += _varint(len(body)) + body
+    return header, np.frombuffer(content, np.uint8)
+
+
+def _unwrapped(wrapper: _Message, check_crcs: bool) -> Iterator[_Message]:
+    """Give the messages within a message, or itself if there are none."""
+    compression = wrapper.attributes & COMPRESSION
+    if not compression:
+        yield wrapper
+        return
+    if wrapper.value is None:
+        raise MalformedError("a compressed message is null")
+    inner = list(_messages(memoryview(decompress(wrapper.value, compression)), check_crcs))
+    # In format 1 they count from 0, and the message around them has the offset of the last one; the
+    # 0 that some producers gave it instead means that theirs are right.
+    base = max(wrapper.offset - inner[-1].offset, 0) if inner and wrapper.magic else 0
+    appended = wrapper.attributes & LOG_APPEND_TIME
+    for message in inner:
+        if message.attributes & COMPRESSION or message.magic != wrapper.magic:
+            raise MalformedError("a message within a compressed one is not as it must be")
+        yield message._replace(
+            offset=message.offset + base,
+            timestamp=wrapper.timestamp if appended else message.timestamp,
+        )
+
+
+def _messages(view: memoryview, check_crcs: bool) -> Iterator[_Message]:
+    at = 0
+    while at < len(view):
+        offset, length, crc, magic, attributes = _FRONT.unpack_from(view, at)
+        end = at + _LENGTH_END + length
+        if length < _FRONT.size - _LENGTH_END or end > len(view) or magic not in {0, 1}:
+            raise MalformedError(f"a message gives the format {magic} and {length} bytes")
+        message = view[at:end]
+        if check_crcs and (found := zlib.crc32(message[_CRC_END:])) != crc:
+            raise MalformedError(f"a checksum is {crc:#010x}, the bytes have {found:#010x}")
+        at = end
+        behind = _FRONT.size
+        timestamp = _NO_TIMESTAMP
+        if magic:
+            (timestamp,) = _TIMESTAMP.unpack_from(message, behind)
+            behind += _TIMESTAMP.size
+        key, behind = _text(message, behind)
+        value, behind = _text(message, behind)
+        if behind != len(message):
+            raise MalformedError("the parts of a message do not fill its length")
+        yield _Message(offset, magic, attributes, timestamp, key, value)
+
+
+def _text(message: memoryview, at: int) -> tuple[bytes | None, int]:
+    (size,) = _SIZE.unpack_from(message, at)
+    at += _SIZE.size
+    if size < 0:
+        return None, at
+    if size > len(message) - at:
+        raise MalformedError("a key or a value is longer than its message")
+    return bytes(message[at : at + size]), at + size
+
+
+def _varint(number: int) -> bytes:
+    encoded = number << 1 if number >= 0 else ~(number << 1)
+    out = bytearray()
+    while encoded > 0x7F:
+        out.append(encoded & 0x7F | 0x80)
+        encoded >>= 7
+    out.append(encoded)
+    return bytes(out)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends the transactions of decided epochs, settles doubts, leases ids to the next epoch."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.cluster import broker_setting, ensure_topic
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
+from connector_kafka.client.wire import Wire
+from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
+from connector_kafka.sink.committable import KafkaCommittable
+from connector_kafka.sink.leases import TransactionLease, TransactionPool
+from connector_kafka.sink.receipts import Receipts
+from connectors_core.errors import CommitError, ConnectorError, InvalidOptionError
+from connectors_core.sink import CommitRequest, Committer, SupportsLeases
+
+__all__ = ["KafkaCommitter"]
+
+_T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
+
+_INVALID_TRANSACTION_TIMEOUT: Final = 50
+_LONGEST_TIMEOUT: Final = "transaction.max.timeout.ms"
+_RECEIPTS_KEPT: Final = "offsets.retention.minutes"
+_DEFAULT_RECEIPTS_KEPT: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Connected:
+    """What a committer talks through, once it does."""
+
+    wire: Wire
+    client: TransactionClient
+    pool: TransactionPool
+
+
+class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
+    """Commits prepared transactions; leases transactional ids. Driver.
+
+    One thread of its own talks to Kafka, one task after another, so that the ids of the next epoch
+    are initialised, and the losers of the last one aborted, while Spark goes on.
+
+    Args:
+        config: Properties of the producer.
+        receipts: The receipts of the sink, with its names.
+        pool_size: Transactional ids of each writer.
+    """
+
+    def __init__(self, config: ClientConfig, receipts: Receipts, *, pool_size: int) -> None:
+        self._config = config
+        self._receipts = receipts
+        self._pool_size = pool_size
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-committer")
+        self._connected: _Connected | None = None
+        self._has_started = False
+
+    def commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
+        """End the transaction of each request, or say on it what became of it.
+
+        `NoError` of the broker, now or repeated, is a commit. An answer that may change is asked
+        for again. After any other the transaction is over, and its receipt says how: it was
+        committed before, or it was aborted, as its time was out, and its rows are lost.
+
+        Raises:
+            KafkaRetryableError: Kafka does not answer.
+        """
+        self._do(lambda: self._commit(requests))
+
+    def sweep(self, checkpoint_id: int) -> None:
+        """Abort what attempts of the epoch left open; in the background, at once."""
+        self._thread.submit(self._renew)
+
+    def recover(self, last_decided: int) -> None:
+        """Fence all writers of former drivers and abort what they left open.
+
+        Raises:
+            ConfigurationError: The cluster refuses what the sink needs.
+            KafkaRetryableError: Kafka does not answer.
+        """
+        self._do(self._start)
+
+    def lease(self, checkpoint_id: int, number_of_writers: int) -> TransactionLease:
+        """Hand out fresh ids to the writers of an epoch; they were initialised already, mostly.
+
+        Raises:
+            ConfigurationError: The cluster refuses the ids.
+            KafkaRetryableError: Kafka does not answer.
+        """
+
+        def work() -> TransactionLease:
+            if not self._has_started:
+                self._start()
+            return self._open().pool.lease(checkpoint_id, number_of_writers)
+
+        return self._do(work)
+
+    def close(self) -> None:
+        """Finish what runs in the background, and disconnect."""
+        with contextlib.suppress(RuntimeError):  # closed before
+            self._thread.submit(self._disconnect)
+        self._thread.shutdown()
+
+    # --- On the thread that talks to Kafka --------------------------------------------------------
+
+    def _do(self, work: Callable[[], _T]) -> _T:
+        future: Future[_T] = self._thread.submit(work)
+        return future.result()
+
+    def _open(self) -> _Connected:
+        if self._connected is None:
+            wire = Wire(self._config)
+            client = TransactionClient(wire)
+            pool = TransactionPool(
+                self._receipts.names,
+                size=self._pool_size,
+                client=client,
+                timeout_ms=self._config[properties.TRANSACTION_TIMEOUT_MS],
+            )
+            self._connected = _Connected(wire=wire, client=client, pool=pool)
+        return self._connected
+
+    def _disconnect(self) -> None:
+        if self._connected is not None:
+            self._connected.wire.close()
+            self._connected = None
+
+    def _start(self) -> None:
+        connected = self._open()
+        ensure_topic(connected.wire, self._receipts.topic, settings={"cleanup.policy": "compact"})
+        try:
+            connected.pool.renew()
+        except KafkaRequestError as error:
+            if error.kafka_code == _INVALID_TRANSACTION_TIMEOUT:
+                raise self._timeout_is_too_long(connected.wire) from error
+            raise
+        self._has_started = True
+
+    def _timeout_is_too_long(self, wire: Wire) -> InvalidOptionError:
+        longest = broker_setting(wire, _LONGEST_TIMEOUT)
+        return InvalidOptionError(
+            "brokers abort transactions earlier than they are asked to",
+            expected=f"at most the broker's {_LONGEST_TIMEOUT}"
+            + (f", {longest}" if longest is not None else ""),
+            found=self._config[properties.TRANSACTION_TIMEOUT_MS],
+            option=f"properties.{properties.TRANSACTION_TIMEOUT_MS.key}",
+            hint="lower it, or have the broker's limit raised",
+        )
+
+    def _renew(self) -> None:
+        try:
+            self._open().pool.renew()
+        except ConnectorError as error:
+            # The next lease does it again and fails with the reason if it cannot.
+            _logger.info("the transactional ids are not initialised yet: %s", error)
+
+    def _commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
+        answers = self._open().client.end(
+            [_transaction(request.committable) for request in requests], commit=True
+        )
+        # Winners first, all of them: readers see the epoch, and open transactions of others can no
+        # longer be mistaken for one of these.
+        for request, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, KafkaRetryableError):
+                request.retry_later()
+            elif answer is not None:
+                self._settle(request, answer)
+
+    def _settle(self, request: CommitRequest[KafkaCommittable], answer: ConnectorError) -> None:
+        """Find out what became of a transaction that the broker no longer knows as open."""
+        committable, connected = request.committable, self._open()
+        place = self._receipts.names.place(committable.transactional_id)
+        try:
+            # Whatever is open under the ids of this writer would keep its receipt unstable.
+            connected.pool.renew_writer(
+                committable.subtask_id, at_least=place[1] if place is not None else 0
+            )
+            last = self._receipts.last_committed(connected.client, committable.subtask_id)
+        except KafkaRetryableError:
+            request.retry_later()
+            return
+        if last is not None and last >= committable.checkpoint_id:
+            request.signal_already_committed()
+        elif last is None and self._receipt_may_be_gone(committable):
+            error = CommitError(
+                f"it cannot be told any more whether epoch {committable.checkpoint_id} of writer "
+                f"{committable.subtask_id} was committed",
+                expected=f"a restart before the broker's {_RECEIPTS_KEPT} is over",
+                found=f"prepared at {committable.prepared_at:%Y-%m-%d %H:%M} UTC, no receipt",
+                hint="see in the topic whether the rows are there; then restore or reset the "
+                "pipeline accordingly",
+            )
+            error.__cause__ = answer
+            request.signal_failed(error)
+        else:
+            _logger.warning(
+                "epoch %d of writer %d was not committed in time (%s): its rows are written again; "
+                "if this happens often, raise transaction.timeout.ms",
+                committable.checkpoint_id,
+                committable.subtask_id,
+                answer.message,
+            )
+            request.signal_lost()
+
+    def _receipt_may_be_gone(self, committable: KafkaCommittable) -> bool:
+        minutes = broker_setting(self._open().wire, _RECEIPTS_KEPT)
+        kept = _DEFAULT_RECEIPTS_KEPT if minutes is None else timedelta(minutes=int(minutes))
+        return datetime.now(UTC) - committable.prepared_at >= kept
+
+
+def _transaction(committable: KafkaCommittable) -> Transaction:
+    return Transaction(
+        committable.transactional_id,
+        ProducerIdentity(committable.producer_id, committable.producer_epoch),
+    )

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sink of Kafka topics, exactly once where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from connector_kafka.client import config as properties
+from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
+from connector_kafka.sink import options
+from connector_kafka.sink.committable import KafkaCommittable
+from connector_kafka.sink.committer import KafkaCommitter
+from connector_kafka.sink.nothing_to_commit import NothingToCommit
+from connector_kafka.sink.partitioning import KafkaPartitioner, PartitionAssigner
+from connector_kafka.sink.preparation import RecordPreparation
+from connector_kafka.sink.producers import PRODUCERS
+from connector_kafka.sink.receipts import RECEIPTS_TOPIC, Receipts
+from connector_kafka.sink.record_serialization import (
+    ROW_KIND_COLUMN,
+    KafkaRecordSerializationSchema,
+)
+from connector_kafka.sink.timeouts import check_timeouts
+from connector_kafka.sink.transactional_ids import SinkTransactions
+from connector_kafka.sink.upsert import UpsertMode
+from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.formats import format_of
+from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.sink import (
+    Committer,
+    CommitterInitContext,
+    DeliveryGuarantee,
+    SupportsRewriting,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+
+__all__ = ["KafkaSink"]
+
+
+@public
+@dataclass(frozen=True, repr=False)
+class KafkaSink(TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting):
+    """Writes rows as records to Kafka, after Flink's `KafkaSink`.
+
+    *Exactly once*: the rows of each writer and epoch are a transaction, ended after the epoch's
+    decision; readers with `isolation.level=read_committed` see each row once. *At least once*:
+    brokers have all rows when an epoch ends, each once unless an epoch is written again. *None*:
+    the leader of a partition alone has them.
+
+    Immutable and picklable; no I/O in the constructor.
+
+    Args:
+        bootstrap_servers: Brokers to begin with, as `host:port`.
+        serialization: Which column becomes which part of a record, the topic among them.
+        delivery_guarantee: How often a row arrives when something fails.
+        partitioner: How records without a partition of their own find one.
+        upsert: Rows are a changelog, with `_row_kind`; None: they are only inserted.
+        transactional_id_prefix: What transactional ids and groups of receipts begin with.
+        transaction_pool_size: Transactional ids of each writer: attempts that an epoch may need.
+        receipts_topic: Topic that receipts of transactions refer to; created if missing.
+        restart_time: Longest time in which a pipeline that failed is started again.
+        properties: Of the producer, by Kafka's dotted names; passwords may be a `Secret`.
+        parallelism: Number of writers; None takes the partitions of the input.
+
+    Raises:
+        ConfigurationError: What was asked for does not go together.
+    """
+
+    bootstrap_servers: str | Sequence[str]
+    _: KW_ONLY
+    serialization: KafkaRecordSerializationSchema
+    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
+    partitioner: KafkaPartitioner = KafkaPartitioner.DEFAULT
+    upsert: UpsertMode | None = None
+    transactional_id_prefix: str = "connectors"
+    transaction_pool_size: int = 4
+    receipts_topic: str = RECEIPTS_TOPIC
+    restart_time: timedelta = timedelta(minutes=5)
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parallelism: int | None = None
+    _config: ClientConfig = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, option in (
+            ("bootstrap_servers", options.BOOTSTRAP_SERVERS),
+            ("delivery_guarantee", options.DELIVERY_GUARANTEE),
+            ("partitioner", options.PARTITIONER),
+            ("upsert", options.UPSERT),
+            ("transactional_id_prefix", options.TRANSACTIONAL_ID_PREFIX),
+            ("transaction_pool_size", options.TRANSACTION_POOL_SIZE),
+            ("receipts_topic", options.RECEIPTS),
+            ("restart_time", options.RESTART_TIME),
+            ("parallelism", options.PARALLELISM),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, option.parse(value))
+        given = {key.lower(): value for key, value in self.properties.items()}
+        if self.delivery_guarantee is DeliveryGuarantee.NONE:
+            given.setdefault("acks", "1")
+        given["bootstrap.servers"] = self.bootstrap_servers
+        object.__setattr__(self, "_config", ClientConfig.of(given, PRODUCER_PROPERTIES))
+        acks = self._config[properties.ACKS]
+        if self.delivery_guarantee is not DeliveryGuarantee.NONE and acks not in ("all", "-1"):
+            raise InvalidOptionError(
+                f"{self.delivery_guarantee} needs the acknowledgement of all replicas",
+                expected="all",
+                found=acks,
+                option="properties.acks",
+                hint="leave it out, or choose the delivery guarantee none",
+            )
+        serialization = self.serialization
+        if self.upsert is not None and serialization.value_format and not serialization.key_fields:
+            raise ConfigurationError(
+                "an upsert replaces the record with the same key",
+                expected="columns of the key",
+                found="none",
+                option="key.fields",
+            )
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, Any]) -> KafkaSink:
+        """Make a sink of options, as Spark and SQL give them.
+
+        Args:
+            given: Values by key; see `KAFKA_SINK_OPTIONS`.
+
+        Raises:
+            ConfigurationError: An option is unknown, missing or cannot be used.
+        """
+        parsed = options.KAFKA_SINK_OPTIONS.parse(given)
+        client_properties: dict[str, Any] = parsed[options.PROPERTIES]
+        return cls(
+            parsed[options.BOOTSTRAP_SERVERS],
+            serialization=KafkaRecordSerializationSchema(
+                topic=parsed.get(options.TOPIC),
+                topic_column=parsed.get(options.TOPIC_COLUMN),
+                key_format=format_of(parsed, options.KEY_FORMAT),
+                key_fields=parsed.get(options.KEY_FIELDS) or (),
+                key_fields_prefix=parsed[options.KEY_FIELDS_PREFIX],
+                value_format=format_of(parsed, options.VALUE_FORMAT),
+                value_fields=parsed[options.VALUE_FIELDS],
+                headers_column=parsed.get(options.HEADERS_COLUMN),
+                timestamp_column=parsed.get(options.TIMESTAMP_COLUMN),
+                partition_column=parsed.get(options.PARTITION_COLUMN),
+            ),
+            delivery_guarantee=parsed[options.DELIVERY_GUARANTEE],
+            partitioner=parsed[options.PARTITIONER],
+            upsert=parsed.get(options.UPSERT),
+            transactional_id_prefix=parsed[options.TRANSACTIONAL_ID_PREFIX],
+            transaction_pool_size=parsed[options.TRANSACTION_POOL_SIZE],
+            receipts_topic=parsed[options.RECEIPTS],
+            restart_time=parsed[options.RESTART_TIME],
+            properties=client_properties,
+            parallelism=parsed.get(options.PARALLELISM),
+        )
+
+    def __repr__(self) -> str:
+        topic = self.serialization.topic
+        where = repr(topic) if topic is not None else f"column {self.serialization.topic_column!r}"
+        return (
+            f"KafkaSink({', '.join(self.bootstrap_servers)!r}, topic={where}, "
+            f"delivery_guarantee={self.delivery_guarantee.value!r})"
+        )
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Refuse rows that can never be written. Driver.
+
+        Raises:
+            ConfigurationError: A column is missing, left over or has a wrong type.
+        """
+        if ROW_KIND_COLUMN in schema.names and self.upsert is None:
+            raise ConfigurationError(
+                "rows of a changelog cannot be only inserted",
+                expected="no column '_row_kind'",
+                found="one",
+                option=options.UPSERT.key,
+                hint="choose how a changelog is written, or drop the column",
+            )
+        self.serialization.validate(schema)
+
+    def writer_parallelism(self) -> int | None:
+        """Return `parallelism`."""
+        return self.parallelism
+
+    def create_writer(self, context: WriterInitContext) -> KafkaSinkWriter:
+        """Make the writer of one task of one epoch. Executor."""
+        transaction = None
+        if self._is_exactly_once:
+            receipts = self._receipts(context.pipeline_id, context.sink_uid)
+            transaction = WriterTransaction.claim(receipts, context)
+        producer = PRODUCERS.borrow(self._config, is_transactional=transaction is not None)
+        try:
+            if transaction is not None:
+                producer.begin(transaction.transaction)
+            elif self.delivery_guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+                producer.be_idempotent()
+        except BaseException:
+            producer.close()
+            raise
+        preparation = RecordPreparation(
+            self.serialization,
+            upsert=self.upsert,
+            max_request_size=self._config[properties.MAX_REQUEST_SIZE],
+            assigner=PartitionAssigner(
+                self.partitioner,
+                subtask_id=context.subtask_id,
+                batch_size=self._config[properties.BATCH_SIZE],
+            ),
+            partitions_of=producer.partitions_of,
+            context=context,
+        )
+        return KafkaSinkWriter(
+            self._config, producer, preparation, context, transaction=transaction
+        )
+
+    def create_committer(self, context: CommitterInitContext) -> Committer[KafkaCommittable]:
+        """Make the committer. Driver."""
+        if not self._is_exactly_once:
+            return NothingToCommit()
+        timeout = timedelta(milliseconds=self._config[properties.TRANSACTION_TIMEOUT_MS])
+        check_timeouts(timeout, context.trigger_interval, self.restart_time)
+        receipts = self._receipts(context.pipeline_id, context.sink_uid)
+        return KafkaCommitter(self._config, receipts, pool_size=self.transaction_pool_size)
+
+    def committable_serializer(self) -> VersionedSerializer[KafkaCommittable]:
+        """Return the serializer of committables: JSON, layout 1."""
+        return JsonDataclassSerializer(KafkaCommittable, version=1)
+
+    @property
+    def _is_exactly_once(self) -> bool:
+        return self.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    def _receipts(self, pipeline_id: str, sink_uid: str) -> Receipts:
+        names = SinkTransactions(
+            prefix=self.transactional_id_prefix, pipeline_id=pipeline_id, sink_uid=sink_uid
+        )
+        return Receipts(names=names, topic=self.receipts_topic)

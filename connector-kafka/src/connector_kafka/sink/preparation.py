@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows to records that a broker will take; what it would refuse is a bad record here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from connector_kafka.errors import KafkaRequestError
+from connector_kafka.records import refused_rows, wrong_partitions
+from connector_kafka.sink.partitioning import PartitionAssigner
+from connector_kafka.sink.record_serialization import (
+    ROW_KIND_COLUMN,
+    KafkaRecordSerializationSchema,
+)
+from connector_kafka.sink.upsert import (
+    UpsertMode,
+    apply_row_kinds,
+    is_unknown_row_kind,
+    is_update_before,
+    last_of_each_key,
+)
+from connectors_core.records import BadRecord
+from connectors_core.sink import WriterInitContext
+
+__all__ = ["PreparedRecords", "RecordPreparation"]
+
+_ROW: Final = "row"
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRecords:
+    """Records of one topic.
+
+    Attributes:
+        topic: The topic.
+        partitions: The partition of each record.
+        records: `key`, `value`, maybe `timestamp` and `headers`; other columns are not looked at.
+    """
+
+    topic: str
+    partitions: npt.NDArray[np.int32]
+    records: pa.RecordBatch
+
+
+class RecordPreparation:
+    """Makes records of the rows of one writer and hands bad ones to the record policy. Executor.
+
+    Args:
+        schema: Which column becomes what.
+        upsert: What row kinds do; None where rows are only inserted.
+        max_request_size: A larger record is a bad one.
+        assigner: Gives each record its partition.
+        partitions_of: The number of partitions of topics; those that do not exist are left out.
+        context: What the writer knows of itself.
+    """
+
+    def __init__(
+        self,
+        schema: KafkaRecordSerializationSchema,
+        *,
+        upsert: UpsertMode | None,
+        max_request_size: int,
+        assigner: PartitionAssigner,
+        partitions_of: Callable[[Iterable[str]], Mapping[str, int]],
+        context: WriterInitContext,
+    ) -> None:
+        self._schema = schema
+        self._upsert = upsert
+        self._max_request_size = max_request_size
+        self._assigner = assigner
+        self._partitions_of = partitions_of
+        self._context = context
+        self._rows_seen = 0
+
+    def prepare(self, batch: pa.RecordBatch) -> Iterator[PreparedRecords]:
+        """Make records of a batch of rows, topic by topic.
+
+        Raises:
+            BadRecordError: The record policy is `fail` and a row cannot become a record.
+            ConfigurationError: The topic does not exist.
+        """
+        serialized = self._schema.serialize(batch)
+        numbers = np.arange(self._rows_seen, self._rows_seen + batch.num_rows)
+        self._rows_seen += batch.num_rows
+        records = serialized.records.append_column(_ROW, pa.array(numbers))
+        good = np.ones(batch.num_rows, np.bool_)
+        refused = refused_rows(records, max_request_size=self._max_request_size)
+        bad = {each.at: (each.reason, each.cause) for each in serialized.bad}
+        bad |= {at: (reason, None) for at, reason in refused.items()}
+        for at, (reason, cause) in sorted(bad.items()):
+            good[at] = False
+            self._refuse_row(records, at, reason, cause)
+        if self._upsert is not None:
+            no_key = _mask(records.column("key").is_null())
+            self._refuse(records, good, no_key, "the record of an upsert has no key")
+            if ROW_KIND_COLUMN in batch.schema.names:
+                kinds = batch.column(ROW_KIND_COLUMN)
+                self._refuse(records, good, _mask(is_unknown_row_kind(kinds)), "unknown row kind")
+                records = apply_row_kinds(records, kinds)
+                good &= ~_mask(is_update_before(kinds))
+        records = _filtered(records, good)
+        if self._upsert is UpsertMode.LAST_OF_EACH_KEY:
+            records = last_of_each_key(records)
+        yield from self._by_topic(records)
+
+    def _by_topic(self, records: pa.RecordBatch) -> Iterator[PreparedRecords]:
+        fixed = self._schema.topic
+        if not records.num_rows:
+            return
+        if fixed is not None:
+            counts = self._partitions_of([fixed])
+            if fixed not in counts:
+                raise KafkaRequestError(
+                    f"there is no topic {fixed!r}", option="topic", hint="create it first"
+                )
+            yield from self._partitioned(fixed, records, counts[fixed])
+            return
+        topics = records.column("topic").dictionary_encode()
+        names = topics.dictionary.to_pylist()
+        counts = self._partitions_of([name for name in names if _is_topic_name(name)])
+        codes = topics.indices.fill_null(len(names)).to_numpy()
+        good = np.ones(len(codes), np.bool_)
+        exists = np.array([*(name in counts for name in names), False])
+        self._refuse(records, good, codes == len(names), "the record has no topic")
+        self._refuse(records, good, ~exists[codes], "there is no such topic")
+        for code in np.unique(codes[good]).tolist():
+            chosen = records.filter(pa.array(codes == code))
+            yield from self._partitioned(names[code], chosen, counts[names[code]])
+
+    def _partitioned(
+        self, topic: str, records: pa.RecordBatch, count: int
+    ) -> Iterator[PreparedRecords]:
+        if "partition" in records.schema.names:
+            good = np.ones(records.num_rows, np.bool_)
+            wrong = np.zeros(records.num_rows, np.bool_)
+            wrong[wrong_partitions(records.column("partition"), count)] = True
+            self._refuse(records, good, wrong, "the topic has no such partition")
+            records = _filtered(records, good)
+        if records.num_rows:
+            yield PreparedRecords(
+                topic=topic,
+                partitions=self._assigner.assign(topic, records, count),
+                records=records,
+            )
+
+    # --- Bad records ------------------------------------------------------------------------------
+
+    def _refuse(self, records: pa.RecordBatch, good: _Mask, bad: _Mask, reason: str) -> None:
+        """Hand over the records that are bad now and were good before; they are good no more."""
+        for at in np.flatnonzero(bad & good).tolist():
+            self._refuse_row(records, at, reason)
+        good &= ~bad
+
+    def _refuse_row(
+        self, records: pa.RecordBatch, at: int, reason: str, cause: Exception | None = None
+    ) -> None:
+        row = records.column(_ROW)[at].as_py()
+        self._context.metric_group.inc("numRecordsSendErrors")
+        self._context.record_errors.handle(
+            BadRecord(
+                reason=reason,
+                source_uid=self._context.sink_uid,
+                code="KAFKA_RECORD",
+                position=f"row {row} of subtask {self._context.subtask_id}",
+                raw=records.column("value")[at].as_py(),
+            ),
+            cause=cause,
+        )
+
+
+def _is_topic_name(name: str) -> bool:
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def _filtered(records: pa.RecordBatch, good: _Mask) -> pa.RecordBatch:
+    return records if good.all() else records.filter(pa.array(good))
+
+
+def _mask(column: pa.Array) -> _Mask:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which columns of a row become which part of a Kafka record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from connector_kafka.fields import ValueFields
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.formats import BadMessage, EncodingFormat
+
+__all__ = [
+    "HEADERS",
+    "ROW_KIND_COLUMN",
+    "KafkaRecordSerializationSchema",
+    "Serialized",
+    "ValueFields",
+]
+
+ROW_KIND_COLUMN: Final = "_row_kind"
+"""The column that says of a changelog's row what happened to it."""
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""The type of headers, as Spark's own Kafka source gives them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serialized:
+    """Records, one for each row and in their order.
+
+    Attributes:
+        records: The columns `key` and `value` (bytes) and, where there are such columns, `topic`
+            (text), `partition`, `timestamp` (milliseconds; both 64 bits) and `headers`.
+        bad: Rows that a format cannot encode; their records are of no use.
+    """
+
+    records: pa.RecordBatch
+    bad: tuple[BadMessage, ...] = ()
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class KafkaRecordSerializationSchema:
+    """Turns the columns of rows into keys, values and the rest of Kafka records, batch by batch.
+
+    Without a format for the value the rows have the columns that Spark's own Kafka sink takes:
+    `value`, and a `key` if they like, of bytes or text. With one, the value is made of all columns
+    that are nothing else. Immutable and picklable; no I/O.
+
+    Args:
+        topic: The topic of all records.
+        topic_column: Column of the topic of each record, in place of `topic`.
+        key_format: How the columns of the key become bytes; None for one column of bytes or text.
+        key_fields: Columns of the key; none and no format: the column `key`, if there is one.
+        key_fields_prefix: How the names of key columns begin, which the format does not see.
+        value_format: How the columns of the value become bytes; None for the column `value`.
+        value_fields: Whether the value holds the columns of the key, too.
+        headers_column: Column of headers, a list of structs of `key` and `value`, or a map.
+        timestamp_column: Column of the time of each record; null means now.
+        partition_column: Column of the partition of each record; null leaves it to the
+            partitioner.
+
+    Raises:
+        ConfigurationError: What was asked for does not go together.
+    """
+
+    topic: str | None = None
+    topic_column: str | None = None
+    key_format: EncodingFormat | None = None
+    key_fields: tuple[str, ...] = ()
+    key_fields_prefix: str = ""
+    value_format: EncodingFormat | None = None
+    value_fields: ValueFields = ValueFields.ALL
+    headers_column: str | None = None
+    timestamp_column: str | None = None
+    partition_column: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_fields", tuple(self.key_fields))
+        if (self.topic is None) == (self.topic_column is None):
+            raise ConfigurationError(
+                "records need one way to their topic",
+                expected="'topic' or 'topic.column'",
+                found="neither" if self.topic is None else "both",
+                option="topic",
+            )
+        if self.key_format is not None and not self.key_fields:
+            raise ConfigurationError(
+                "a format of keys needs columns to make them of",
+                expected="'key.fields' with 'key.format'",
+                found="'key.format' alone",
+                option="key.fields",
+            )
+        if self.key_format is None and len(self.key_fields) > 1:
+            raise ConfigurationError(
+                "a key of several columns needs a format",
+                expected="one column of bytes or text, or 'key.format'",
+                found=", ".join(self.key_fields),
+                option="key.format",
+            )
+        strangers = [f for f in self.key_fields if not f.startswith(self.key_fields_prefix)]
+        if strangers:
+            raise InvalidOptionError(
+                "all columns of the key have the prefix",
+                expected=f"names that begin with {self.key_fields_prefix!r}",
+                found=", ".join(strangers),
+                option="key.fields-prefix",
+            )
+        if self.key_fields_prefix and self.value_fields is ValueFields.ALL:
+            raise InvalidOptionError(
+                "a prefix tells columns of the key from those of the value",
+                expected=ValueFields.EXCEPT_KEY,
+                found=ValueFields.ALL,
+                option="value.fields-include",
+            )
+
+    # --- When the pipeline is built -------------------------------------------------------------
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Refuse rows that this cannot make records of. Driver.
+
+        Raises:
+            ConfigurationError: A column is missing, left over, there twice, or of a wrong type.
+        """
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(
+                "columns have the same name", expected="each name once", found=", ".join(twice)
+            )
+        for option, name, accepts, wanted in (
+            ("topic.column", self.topic_column, _is_text, "text"),
+            ("headers.column", self.headers_column, _is_headers, f"{HEADERS}, or a map"),
+            ("timestamp.column", self.timestamp_column, pa.types.is_timestamp, "a timestamp"),
+            ("partition.column", self.partition_column, pa.types.is_integer, "an integer"),
+        ):
+            if name is not None:
+                _check_column(schema, name, option, accepts, wanted)
+        for name in self.key_fields:
+            _check_column(schema, name, "key.fields", lambda _: True, "")
+        if self.key_format is None:
+            for name in self._key_columns(schema):
+                _check_column(schema, name, "key.fields", _is_bytes, "bytes or text")
+        if self.value_format is None:
+            _check_column(schema, "value", "value.format", _is_bytes, "bytes or text")
+            left = [name for name in self._value_columns(schema) if name != "value"]
+            if left:
+                raise ConfigurationError(
+                    "rows have columns that no part of a record is made of",
+                    expected="value, key and the columns that options name",
+                    found=", ".join(left),
+                    option="value.format",
+                    hint="select what is to be written, name the column in an option such as "
+                    "'topic.column', or choose a format that makes the value of all columns",
+                )
+        for form, columns in (
+            (self.key_format, self._key_columns(schema)),
+            (self.value_format, self._value_columns(schema)),
+        ):
+            if form is not None:
+                form.check_writable(pa.schema([schema.field(name) for name in columns]))
+
+    # --- Batch by batch -------------------------------------------------------------------------
+
+    def serialize(self, batch: pa.RecordBatch) -> Serialized:
+        """Make records of rows. Executor."""
+        key, bad_keys = _encode(
+            self.key_format, batch, self._key_columns(batch.schema), self.key_fields_prefix
+        )
+        value, bad_values = _encode(self.value_format, batch, self._value_columns(batch.schema))
+        columns = {"key": key, "value": value}
+        for name, column, kind in (
+            ("topic", self.topic_column, pa.string()),
+            ("partition", self.partition_column, pa.int64()),
+            ("headers", self.headers_column, HEADERS),
+        ):
+            if column is not None:
+                columns[name] = _cast(batch.column(column), kind)
+        if self.timestamp_column is not None:
+            instants = batch.column(self.timestamp_column)
+            milliseconds = pa.timestamp("ms", tz=instants.type.tz)
+            columns["timestamp"] = instants.cast(milliseconds, safe=False).cast(pa.int64())
+        return Serialized(records=pa.RecordBatch.from_pydict(columns), bad=bad_keys + bad_values)
+
+    def _key_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        if self.key_fields or self.value_format is not None or "key" not in schema.names:
+            return self.key_fields
+        return ("key",)
+
+    def _value_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        taken = {
+            ROW_KIND_COLUMN,
+            self.topic_column,
+            self.headers_column,
+            self.timestamp_column,
+            self.partition_column,
+        }
+        if self.value_format is None or self.value_fields is ValueFields.EXCEPT_KEY:
+            taken.update(self._key_columns(schema))
+        return tuple(name for name in schema.names if name not in taken)
+
+
+def _encode(
+    form: EncodingFormat | None, batch: pa.RecordBatch, names: Sequence[str], prefix: str = ""
+) -> tuple[pa.Array, tuple[BadMessage, ...]]:
+    if not names:
+        return pa.nulls(batch.num_rows, pa.binary()), ()
+    columns = [batch.column(name) for name in names]
+    if form is None:
+        return _cast(columns[0], pa.binary()), ()
+    plain = [name.removeprefix(prefix) for name in names]
+    encoded = form.encode(pa.RecordBatch.from_arrays(columns, names=plain))
+    messages = encoded.messages
+    if encoded.kept is not None:
+        # As many as there are rows again: what is bad is left out later, with its whole record.
+        source = np.full(batch.num_rows, -1)
+        source[encoded.kept] = np.arange(len(messages))
+        messages = messages.take(pa.array(source, mask=source < 0))
+    return messages, encoded.bad
+
+
+def _check_column(
+    schema: pa.Schema, name: str, option: str, accepts: Callable[[pa.DataType], bool], wanted: str
+) -> None:
+    if name not in schema.names:
+        raise ConfigurationError(
+            f"the column {name!r} is missing",
+            expected=wanted,
+            found=f"columns {', '.join(schema.names)}",
+            option=option,
+        )
+    found = schema.field(name).type
+    if not accepts(found):
+        raise ConfigurationError(
+            f"the column {name!r} has a type that cannot be used",
+            expected=wanted,
+            found=found,
+            option=option,
+            hint="cast the column",
+        )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return _is_text(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_headers(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return _is_text(kind.key_type) and _is_bytes(kind.item_type)
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    fields = {field.name: field.type for field in kind.value_type}
+    return (
+        fields.keys() == {"key", "value"} and _is_text(fields["key"]) and _is_bytes(fields["value"])
+    )
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type.equals(kind):
+        return column
+    if pa.types.is_map(column.type):
+        pairs = pa.StructArray.from_arrays(
+            [column.keys.cast(pa.string()), column.items.cast(pa.binary())],
+            fields=list(kind.value_type),
+        )
+        return pa.ListArray.from_arrays(column.offsets, pairs, mask=column.is_null())
+    return column.cast(kind)

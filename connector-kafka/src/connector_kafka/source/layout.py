@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a record becomes: columns of the source out of key, value and what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connector_kafka.fields import ValueFields
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.formats import DecodingFormat
+
+__all__ = ["METADATA", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
+
+_HEADER: Final = pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())])
+#: Columns about a record, by the names that they have unless others are chosen.
+METADATA: Final = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("timestamp_type", pa.int32()),
+        pa.field("headers", pa.list_(pa.field("item", _HEADER, False))),
+    ]
+)
+#: Those that are given where nothing is decoded.
+RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
+_OF_PARTITION: Final = frozenset({"topic", "partition"})
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A record that cannot be decoded.
+
+    Attributes:
+        offset: Where it stands.
+        reason: Why, without its values.
+        raw: Its value, or its key where that is what cannot be decoded.
+        cause: The error behind it; never shown by itself.
+    """
+
+    offset: int
+    reason: str
+    raw: bytes | None
+    cause: Exception | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the source, and what could not become one."""
+
+    rows: pa.RecordBatch
+    damaged: tuple[Damaged, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordLayout:
+    """Which columns a source gives, and where they come from.
+
+    Attributes:
+        key_format: How keys are decoded; None does not decode them.
+        key_fields: Columns that keys are decoded into.
+        key_names: Their names in the source's schema, which may have a prefix.
+        value_format: How values are decoded; None does not decode them.
+        value_fields: Columns that values are decoded into.
+        metadata: Pairs of a field of `METADATA` and the name of its column; they come last.
+    """
+
+    key_format: DecodingFormat | None
+    key_fields: pa.Schema
+    key_names: tuple[str, ...]
+    value_format: DecodingFormat | None
+    value_fields: pa.Schema
+    metadata: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        value_format: DecodingFormat | None,
+        schema: pa.Schema | None,
+        key_format: DecodingFormat | None,
+        key_fields: Sequence[str],
+        key_fields_prefix: str,
+        value_fields: ValueFields,
+        metadata_columns: Mapping[str, str] | Sequence[str] | None,
+    ) -> RecordLayout:
+        """Fit formats, columns and metadata together; see `KafkaSource` for what they mean.
+
+        Raises:
+            ConfigurationError: They do not fit.
+        """
+        decoded = value_format is not None or key_format is not None
+        if decoded != (schema is not None):
+            raise ConfigurationError(
+                "formats and columns go together",
+                expected="a format and a schema, or neither",
+                found="a format without a schema" if decoded else "a schema without a format",
+                option="schema",
+            )
+        if (key_format is not None) != bool(key_fields):
+            raise ConfigurationError(
+                "the format and the columns of keys go together",
+                expected="key.format and key.fields, or neither",
+                option="key.fields",
+            )
+        in_values = value_fields is ValueFields.ALL
+        if key_fields_prefix and in_values:
+            raise InvalidOptionError(
+                "with a prefix, values cannot hold the columns of keys",
+                expected="value.fields-include except-key",
+                option="key.fields-prefix",
+            )
+        fields = {each.name: each for each in schema or ()}
+        _check_key_fields(key_fields, fields, key_fields_prefix)
+        keys = [] if value_format is not None and in_values else list(key_fields)
+        values = [each for each in schema or () if each.name not in keys]
+        if value_format is None and values:
+            raise ConfigurationError(
+                "columns of the schema come from nowhere",
+                expected="key.fields that name all of them, or a format of values",
+                found=", ".join(each.name for each in values),
+                option="value.format",
+            )
+        if metadata_columns is None:
+            metadata_columns = () if decoded else RAW_COLUMNS
+        return cls(
+            key_format=key_format if keys else None,
+            key_fields=pa.schema(
+                [fields[name].with_name(name.removeprefix(key_fields_prefix)) for name in keys]
+            ),
+            key_names=tuple(keys),
+            value_format=value_format,
+            value_fields=pa.schema(values),
+            metadata=_metadata(metadata_columns),
+        )
+
+    def check(self) -> None:
+        """Check that formats and columns fit each other; driver.
+
+        Raises:
+            ConfigurationError: They do not.
+        """
+        names = self.schema.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice or not names:
+            raise InvalidOptionError(
+                "the columns of the source cannot be used",
+                expected="at least one column, and no name twice",
+                found=f"twice: {', '.join(twice)}" if twice else "no column",
+                option="schema",
+                hint="key.fields-prefix and metadata.columns give columns other names",
+            )
+        if self.key_format is not None:
+            self.key_format.check_readable(self.key_fields)
+        if self.value_format is not None:
+            self.value_format.check_readable(self.value_fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the source: of the key, of the value, about the record."""
+        keys = [
+            each.with_name(name) for each, name in zip(self.key_fields, self.key_names, strict=True)
+        ]
+        metadata = [METADATA.field(field).with_name(name) for field, name in self.metadata]
+        return pa.schema([*keys, *self.value_fields, *metadata])
+
+    @property
+    def fetched_columns(self) -> tuple[str, ...]:
+        """What must be read of records, names of `connector_kafka.records.COLUMNS`."""
+        wanted = {field for field, _ in self.metadata} - _OF_PARTITION
+        if self.key_format is not None:
+            wanted |= {"key", "offset"}
+        if self.value_format is not None:
+            wanted |= {"value", "offset"}
+        return tuple(name for name in METADATA.names if name in wanted) or ("offset",)
+
+    def rows(self, records: pa.RecordBatch, topic: str, partition: int) -> Rows:
+        """Make rows of records of one partition. Executor."""
+        damaged: list[Damaged] = []
+        keys: list[pa.Array] = []
+        values: list[pa.Array] = []
+        if self.key_format is not None:
+            records, keys = _decode(records, "key", self.key_format, self.key_fields, [], damaged)
+        if self.value_format is not None:
+            records, decoded = _decode(
+                records, "value", self.value_format, self.value_fields, keys, damaged
+            )
+            keys, values = decoded[: len(keys)], decoded[len(keys) :]
+        beside = [
+            _METADATA_COLUMNS[field](records, topic, partition, field) for field, _ in self.metadata
+        ]
+        rows = pa.RecordBatch.from_arrays([*keys, *values, *beside], schema=self.schema)
+        return Rows(rows, tuple(damaged))
+
+
+def _check_key_fields(names: Sequence[str], fields: Mapping[str, pa.Field], prefix: str) -> None:
+    wrong = [name for name in names if name not in fields or not name.startswith(prefix)]
+    if wrong:
+        raise InvalidOptionError(
+            "the columns of keys cannot be used",
+            expected=f"columns of the schema that begin with {prefix!r}",
+            found=", ".join(wrong),
+            option="key.fields",
+        )
+
+
+def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, str], ...]:
+    named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
+    for name in named:
+        if name not in METADATA.names:
+            raise InvalidOptionError(
+                f"there is no metadata column {name!r}",
+                expected="one of " + ", ".join(METADATA.names),
+                found=name,
+                option="metadata.columns",
+            )
+    return tuple(named.items())
+
+
+def _decode(
+    records: pa.RecordBatch,
+    part: str,
+    decoding: DecodingFormat,
+    fields: pa.Schema,
+    before: list[pa.Array],
+    damaged: list[Damaged],
+) -> tuple[pa.RecordBatch, list[pa.Array]]:
+    """Decode keys or values; what is bad goes out of all columns."""
+    messages = records.column(part)
+    decoded = decoding.decode(messages, fields)
+    offsets = records.column("offset")
+    damaged += [
+        Damaged(
+            offset=offsets[bad.at].as_py(),
+            reason=f"the {part} cannot be decoded: {bad.reason}",
+            raw=messages[bad.at].as_py(),
+            cause=bad.cause,
+        )
+        for bad in decoded.bad
+    ]
+    before = [decoded.lined_up(column) for column in before]
+    return decoded.lined_up(records), [*before, *decoded.rows.columns]
+
+
+def _as_is(records: pa.RecordBatch, _topic: str, _partition: int, field: str) -> pa.Array:
+    column = records.column(field)
+    kind = METADATA.field(field).type
+    return column if column.type == kind else pc.cast(column, kind)
+
+
+def _topic(records: pa.RecordBatch, topic: str, _partition: int, _field: str) -> pa.Array:
+    return pa.repeat(pa.scalar(topic, pa.string()), records.num_rows)
+
+
+def _partition(records: pa.RecordBatch, _topic: str, partition: int, _field: str) -> pa.Array:
+    return pa.repeat(pa.scalar(partition, pa.int32()), records.num_rows)
+
+
+_METADATA_COLUMNS: Final[dict[str, Callable[[pa.RecordBatch, str, int, str], pa.Array]]] = {
+    **dict.fromkeys(METADATA.names, _as_is),
+    "topic": _topic,
+    "partition": _partition,
+}

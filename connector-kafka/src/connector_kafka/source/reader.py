@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the partitions of a task: fetched and decoded on one thread, given out on the task's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from connector_kafka.client.choosing import FetchApi, open_fetcher
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.fetching import Fetched, FetchSettings, PartitionRange
+from connector_kafka.source.layout import Damaged, RecordLayout
+from connector_kafka.source.split import (
+    KafkaPartitionSplit,
+    KafkaSplitState,
+    OffsetsLost,
+    PartitionPaused,
+)
+from connectors_core.metrics import SourceMetric
+from connectors_core.records import BadRecord
+from connectors_core.source import (
+    RecordEmitter,
+    RecordsBySplits,
+    SingleThreadMultiplexFetcherManager,
+    SourceOutput,
+    SourceReaderBase,
+    SourceReaderContext,
+    SplitReader,
+    SplitsAddition,
+)
+
+__all__ = ["KafkaSourceReader"]
+
+_NOTHING: Final[RecordsBySplits[Fetched]] = RecordsBySplits()
+
+
+class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
+    """Fetches all partitions of a reader at the same time. Fetcher's thread.
+
+    Args:
+        config: Properties of the client.
+        settings: How to read.
+        api: How records are asked for.
+    """
+
+    def __init__(self, config: ClientConfig, settings: FetchSettings, api: FetchApi) -> None:
+        self._fetcher = open_fetcher(config, settings, api)
+        self._came: Iterator[Fetched] = iter(())
+
+    def fetch(self) -> RecordsBySplits[Fetched]:
+        """Give the next batch that came; wait where there is none."""
+        fetched = next(self._came, None)
+        if fetched is None:
+            self._came = self._fetcher.poll()
+            fetched = next(self._came, None)
+        if fetched is None:
+            return _NOTHING
+        finished = frozenset([fetched.key] if fetched.finished else ())
+        return RecordsBySplits([(fetched.key, fetched)], finished)
+
+    def handle_splits_changes(self, change: SplitsAddition[KafkaPartitionSplit]) -> None:
+        """Take more partitions."""
+        self._fetcher.add(
+            PartitionRange(
+                key=split.split_id,
+                partition=split.topic_partition,
+                topic_id=split.topic_id,
+                start=split.offset,
+                stop=split.stop,
+            )
+            for split in change.splits
+        )
+
+    def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
+        """Leave these out of the next fetches, or take them in again."""
+        self._fetcher.pause_or_resume(pause, resume)
+
+    def wake_up(self) -> None:
+        """End the wait for records."""
+        self._fetcher.wake_up()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._fetcher.close()
+
+
+class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
+    """Makes rows of records. Task's thread.
+
+    Args:
+        context: The runtime.
+        layout: The columns.
+    """
+
+    def __init__(self, context: SourceReaderContext, layout: RecordLayout) -> None:
+        self._context = context
+        self._layout = layout
+
+    def emit_record(
+        self, element: Fetched, output: SourceOutput, split_state: KafkaSplitState
+    ) -> None:
+        """See `RecordEmitter`."""
+        split = split_state.split
+        self._context.metric_group.inc(SourceMetric.NUM_BYTES_IN, element.raw_bytes)
+        if element.lost is not None:
+            self._context.send_source_event_to_coordinator(
+                OffsetsLost(split.topic, split.partition, element.lost.start, element.lost.stop)
+            )
+        if element.records is not None:
+            made = self._layout.rows(element.records, split.topic, split.partition)
+            for damaged in made.damaged:
+                self._hand_over(damaged, split)
+            output.collect(made.rows)
+        split_state.move_to(element.next_offset)
+
+    def _hand_over(self, damaged: Damaged, split: KafkaPartitionSplit) -> None:
+        record = BadRecord(
+            reason=damaged.reason,
+            source_uid="",  # the runtime knows it
+            split_id=split.split_id,
+            position=f"topic {split.topic}, partition {split.partition}, offset {damaged.offset}",
+            raw=damaged.raw,
+        )
+        self._context.record_errors.handle(record, cause=damaged.cause)
+
+
+class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSplitState]):
+    """Reads all partitions of a task by one thread and one connection to each broker.
+
+    Args:
+        context: The runtime.
+        config: Properties of the client.
+        settings: How to read.
+        layout: The columns.
+        api: How records are asked for.
+    """
+
+    def __init__(
+        self,
+        context: SourceReaderContext,
+        config: ClientConfig,
+        settings: FetchSettings,
+        layout: RecordLayout,
+        api: FetchApi,
+    ) -> None:
+        manager: SingleThreadMultiplexFetcherManager[Fetched, KafkaPartitionSplit] = (
+            SingleThreadMultiplexFetcherManager(
+                lambda: KafkaSplitReader(config, settings, api), name="kafka-fetcher"
+            )
+        )
+        super().__init__(context, manager, KafkaRecordEmitter(context, layout))
+
+    def initialized_state(self, split: KafkaPartitionSplit) -> KafkaSplitState:
+        """The moving position of a split."""
+        return KafkaSplitState(split)
+
+    def on_split_finished(self, finished: Mapping[str, KafkaSplitState]) -> None:
+        """Tell the enumerator where a later run goes on."""
+        for state in finished.values():
+            split = state.to_split()
+            if split.pauses:
+                self.context.send_source_event_to_coordinator(
+                    PartitionPaused(split.topic, split.partition, split.offset)
+                )

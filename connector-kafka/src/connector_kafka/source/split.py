@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A split: a partition, or a range of one, with the position in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from connector_kafka.client.metadata import TopicPartition
+from connectors_core.annotations import public
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source import SourceEvent, SourceSplit, SplitState
+
+__all__ = [
+    "KafkaPartitionSplit",
+    "KafkaSplitState",
+    "OffsetsLost",
+    "PartitionPaused",
+    "split_serializer",
+]
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class KafkaPartitionSplit(SourceSplit):
+    """A partition from an offset on.
+
+    Attributes:
+        split_id: `topic-partition`, or `topic-partition@start-stop` for a range of a partition.
+        topic: The topic.
+        partition: The partition.
+        topic_id: Tells the topic from a later one of the same name; empty where it is not known.
+        offset: The next offset to read.
+        stop: The first offset that is not read now; None where that is not planned yet.
+        last_stop: The first offset that is never read; None for a partition without an end.
+        pauses: At its stop ends a run to what is available; a later run goes on behind it.
+    """
+
+    split_id: str
+    topic: str
+    partition: int
+    topic_id: str = ""
+    offset: int
+    stop: int | None = None
+    last_stop: int | None = None
+    pauses: bool = False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def weight(self) -> int:
+        """Offsets that are left, as far as that is known."""
+        stop = self.last_stop if self.stop is None else self.stop
+        return 1 if stop is None else max(1, stop - self.offset)
+
+
+class KafkaSplitState(SplitState[KafkaPartitionSplit]):
+    """The moving position of a split."""
+
+    def __init__(self, split: KafkaPartitionSplit) -> None:
+        self._split = split
+        self._offset = split.offset
+
+    @property
+    def split(self) -> KafkaPartitionSplit:
+        """The split as it was given to the reader."""
+        return self._split
+
+    def move_to(self, offset: int) -> None:
+        """What stands before this offset was emitted."""
+        self._offset = offset
+
+    def to_split(self) -> KafkaPartitionSplit:
+        """The split to go on from."""
+        return replace(self._split, offset=self._offset)
+
+
+@public
+@dataclass(frozen=True)
+class OffsetsLost(SourceEvent):
+    """A reader found records gone and went on behind them, as `on-data-loss` allows.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        start: The first offset that was to be read.
+        stop: The offset where reading went on.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+@public
+@dataclass(frozen=True)
+class PartitionPaused(SourceEvent):
+    """A reader came to where a run to what was available ends.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        offset: Where a later run goes on.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def split_serializer() -> JsonDataclassSerializer[KafkaPartitionSplit]:
+    """How splits are stored."""
+    return JsonDataclassSerializer(KafkaPartitionSplit)

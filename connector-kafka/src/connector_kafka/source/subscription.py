@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which partitions are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connector_kafka.client.metadata import Cluster, Topic, TopicPartition
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+
+__all__ = ["Subscription"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subscription:
+    """Topics by name or by pattern, or single partitions: exactly one of these.
+
+    Attributes:
+        topics: Names of topics.
+        pattern: Regular expression for whole names of topics; internal topics never match.
+        partitions: Single partitions.
+    """
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = [
+            name
+            for name, value in (
+                ("topic", self.topics),
+                ("topic-pattern", self.pattern),
+                ("partitions", self.partitions),
+            )
+            if value
+        ]
+        if len(given) != 1:
+            raise InvalidOptionError(
+                "it is not clear what is to be read",
+                expected="exactly one of topic, topic-pattern and partitions",
+                found=", ".join(given) or "none of them",
+                option="topic",
+            )
+        try:
+            re.compile(self.pattern or "")
+        except re.error as exc:
+            raise InvalidOptionError(
+                "the pattern of topics is no regular expression",
+                found=f"{self.pattern!r}: {exc}",
+                option="topic-pattern",
+            ) from exc
+
+    def find(self, cluster: Cluster) -> dict[TopicPartition, str]:
+        """The partitions that are there now, with the ids of their topics; may block."""
+        if self.pattern is not None:
+            pattern = re.compile(self.pattern)
+            found = cluster.topics()
+            found = {name: topic for name, topic in found.items() if pattern.fullmatch(name)}
+            return _partitions(found)
+        found = cluster.topics(self.topics or {each.topic for each in self.partitions})
+        there = _partitions(found)
+        if not self.partitions:
+            return there
+        return {each: there[each] for each in self.partitions if each in there}
+
+    def check_complete(self, found: Mapping[TopicPartition, str]) -> None:
+        """Check that all that was named is there.
+
+        Raises:
+            ConfigurationError: A topic or partition does not exist.
+        """
+        topics = {each.topic for each in found}
+        missing = [name for name in self.topics if name not in topics]
+        missing += [str(each) for each in self.partitions if each not in found]
+        if missing:
+            raise ConfigurationError(
+                f"there is no topic or partition {', '.join(missing)}",
+                expected="topics that exist and may be seen by the user",
+                option="partitions" if self.partitions else "topic",
+                hint="check the name and the user's rights; with topic-pattern topics may come "
+                "later",
+            )
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"pattern {self.pattern}"
+        return ", ".join(self.topics or map(str, self.partitions))
+
+
+def _partitions(topics: Mapping[str, Topic]) -> dict[TopicPartition, str]:
+    return {
+        TopicPartition(topic.name, number): topic.topic_id
+        for topic in topics.values()
+        for number in topic.partitions
+    }

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Kafka for tests and examples: one Java process, without a container."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from connector_kafka.testing.errors import BrokerError
+from connector_kafka.testing.guard import GuardedProcess
+from connector_kafka.testing.java import KafkaJava
+from connector_kafka.testing.ports import HOST, free_ports
+from connector_kafka.testing.proxy import KafkaProxy
+from connector_kafka.testing.security import BrokerSecurity
+from connector_kafka.testing.topics import Topics
+from connectors_core.secrets import Secret
+
+NEWEST: Final = "4.3.1"
+_ATTEMPTS: Final = 3
+_END_SECONDS: Final = 60.0
+_ENDED_IN_ORDER: Final = 128 + signal.SIGTERM
+_PROPERTIES: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "INTERNAL",
+    # What one broker can do.
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    # A small broker that is soon ready.
+    "background.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.index.size.max.bytes": "1048576",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    # A topic is created by who needs it; a wrong name is an error.
+    "auto.create.topics.enable": "false",
+    # One that was killed may come back at once.
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "2000",
+    "controlled.shutdown.enable": "false",
+}
+
+
+class KafkaBroker:
+    """A Kafka of one broker on loopback, in KRaft mode.
+
+    ```python
+    with KafkaBroker() as broker:
+        broker.topics.create("flights", partitions=4)
+        source = KafkaSource(broker.bootstrap_servers, topics=["flights"])
+    ```
+
+    It needs Java 17, and fetches Kafka's jars at its first start (`connector_kafka.testing.jars`).
+    It dies with the process that started it, however that ends. Topics are not made by being asked
+    for, and whoever wants another property of the server gives it.
+
+    Args:
+        version: Of Kafka, one that is pinned: 4.3.1 or 3.9.2.
+        security: Encryption and login of its clients; by default neither.
+        proxy: A network that is to fail, started already.
+        properties: Further server properties, by Kafka's names.
+        heap: The most memory that it takes for its objects, as Java spells it.
+        folder: Where it keeps its data and its log, by default one of its own that goes when the
+            context ends. A folder that a broker used before brings its data back.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = NEWEST,
+        security: BrokerSecurity | None = None,
+        proxy: KafkaProxy | None = None,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        folder: Path | None = None,
+    ) -> None:
+        self.version = version
+        self._java = KafkaJava(version)
+        self._security = security or BrokerSecurity()
+        self._proxy = proxy
+        self._given = dict(properties or {})
+        self._heap = heap
+        self._keep = folder is not None
+        self._folder = folder
+        self._process: GuardedProcess | None = None
+        self._ports: dict[str, int] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin; it stays the same over restarts."""
+        return self._address("CLIENT")
+
+    @property
+    def internal_servers(self) -> str:
+        """The same for who needs no login and no encryption, as tools of the tests do."""
+        return self._address("INTERNAL")
+
+    def client_properties(self) -> dict[str, str | Secret]:
+        """What clients need: where to begin, encryption, login; by Kafka's names."""
+        servers = {"bootstrap.servers": self.bootstrap_servers}
+        return servers | self._security.client_properties()
+
+    @property
+    def topics(self) -> Topics:
+        """Its topics."""
+        return Topics(self.internal_servers)
+
+    def segments(self, topic: str, partition: int = 0) -> Iterator[bytes]:
+        """What it keeps of a partition, oldest first: record batches as they were sent."""
+        folder = self._home / "data" / f"{topic}-{partition}"
+        for path in sorted(folder.glob("*.log")):
+            yield path.read_bytes()
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there, be it paused."""
+        return self._process is not None and self._process.running
+
+    @property
+    def log(self) -> str:
+        """What it printed since its data began."""
+        path = self._home / "broker.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self, seconds: float = 120.0) -> None:
+        """Start it where it does not run: on the data and the ports that it had, if it had some.
+
+        Args:
+            seconds: How long it may take to be ready.
+
+        Raises:
+            BrokerError: It was not ready in that time; says what it printed.
+        """
+        if self.running:
+            return
+        first = not self._ports
+        for attempt in range(_ATTEMPTS):
+            if first:
+                listeners = self._listeners()
+                self._ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
+            try:
+                return self._start(time.monotonic() + seconds)
+            except BrokerError as error:
+                # Between our look and its own, another process may have taken a port.
+                taken = "Address already in use" in (error.found or "")
+                if not (first and taken) or attempt == _ATTEMPTS - 1:
+                    raise
+
+    def stop(self) -> None:
+        """End it in good order; its data stay."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; its data stay."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it, if it runs, and start it on the same data and the same port."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Let it hang: its connections stay and nothing answers, until `resume`."""
+        self._live_process().send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._live_process().send(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stop it, and remove its data unless they are in a folder that was given."""
+        self.stop()
+        if self._folder is not None and not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+            self._ports = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
+        return self._folder
+
+    def _live_process(self) -> GuardedProcess:
+        if self._process is None or not self._process.running:
+            raise BrokerError("the broker does not run", hint="start it first")
+        return self._process
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send(number)
+        self._process.send(signal.SIGCONT)  # one that is paused would never see that it is to end
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.send(signal.SIGKILL)
+            self._process.wait()
+        if self._process.exit_code == _ENDED_IN_ORDER:
+            self._java.keep(self._home / "classes.jsa")
+        self._process = None
+
+    def _address(self, listener: str) -> str:
+        if not self._ports:
+            raise BrokerError("the broker was never started", hint="use it as a context manager")
+        return f"{HOST}:{self._ports[listener]}"
+
+    def _listeners(self) -> dict[str, str]:
+        """The name of each listener, and how it is talked to."""
+        found = {"CLIENT": self._security.protocol, "INTERNAL": "PLAINTEXT"}
+        if self._proxy is not None:
+            found["PROXIED"] = self._security.protocol
+        return found | {"CONTROLLER": "PLAINTEXT"}
+
+    def _start(self, deadline: float) -> None:
+        home = self._home
+        home.mkdir(parents=True, exist_ok=True)
+        properties = home / "server.properties"
+        properties.touch(mode=0o600)  # it may hold a password and a key
+        properties.write_text("".join(map(_line, self._properties().items())))
+        if not (home / "data" / "meta.properties").exists():
+            self._format(properties)
+        if self._proxy is not None:
+            self._proxy.forward_to(self._ports["PROXIED"])
+        printed = len(self.log)
+        command = self._java.command(
+            "kafka.Kafka", str(properties), heap=self._heap, archive=home / "classes.jsa"
+        )
+        self._process = GuardedProcess.start(command, home / "broker.log")
+        while not _answers(self._ports["INTERNAL"]):
+            if not self._process.running or time.monotonic() > deadline:
+                code = self._process.exit_code
+                self.kill()
+                raise BrokerError(
+                    "the broker did not start" if code is None else f"the broker ended with {code}",
+                    found=self.log[printed:][-4000:],
+                )
+            time.sleep(0.02)
+
+    def _properties(self) -> dict[str, str]:
+        listeners = self._listeners()
+        addresses = {name: f"{name}://{self._address(name)}" for name in listeners}
+        told = {name: address for name, address in addresses.items() if name != "CONTROLLER"}
+        found = dict(_PROPERTIES) | self._given
+        for listener in ("CLIENT", "PROXIED"):
+            if listener in listeners:
+                found |= self._security.server_properties(listener)
+        if self._proxy is not None:
+            told["PROXIED"] = f"PROXIED://{self._proxy.bootstrap_servers}"
+        found["listeners"] = ",".join(addresses.values())
+        found["advertised.listeners"] = ",".join(told.values())
+        found["listener.security.protocol.map"] = ",".join(map(":".join, listeners.items()))
+        found["controller.quorum.voters"] = f"1@{self._address('CONTROLLER')}"
+        found["log.dirs"] = str(self._home / "data")
+        return found
+
+    def _format(self, properties: Path) -> None:
+        command = self._java.command(
+            "kafka.tools.StorageTool",
+            *("format", "--cluster-id", _cluster_id(), "--config", str(properties)),
+            *self._security.format_options(),
+        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise BrokerError(
+                "the storage of the broker could not be formatted",
+                found=(done.stdout + done.stderr)[-4000:],
+            )
+
+
+def _line(entry: tuple[str, str]) -> str:
+    """A line of a file of Java's properties."""
+    name, value = entry
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"{name}={escaped}\n"
+
+
+def _cluster_id() -> str:
+    # Kafka's spelling of a UUID, which must not look like an option.
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A")
+
+
+def _answers(port: int) -> bool:
+    """Whether the broker lists itself in its answer to Metadata, version 1, for no topics."""
+    body = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+    try:
+        with socket.create_connection((HOST, port), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            with connection.makefile("rb") as answer:
+                size = answer.read(4)
+                return len(size) == 4 and int.from_bytes(answer.read(8)[4:]) > 0
+    except OSError:
+        return False

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that cannot outlive the one that started it, however that ends.
+
+Between the two stands a guard: this file, run as a program. It starts the command, obeys the bytes
+that come through its standard input (each is a signal to pass on, and is sent back when that is
+done), and kills the command when the input ends: a pipe whose other end is gone. Unlike the signal
+that Linux can send to orphans, that does not depend on the thread that started the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class GuardedProcess:
+    """A process behind its guard.
+
+    Args:
+        guard: The guard, with pipes to its input and output.
+    """
+
+    guard: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, command: Sequence[str], log: Path) -> GuardedProcess:
+        """Start a command.
+
+        Args:
+            command: The command.
+            log: File that its output is added to.
+        """
+        with log.open("ab") as output:
+            return cls(
+                subprocess.Popen(  # noqa: S603  # no shell, and nothing in it comes from data
+                    [sys.executable, "-I", "-S", __file__, *command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    bufsize=0,
+                    start_new_session=True,  # Ctrl-C is for those who run the tests
+                )
+            )
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.guard.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, as a shell says it; None while it runs."""
+        return self.guard.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; it has been sent, or the process has ended, when this returns."""
+        assert self.guard.stdin is not None
+        assert self.guard.stdout is not None
+        try:
+            self.guard.stdin.write(bytes([number]))
+        except BrokenPipeError:
+            return
+        self.guard.stdout.read(1)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not end in that time.
+        """
+        self.guard.wait(seconds)
+        for pipe in (self.guard.stdin, self.guard.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def _obey(process: subprocess.Popen[bytes]) -> None:
+    while order := os.read(0, 1):
+        process.send_signal(order[0])
+        os.write(1, order)
+    process.kill()
+
+
+def _main() -> int:
+    process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=2)  # noqa: S603
+    threading.Thread(target=_obey, args=(process,), daemon=True).start()
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core, on the Kafka sink: run in process and on Spark."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
+from connector_kafka.client.wire import Wire
+from connector_kafka.sink import KafkaCommittable, KafkaRecordSerializationSchema, KafkaSink
+from connector_kafka.testing import KafkaBroker
+from connectors_core.formats import JsonFormat
+from connectors_core.secrets import Secret
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.testing import (
+    ROWS,
+    Capabilities,
+    Capability,
+    SinkExternalContext,
+    SinkTestSuite,
+)
+
+SUITES: Final = "1.1"
+PASSWORD: Final = "canary-3d1c"  # pragma: allowlist secret
+PARTITIONS: Final = 3
+_numbers = itertools.count()
+
+CAN: Final = frozenset({Capability.DATA_TYPES, Capability.SCHEMA_CHANGE, Capability.SECRETS})
+IN_JSON: Final = {
+    "float": "JSON has no infinity",
+    "double": "JSON has no infinity",
+    "day-time interval": "JSON has no intervals",
+    "map": "written as a JSON object, which cannot be read back as a map",
+}
+EXACTLY_ONCE: Final = Capabilities(
+    can=CAN | {Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING},
+    cannot_carry=IN_JSON,
+)
+AT_LEAST_ONCE: Final = Capabilities(
+    can=CAN,
+    cannot={
+        Capability.EXACTLY_ONCE: "records are visible as they are written",
+        Capability.LEASES: "there are no transactions",
+        Capability.REWRITING: "there is no second phase",
+    },
+    cannot_carry=IN_JSON,
+)
+
+
+class KafkaTopic(SinkExternalContext):
+    """A new topic; rows are JSON objects with their split as key."""
+
+    def __init__(self, broker: KafkaBroker, guarantee: DeliveryGuarantee) -> None:
+        self._broker = broker
+        self._guarantee = guarantee
+        self._topic = broker.topics.create(f"sink-suite-{next(_numbers)}", partitions=PARTITIONS)
+
+    def create_sink(self) -> KafkaSink:
+        return KafkaSink(
+            self._broker.bootstrap_servers,
+            serialization=KafkaRecordSerializationSchema(
+                topic=self._topic, value_format=JsonFormat()
+            ),
+            delivery_guarantee=self._guarantee,
+            transactional_id_prefix=self._topic,
+            properties={"ssl.key.password": Secret(PASSWORD)},
+        )
+
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
+        messages = pa.array(read_committed(self._broker, self._topic), pa.binary())
+        decoded = JsonFormat().decode(messages, schema)
+        assert not decoded.bad, decoded.bad
+        return pa.Table.from_batches([decoded.rows])
+
+    def lose(self, committables: Sequence[KafkaCommittable]) -> None:
+        """Abort the transactions, as the broker does when their time is over."""
+        wire = Wire(ClientConfig.of({"bootstrap.servers": self._broker.bootstrap_servers}))
+        transactions = [
+            Transaction(c.transactional_id, ProducerIdentity(c.producer_id, c.producer_epoch))
+            for c in committables
+        ]
+        assert TransactionClient(wire).end(transactions, commit=False) == [None] * len(committables)
+        wire.close()
+
+    def leftovers(self) -> list[str]:
+        """Transactions that are open a moment from now: losers are aborted in the background."""
+        deadline = time.monotonic() + 2
+        while open_transactions(self._broker, self._topic) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return open_transactions(self._broker, self._topic)
+
+    def secrets(self) -> list[str]:
+        return [PASSWORD]
+
+
+def open_transactions(broker: KafkaBroker, prefix: str) -> list[str]:
+    """The ids with this prefix whose transaction is open."""
+    wire = Wire(ClientConfig.of({"bootstrap.servers": broker.bootstrap_servers}))
+    found = TransactionClient(wire).list_transactions(states=["Ongoing"])
+    wire.close()
+    return [t.transactional_id for t in found if t.transactional_id.startswith(f"{prefix}-")]
+
+
+def read_committed(broker: KafkaBroker, topic: str) -> list[bytes | None]:
+    """What a reader sees that has come to the end of what was committed."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        group_id=None,
+    )
+    partitions = [TopicPartition(topic, number) for number in broker.topics.end_offsets(topic)]
+    consumer.assign(partitions)
+    ends = consumer.end_offsets(partitions)
+    values = []
+    while any(consumer.position(each) < ends[each] for each in partitions):
+        for messages in consumer.poll(timeout_ms=100).values():
+            values += [message.value for message in messages]
+    consumer.close()
+    return values
+
+
+class KafkaSinkSuite(SinkTestSuite):
+    written_for = SUITES
+    capabilities = EXACTLY_ONCE
+    guarantee = DeliveryGuarantee.EXACTLY_ONCE
+
+    @pytest.fixture(autouse=True)
+    def _with_broker(self, broker: KafkaBroker) -> None:
+        self.broker = broker
+
+    def external_context(self, folder: Path) -> KafkaTopic:
+        return KafkaTopic(self.broker, self.guarantee)
+
+
+class AtLeastOnceSuite(KafkaSinkSuite):
+    capabilities = AT_LEAST_ONCE
+    guarantee = DeliveryGuarantee.AT_LEAST_ONCE

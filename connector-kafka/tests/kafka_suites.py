@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suites of the core need to know: how to fill Kafka, and what the connector can."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from connector_kafka import KafkaSource, OffsetsInitializer
+from connector_kafka.testing import BrokerSecurity, KafkaBroker
+from connectors_core.formats import JsonFormat
+from connectors_core.secrets import Secret
+from connectors_core.source import Boundedness
+from connectors_core.testing import (
+    ROWS,
+    Capabilities,
+    Capability,
+    SourceExternalContext,
+    SourceTestSuite,
+    SplitDataWriter,
+    TestSystem,
+)
+
+# The release of the suites that these tests are written for: what later ones bring is new.
+SUITES = "1.0"
+SOURCE = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.UNBOUNDED,
+            Capability.DISCOVERY,
+            Capability.GROWING_SPLITS,
+            Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    ),
+    cannot_carry={
+        "float": "JSON has no infinity",
+        "double": "JSON has no infinity",
+        "map": "JSON is not read into maps",
+        "day-time interval": "JSON has no lengths of time",
+    },
+)
+PASSWORD = "canary-7c41"  # pragma: allowlist secret
+SECURITY = BrokerSecurity(mechanism="PLAIN", password=Secret(PASSWORD))
+GROUP = "suite"
+
+
+class KafkaSystem(TestSystem):
+    """One broker for a whole run, where users log in."""
+
+    name = "kafka"
+    variable = "CONNECTORS_KAFKA_ADDRESS"
+
+    def embedded(self) -> AbstractContextManager[str]:
+        return self._broker()
+
+    @contextmanager
+    def _broker(self) -> Iterator[str]:
+        with KafkaBroker(security=SECURITY) as broker:
+            yield broker.bootstrap_servers
+
+
+def confluent_properties(address: str) -> dict[str, Any]:
+    """What confluent's clients need; their names are Kafka's but for one."""
+    return {
+        "bootstrap.servers": address,
+        "security.protocol": SECURITY.protocol,
+        "sasl.mechanism": SECURITY.mechanism,
+        "sasl.username": SECURITY.user,
+        "sasl.password": SECURITY.password.reveal(),
+    }
+
+
+@cache
+def producer_of(address: str) -> Producer:
+    return Producer({**confluent_properties(address), "linger.ms": 0, "enable.idempotence": True})
+
+
+@cache
+def admin_of(address: str) -> AdminClient:
+    return AdminClient(confluent_properties(address))
+
+
+class Topic:
+    """A topic, filled by a client that is not ours."""
+
+    def __init__(self, address: str, name: str, partitions: int = 1) -> None:
+        self.name = name
+        self._producer = producer_of(address)
+        self._admin = admin_of(address)
+        self._partitions = partitions
+        self._done(self._admin.create_topics([NewTopic(name, partitions, 1)]))
+        self._wait_for_partitions()
+
+    def add_partition(self) -> int:
+        """Make one more partition; returns its number."""
+        self._partitions += 1
+        self._done(self._admin.create_partitions([NewPartitions(self.name, self._partitions)]))
+        self._wait_for_partitions()
+        return self._partitions - 1
+
+    def write(self, partition: int, values: Sequence[bytes | None]) -> None:
+        errors = []
+        for value in values:
+            while True:
+                try:
+                    self._producer.produce(
+                        self.name,
+                        value,
+                        partition=partition,
+                        on_delivery=lambda error, _: error and errors.append(error),
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        assert not self._producer.flush(60)
+        assert not errors, errors[0]
+
+    @staticmethod
+    def _done(futures: Any) -> None:
+        for future in futures.values():
+            future.result(30)
+
+    def _wait_for_partitions(self) -> None:
+        for _ in range(600):
+            try:
+                found = self._producer.list_topics(self.name, 10).topics[self.name]
+            except KafkaException:
+                continue
+            if len(found.partitions) == self._partitions and all(
+                each.leader >= 0 for each in found.partitions.values()
+            ):
+                return
+        raise AssertionError(f"the partitions of {self.name} have no leaders")
+
+
+class PartitionWriter(SplitDataWriter):
+    """Writes rows as JSON to one partition."""
+
+    def __init__(self, topic: Topic, partition: int) -> None:
+        self._topic = topic
+        self._partition = partition
+
+    def write(self, rows: pa.Table) -> None:
+        for batch in rows.to_batches():
+            self._topic.write(self._partition, JsonFormat().encode(batch).messages.to_pylist())
+
+    def write_poison(self) -> None:
+        self._topic.write(self._partition, [b'{"split": 1, "seq": "not a number"}'])
+
+
+class SourceTopic(SourceExternalContext):
+    """A topic for one case of a source."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._topic = Topic(address, f"suite-{uuid.uuid4().hex}")
+        self._splits = itertools.count()
+
+    def create_split(self) -> PartitionWriter:
+        first = next(self._splits) == 0
+        return PartitionWriter(self._topic, 0 if first else self._topic.add_partition())
+
+    def create_source(self, boundedness: Boundedness, **settings: Any) -> KafkaSource:
+        bounded = boundedness is Boundedness.BOUNDED
+        return self._source(
+            self._topic.name,
+            schema=ROWS,
+            bounded=OffsetsInitializer.latest() if bounded else None,
+            discovery_interval=timedelta(milliseconds=50),
+            poll_interval=timedelta(milliseconds=50),
+            batch_rows=7,  # so that a split is read in many steps
+            **settings,
+        )
+
+    def create_typed_source(self, rows: pa.Table) -> KafkaSource:
+        topic = Topic(self._address, f"{self._topic.name}-typed")
+        PartitionWriter(topic, 0).write(rows)
+        return self._source(topic.name, schema=rows.schema, bounded=OffsetsInitializer.latest())
+
+    def _source(self, topic: str, **settings: Any) -> KafkaSource:
+        properties = SECURITY.client_properties()
+        return KafkaSource(
+            self._address,
+            topics=topic,
+            value_format="json",
+            group_id=GROUP,
+            properties=properties,
+            **settings,
+        )
+
+    def secrets(self) -> Sequence[str]:
+        return [PASSWORD]
+
+
+class KafkaSourceSuite(SourceTestSuite):
+    system = KafkaSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of transactions when attempts, drivers and brokers fail, one case at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kafka_sink_suites import open_transactions, read_committed
+
+from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
+from connector_kafka.errors import KafkaFatalError
+from connector_kafka.sink import KafkaCommittable
+from connector_kafka.testing import KafkaBroker
+from connectors_core.errors import ConfigurationError, FatalError, InvalidOptionError
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.sink import (
+    CommitOutcome,
+    CommitRequest,
+    CommitterInitContext,
+    DeliveryGuarantee,
+    WriterInitContext,
+)
+
+PIPELINE = "0123456789abcdef0123456789abcdef"
+SCHEMA = pa.schema([("value", pa.binary())])
+
+
+class Driver:
+    """One life of a driver, and the attempts that it starts."""
+
+    def __init__(self, broker: KafkaBroker, topic: str, **settings: Any) -> None:
+        self._sink = KafkaSink(
+            broker.bootstrap_servers,
+            serialization=KafkaRecordSerializationSchema(topic=topic),
+            delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+            transactional_id_prefix=topic,
+            **settings,
+        )
+        context = CommitterInitContext(pipeline_id=PIPELINE, sink_uid="out")
+        self.committer: Any = self._sink.create_committer(context)
+        self._lease: Any = None
+        self._claimed: set[str] = set()
+
+    def start(self) -> Driver:
+        self.committer.recover(-1)
+        return self
+
+    def begin(self, epoch: int, writers: int = 1) -> None:
+        self._lease = self.committer.lease(epoch, writers)
+        self._claimed = set()
+
+    def writer(self, epoch: int, subtask: int = 0) -> Any:
+        return self._sink.create_writer(
+            WriterInitContext(
+                pipeline_id=PIPELINE,
+                sink_uid="out",
+                checkpoint_id=epoch,
+                subtask_id=subtask,
+                attempt_number=0,
+                nonce="0",
+                schema=SCHEMA,
+                record_errors=RecordErrorHandler(RecordPolicy.fail()),
+                lease=self._lease,
+                claim=self._claim,
+            )
+        )
+
+    def prepare(self, epoch: int, *values: bytes, subtask: int = 0) -> KafkaCommittable:
+        writer = self.writer(epoch, subtask)
+        writer.write(rows(*values))
+        writer.flush()
+        (committable,) = writer.prepare_commit()
+        writer.close()
+        return committable
+
+    def commit(self, *committables: KafkaCommittable) -> list[CommitOutcome]:
+        requests = [CommitRequest(each) for each in committables]
+        self.committer.commit(requests)
+        return [request.outcome for request in requests]
+
+    def _claim(self, name: str) -> bool:
+        is_first = name not in self._claimed
+        self._claimed.add(name)
+        return is_first
+
+
+def rows(*values: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": list(values)}, schema=SCHEMA)
+
+
+@pytest.fixture
+def life(broker: KafkaBroker, topic: str) -> Iterator[Callable[..., Driver]]:
+    """Begins another life of the driver."""
+    lives: list[Driver] = []
+
+    def begin(**settings: Any) -> Driver:
+        lives.append(Driver(broker, topic, **settings))
+        return lives[-1].start()
+
+    yield begin
+    for each in lives:
+        each.committer.close()
+
+
+def test_of_two_attempts_the_one_that_was_decided_on_is_seen(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    driver.begin(0)
+    winner, loser = driver.prepare(0, b"a"), driver.prepare(0, b"a")
+    assert winner.transactional_id != loser.transactional_id
+    assert driver.commit(winner) == [CommitOutcome.COMMITTED]
+    driver.committer.sweep(0)
+    driver.begin(1)
+    assert open_transactions(broker, topic) == []
+    assert read_committed(broker, topic) == [b"a"]
+
+
+def test_no_attempt_is_made_without_an_id(life: Callable[..., Driver]) -> None:
+    driver = life(transaction_pool_size=1)
+    driver.begin(0)
+    driver.prepare(0, b"a")
+    with pytest.raises(ConfigurationError) as refused:
+        driver.writer(0)
+    assert refused.value.option == "sink.transaction-pool-size"
+
+
+def test_no_attempt_is_made_with_the_lease_of_another_epoch(life: Callable[..., Driver]) -> None:
+    driver = life()
+    driver.begin(0)
+    with pytest.raises(FatalError, match="lease"):
+        driver.writer(1)
+
+
+def test_a_writer_that_has_prepared_writes_nothing_more(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    driver.begin(0)
+    writer = driver.writer(0)
+    writer.write(rows(b"a"))
+    writer.flush()
+    with pytest.raises(FatalError):
+        writer.write(rows(b"late"))
+    driver.commit(*writer.prepare_commit())
+    assert read_committed(broker, topic) == [b"a"]
+
+
+def test_a_zombie_of_a_former_driver_is_fenced(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    former = life()
+    former.begin(0)
+    zombie, late = former.writer(0), former.writer(0)
+    zombie.write(rows(b"zombie"))
+    driver = life()
+    driver.begin(0)
+    winner = driver.prepare(0, b"a")
+    with pytest.raises(KafkaFatalError):
+        zombie.flush()
+    with pytest.raises(KafkaFatalError):  # it begins only now
+        late.write(rows(b"late"))
+    zombie.close()
+    late.close()
+    assert driver.commit(winner) == [CommitOutcome.COMMITTED]
+    assert read_committed(broker, topic) == [b"a"]
+
+
+def test_a_driver_that_was_replaced_cannot_commit_what_it_prepared(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    former = life()
+    former.begin(0)
+    prepared = former.prepare(0, b"former")
+    life()
+    assert former.commit(prepared) == [CommitOutcome.LOST]
+    assert read_committed(broker, topic) == []
+
+
+def test_what_is_lost_is_written_again_once(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    driver.begin(0, writers=2)
+    kept, lost = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
+    driver.committer.recover(-1)  # as if the time of both were over
+    assert driver.commit(kept, lost) == [CommitOutcome.LOST] * 2
+    driver.begin(0, writers=2)
+    again = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
+    assert driver.commit(*again) == [CommitOutcome.COMMITTED] * 2
+    assert sorted(read_committed(broker, topic)) == [b"a", b"b"]
+
+
+def test_a_receipt_tells_that_a_former_driver_committed(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    former = life()
+    former.begin(7)
+    prepared = former.prepare(7, b"a")
+    former.commit(prepared)
+    driver = life()  # its fencing ends what the broker knew of the transaction
+    assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
+    driver.begin(8)
+    assert driver.commit(driver.prepare(8, b"b")) == [CommitOutcome.COMMITTED]
+    assert read_committed(broker, topic) == [b"a", b"b"]
+
+
+def test_a_commit_that_is_repeated_changes_nothing(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    driver.begin(0)
+    prepared = driver.prepare(0, b"a")
+    for _ in range(2):
+        assert driver.commit(prepared) == [CommitOutcome.COMMITTED]
+    assert read_committed(broker, topic) == [b"a"]
+
+
+def test_a_receipt_that_may_have_expired_is_not_trusted(life: Callable[..., Driver]) -> None:
+    driver = life()
+    driver.begin(0)
+    prepared = driver.prepare(0, b"a")
+    driver.committer.recover(-1)
+    long_ago = dataclasses.replace(prepared, prepared_at=prepared.prepared_at - timedelta(days=8))
+    request = CommitRequest(long_ago)
+    driver.committer.commit([request])
+    assert request.outcome is CommitOutcome.FAILED
+    assert "offsets.retention.minutes" in str(request.error)
+
+
+def test_a_timeout_above_that_of_the_broker_is_refused_at_start(
+    life: Callable[..., Driver],
+) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        life(properties={"transaction.timeout.ms": 3_600_000})
+    assert refused.value.option == "properties.transaction.timeout.ms"
+    assert "900000" in (refused.value.expected or "")
+
+
+def test_more_and_fewer_writers_follow_each_other(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    for epoch, writers in enumerate((1, 3, 2)):
+        driver.begin(epoch, writers)
+        prepared = [driver.prepare(epoch, b"%d" % epoch, subtask=each) for each in range(writers)]
+        assert driver.commit(*prepared) == [CommitOutcome.COMMITTED] * writers
+        driver.committer.sweep(epoch)
+    assert sorted(read_committed(broker, topic)) == [b"0", b"1", b"1", b"1", b"2", b"2"]
+
+
+@pytest.mark.slow
+def test_a_transaction_whose_time_is_over_is_lost(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life(properties={"transaction.timeout.ms": 1000})
+    driver.begin(0)
+    prepared = driver.prepare(0, b"a")
+    deadline = time.monotonic() + 40  # the broker looks every ten seconds
+    while open_transactions(broker, topic) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert driver.commit(prepared) == [CommitOutcome.LOST]
+    driver.begin(0)
+    assert driver.commit(driver.prepare(0, b"a")) == [CommitOutcome.COMMITTED]
+    assert read_committed(broker, topic) == [b"a"]
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_keeps_what_was_prepared(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    driver = life()
+    driver.begin(0)
+    prepared = driver.prepare(0, b"a")
+    broker.kill()
+    broker.start()
+    assert driver.commit(prepared) == [CommitOutcome.COMMITTED]
+    driver.committer.sweep(0)
+    driver.begin(1)
+    assert driver.commit(driver.prepare(1, b"b")) == [CommitOutcome.COMMITTED]
+    assert read_committed(broker, topic) == [b"a", b"b"]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Java's clients and Spark's own source write and read is what this connector does."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+
+from connector_kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+)
+from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing.jars import class_path
+from connector_kafka.testing.tools import ConsoleRecord, console_consumer, console_producer
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source import DataGeneratorSource
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import run_driver
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+COLUMNS = SCHEMA.names
+ROWS = 100
+SPARKS_OWN = "spark-sql-kafka-0-10_2.12-3.5.7"
+
+
+def records(numbers: pa.Array) -> pa.RecordBatch:
+    """Keys, values and headers, some of them null."""
+    rows = [
+        {
+            "key": None if number % 7 == 0 else b"key %d" % (number % 10),
+            "value": None if number % 11 == 0 else b"value %d " % number * (number % 5),
+            "headers": [{"key": "n", "value": b"%d" % number}] * (number % 3),
+        }
+        for number in numbers.to_pylist()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def expected() -> list[dict[str, Any]]:
+    return records(pa.array(range(ROWS))).to_pylist()
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def write(broker: KafkaBroker, topic: str, folder: Path, codec: str) -> None:
+    """Write the records exactly once."""
+    sink = KafkaSink(
+        broker.bootstrap_servers,
+        serialization=KafkaRecordSerializationSchema(topic=topic, headers_column="headers"),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix=topic,
+        properties={"compression.type": codec},
+    )
+    with LocalPipeline("write", checkpoint_location=str(folder / codec)) as pipeline:
+        rows = pipeline.from_source(DataGeneratorSource(records, ROWS, SCHEMA), uid="records")
+        pipeline.sink_to(rows, sink, uid="topic")
+        assert pipeline.run(timeout=60)
+
+
+def read(broker: KafkaBroker, topic: str, folder: Path) -> list[dict[str, Any]]:
+    """Read what was committed."""
+    source = KafkaSource(
+        broker.bootstrap_servers,
+        topics=topic,
+        bounded=OffsetsInitializer.latest(),
+        isolation_level="read_committed",
+        metadata_columns=COLUMNS,
+    )
+    found = DirectorySink(folder / "found")
+    with LocalPipeline("read", checkpoint_location=str(folder / "read")) as pipeline:
+        pipeline.sink_to(pipeline.from_source(source, uid="topic"), found, uid="found")
+        assert pipeline.run(timeout=60)
+    return found.read().to_pylist()
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        pytest.param(codec, marks=pytest.mark.line("3.5") if codec == "lz4" else pytest.mark.slow)
+        for codec in CODECS
+    ],
+)
+def test_what_the_sink_writes_is_what_java_reads(
+    broker: KafkaBroker, topic: str, tmp_path: Path, codec: str
+) -> None:
+    write(broker, topic, tmp_path, codec)
+    found = console_consumer(broker.internal_servers, topic)
+    assert in_order(expected()) == in_order(
+        [
+            {
+                "key": each.key,
+                "value": each.value,
+                "headers": [{"key": name, "value": value} for name, value in each.headers],
+            }
+            for each in found
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_what_java_writes_with_every_codec_is_what_the_source_reads(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    for codec in CODECS:
+        rows = [
+            ConsoleRecord(
+                key=row["key"],
+                value=row["value"],
+                headers=tuple((each["key"], each["value"]) for each in row["headers"]),
+            )
+            for row in expected()
+        ]
+        console_producer(broker.internal_servers, topic, rows, codec=codec)
+    assert in_order(read(broker, topic, tmp_path)) == in_order(expected() * len(CODECS))
+
+
+@pytest.mark.slow
+def test_an_older_server_is_written_and_read(tmp_path: Path) -> None:
+    with KafkaBroker(version="3.9.2") as old:
+        old.topics.create("topic")
+        write(old, "topic", tmp_path, "lz4")
+        assert in_order(read(old, "topic", tmp_path)) == in_order(expected())
+        assert len(console_consumer(old.internal_servers, "topic")) == ROWS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not pyspark.__version__.startswith("3.5"), reason="its jars are those of Spark 3.5"
+)
+def test_what_the_sink_writes_is_what_sparks_own_source_reads(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    write(broker, topic, tmp_path, "zstd")
+    found = tmp_path / "found.json"
+    job = functools.partial(read_by_spark, broker.bootstrap_servers, topic, found)
+    log = tmp_path / "spark.log"
+    assert run_driver(job, log) == 0, log.read_text(errors="replace")[-4000:]
+    rows = [
+        {
+            "key": row["key"].encode() if row["key"] is not None else None,
+            "value": row["value"].encode() if row["value"] is not None else None,
+            "headers": [
+                {"key": each["key"], "value": each["value"].encode()} for each in row["headers"]
+            ],
+        }
+        for row in json.loads(found.read_text())
+    ]
+    assert in_order(rows) == in_order(expected())
+
+
+def read_by_spark(servers: str, topic: str, found: Path) -> None:
+    """Read the topic by Spark's own source, in a session that has its jars."""
+    import pathlib
+
+    from connectors_core.testing.spark_session import new_session
+
+    jars = class_path(SPARKS_OWN).replace(":", ",")
+    options = {
+        "kafka.bootstrap.servers": servers,
+        "subscribe": topic,
+        "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
+    }
+    rows = new_session({"spark.jars": jars}).read.format("kafka").options(**options).load()
+    texts = rows.selectExpr(
+        "cast(key as string) key",
+        "cast(value as string) value",
+        "transform(coalesce(headers, array()), h -> "
+        "struct(h.key as key, cast(h.value as string) as value)) headers",
+    )
+    read = [row.asDict(recursive=True) for row in texts.collect()]
+    pathlib.Path(found).write_text(json.dumps(read))

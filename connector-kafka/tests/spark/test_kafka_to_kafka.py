@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From topic to topic, while drivers and the broker are killed; judged by Java's console consumer.
+
+Drivers are processes of their own. Where they are killed is chosen at random, from a seed that is
+printed.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from kafka_sink_suites import open_transactions
+
+from connector_kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+)
+from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing.tools import console_consumer
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source import PlanLimits
+from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.faults import (
+    READING_POINTS,
+    WRITING_POINTS,
+    Fault,
+    FaultAction,
+    FaultPoint,
+)
+
+PARTITIONS = 3
+POINTS = sorted({*READING_POINTS, *WRITING_POINTS})
+# At these the driver and its tasks hold nothing that the restart of a broker takes from them.
+WAITING_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION]
+
+
+def write(broker: KafkaBroker, topic: str, count: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")
+    with closing(producer):
+        for number in range(count):
+            value = str(number).encode()
+            producer.send(topic, value, key=value, partition=number % PARTITIONS)
+
+
+def job(
+    broker: KafkaBroker, topics: tuple[str, str], folder: Path, spark: Mapping[str, str] | None
+) -> DriverJob:
+    source = KafkaSource(
+        broker.bootstrap_servers,
+        topics=topics[0],
+        bounded=OffsetsInitializer.latest(),
+        metadata_columns=["key", "value"],
+    )
+    sink = KafkaSink(
+        broker.bootstrap_servers,
+        serialization=KafkaRecordSerializationSchema(topic=topics[1]),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix=topics[1],
+    )
+    return DriverJob(
+        location=str(folder / "checkpoint"),
+        source=source,
+        sinks={"topic": sink},
+        settings={"limits": PlanLimits(rows=30)},
+        spark=spark,
+    )
+
+
+def run_to_death(
+    job: DriverJob, broker: KafkaBroker, folder: Path, life: int, chosen: random.Random
+) -> None:
+    """Run a driver that dies in one of its first three epochs; every other loses its broker too."""
+    log = folder / "driver.log"
+    killed, hangs, go_on = (folder / f"{life:02d}-{what}" for what in ("dies", "hangs", "go-on"))
+    death = Fault(
+        chosen.choice(POINTS),
+        action=FaultAction.KILL_DRIVER,
+        nth=chosen.randint(1, 3),
+        once=killed,
+    )
+    hang = Fault(chosen.choice(WAITING_POINTS), action=FaultAction.HANG, once=hangs, until=go_on)
+    with ThreadPoolExecutor(1) as driver:
+        running = driver.submit(run_driver, job, log, death, *([hang] if life % 2 else []))
+        if life % 2:
+            while not hangs.exists() and not running.done():
+                wait([running], timeout=0.05)
+            broker.kill()
+            broker.start()
+            go_on.touch()
+        code = running.result()
+    text = log.read_text(errors="replace")[-4000:]
+    assert code == -signal.SIGKILL, f"life {life}, {death.point}, {death.nth}: {code}\n{text}"
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("spark", "lives", "seed"),
+    [
+        pytest.param(None, 2, 1, id="in process", marks=pytest.mark.line("3.5")),
+        pytest.param(None, 20, None, id="in process, long", marks=pytest.mark.slow),
+        pytest.param({}, 12, None, id="on Spark", marks=pytest.mark.slow),
+    ],
+)
+def test_every_record_arrives_once(
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    spark: Mapping[str, str] | None,
+    lives: int,
+    seed: int | None,
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+    print(f"seed: {seed}")
+    chosen = random.Random(seed)
+    count = 30 * (3 * lives + 5)  # a driver lives for three epochs at most
+    target = broker.topics.create(f"{topic}-target", partitions=PARTITIONS)
+    broker.topics.add_partitions(topic, PARTITIONS)
+    write(broker, topic, count)
+
+    moving = job(broker, (topic, target), tmp_path, spark)
+    for life in range(lives):
+        run_to_death(moving, broker, tmp_path, life, chosen)
+    log = tmp_path / "driver.log"
+    assert run_driver(moving, log) == 0, log.read_text(errors="replace")[-4000:]
+    wait_for_survivors(log)
+
+    found = console_consumer(broker.internal_servers, target, isolation_level="read_committed")
+    values = Counter(int(record.value or b"-1") for record in found)
+    assert sorted(set(range(count)) - values.keys()) == [], "records are missing"
+    assert [value for value, times in values.items() if times > 1] == [], "records came twice"
+    assert len(values) == count
+    assert all(record.key == record.value for record in found)
+    assert open_transactions(broker, target) == []

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The producer when the network fails: what it sends again arrives once and in its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from kafka_sink_suites import read_committed
+
+from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
+from connector_kafka.client.producing import Producer
+from connector_kafka.records import Encoder
+from connector_kafka.testing import KafkaBroker, KafkaProxy
+
+CUTS = 4
+
+
+def test_what_is_sent_again_arrives_once_and_in_order(
+    broker: KafkaBroker, proxy: KafkaProxy, topic: str
+) -> None:
+    producer = Producer(
+        ClientConfig.of({"bootstrap.servers": broker.bootstrap_servers}, PRODUCER_PROPERTIES)
+    )
+    producer.be_idempotent()
+    encoder = Encoder(
+        batch_size=1000,
+        producer_id=producer.identity.producer_id,
+        producer_epoch=producer.identity.epoch,
+    )
+    values = [b"%06d" % number for number in range(2000)]
+    for cut in range(CUTS):
+        part = values[cut * 500 : (cut + 1) * 500]
+        batches = encoder.encode(
+            pa.RecordBatch.from_pydict({"value": part}),
+            np.zeros(len(part), np.int32),
+            now=1_700_000_000_000,
+            next_sequence=lambda partition: producer.next_sequence(topic, partition),
+        )
+        producer.send({(topic, number): own for number, own in batches.items()})
+        proxy.cut()
+    producer.flush()
+    producer.close()
+    assert read_committed(broker, topic) == values

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines that log in and encrypt; and what those are told whom the broker does not let in.
+
+The pipelines run in this process, the broker is real.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector_kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+)
+from connector_kafka.errors import KafkaAuthenticationError
+from connector_kafka.testing import Authority, BrokerSecurity, KafkaBroker
+from connectors_core.formats import JsonFormat
+from connectors_core.secrets import Secret
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source import NumberSequenceSource
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing.traces import assert_unseen, error_texts
+
+pytestmark = pytest.mark.line("3.5")  # no Spark in them
+AUTHORITY = Authority.create()
+STRANGER = Authority.create()
+SECURITY = BrokerSecurity(mechanism="SCRAM-SHA-512", authority=AUTHORITY, client_certificates=True)
+WRONG_PASSWORD = "canary-71c9"  # pragma: allowlist secret
+ROWS = 50
+NUMBERS = NumberSequenceSource(0, ROWS - 1)
+OTHERS = [
+    BrokerSecurity(mechanism="PLAIN", authority=AUTHORITY),
+    BrokerSecurity(mechanism="SCRAM-SHA-256"),
+    BrokerSecurity(authority=AUTHORITY),
+]
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[KafkaBroker]:
+    """A broker that asks for a password and for a certificate."""
+    with KafkaBroker(security=SECURITY) as broker:
+        broker.topics.create("numbers")
+        yield broker
+
+
+def source(properties: Mapping[str, Any]) -> KafkaSource:
+    servers = str(properties["bootstrap.servers"])
+    return KafkaSource(
+        servers,
+        topics="numbers",
+        bounded=OffsetsInitializer.latest(),
+        value_format=JsonFormat(),
+        schema=NUMBERS.schema(),
+        isolation_level="read_committed",
+        properties=without_servers(properties),
+    )
+
+
+def sink(properties: Mapping[str, Any]) -> KafkaSink:
+    return KafkaSink(
+        str(properties["bootstrap.servers"]),
+        serialization=KafkaRecordSerializationSchema(topic="numbers", value_format=JsonFormat()),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix="numbers",
+        properties=without_servers(properties),
+    )
+
+
+def without_servers(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if name != "bootstrap.servers"}
+
+
+def run(source: Any, sink: Any, folder: Path) -> None:
+    pipeline = LocalPipeline("secure", checkpoint_location=str(folder))
+    with pipeline:
+        pipeline.sink_to(pipeline.from_source(source, uid="from"), sink, uid="to")
+        assert pipeline.run(timeout=60)
+
+
+def there_and_back(properties: Mapping[str, Any], folder: Path) -> list[int]:
+    """Write numbers to the topic and read them from it."""
+    found = DirectorySink(folder / "found")
+    run(NUMBERS, sink(properties), folder / "there")
+    run(source(properties), found, folder / "back")
+    return sorted(found.read()["value"].to_pylist())
+
+
+def test_rows_go_there_and_come_back(secure: KafkaBroker, tmp_path: Path) -> None:
+    assert there_and_back(secure.client_properties(), tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sasl.password": Secret(WRONG_PASSWORD)},
+        {"ssl.truststore.certificates": STRANGER.certificate},
+        {"ssl.keystore.certificate.chain": None, "ssl.keystore.key": None},
+    ],
+    ids=["password", "authority", "client certificate"],
+)
+@pytest.mark.parametrize("end", ["source", "sink"])
+def test_who_is_not_let_in_is_told_so_once_and_clearly(
+    secure: KafkaBroker,
+    tmp_path: Path,
+    wrong: dict[str, Any],
+    end: str,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    given = secure.client_properties() | wrong
+    properties = {name: value for name, value in given.items() if value is not None}
+    made = (source if end == "source" else sink)(properties)
+    ends = (made, DirectorySink(tmp_path / "out")) if end == "source" else (NUMBERS, made)
+    with pytest.raises(KafkaAuthenticationError) as error:
+        run(*ends, tmp_path / "checkpoint")
+    assert error.value.option
+    assert error.value.hint
+    seen = [*error_texts(error.value), repr(made), caplog.text, *capfd.readouterr()]
+    assert_unseen([WRONG_PASSWORD, SECURITY.password.reveal()], seen, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("security", OTHERS, ids=lambda security: security.protocol)
+def test_rows_go_there_and_come_back_by_every_protocol(
+    security: BrokerSecurity, tmp_path: Path
+) -> None:
+    with KafkaBroker(security=security) as broker:
+        broker.topics.create("numbers")
+        assert there_and_back(broker.client_properties(), tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "identity",
+    [AUTHORITY.issue("broker", expired=True), AUTHORITY.issue("broker", host="127.0.0.9")],
+    ids=["expired", "of another host"],
+)
+def test_a_broker_with_a_wrong_certificate_is_not_talked_to(identity: Any, tmp_path: Path) -> None:
+    security = BrokerSecurity(authority=AUTHORITY, identity=identity)
+    with KafkaBroker(security=security) as broker:
+        broker.topics.create("numbers")
+        with pytest.raises(KafkaAuthenticationError) as error:
+            there_and_back(broker.client_properties(), tmp_path)
+    assert "certificate" in str(error.value)

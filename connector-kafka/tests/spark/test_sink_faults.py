@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What brokers and networks do to a pipeline that writes: every row is seen once by readers.
+
+The pipelines run in this process, the broker is real.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka_sink_suites import open_transactions, read_committed
+
+from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
+from connector_kafka.testing import KafkaBroker, KafkaProxy
+from connectors_core.formats import JsonFormat
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+pytestmark = pytest.mark.line("3.5")  # no Spark in them
+ROWS = 1_000
+PLAN_ROWS = 100
+SECONDS = 100.0
+# A client that notices soon.
+IMPATIENT = {
+    "request.timeout.ms": "1500",
+    "reconnect.backoff.ms": "20",
+    "reconnect.backoff.max.ms": "200",
+}
+
+
+def sink(servers: str, topic: str) -> KafkaSink:
+    return KafkaSink(
+        servers,
+        serialization=KafkaRecordSerializationSchema(topic=topic, value_format=JsonFormat()),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix=topic,
+        properties=IMPATIENT,
+    )
+
+
+def pipeline(to: KafkaSink, folder: Path) -> LocalPipeline:
+    """Ten epochs of numbers."""
+    made = LocalPipeline("faults", checkpoint_location=str(folder), parallelism=2)
+    numbers = NumberSequenceSource(0, ROWS - 1, split_rows=PLAN_ROWS)
+    rows = made.from_source(numbers, uid="numbers", limits=PlanLimits(rows=PLAN_ROWS))
+    made.sink_to(rows, to, uid="topic")
+    return made
+
+
+def assert_exact(broker: KafkaBroker, topic: str) -> None:
+    found = Counter(json.loads(value)["value"] for value in read_committed(broker, topic))
+    assert sorted(set(range(ROWS)) - found.keys()) == [], "rows are missing"
+    assert [number for number, times in found.items() if times > 1] == [], "rows came twice"
+    assert open_transactions(broker, topic) == []
+
+
+def wait_for_rows(count: int, running: LocalPipeline) -> None:
+    """Wait until so many rows were read; a failure of the pipeline is raised."""
+    deadline = time.monotonic() + SECONDS
+    while running.status().sources[0].rows < count:
+        assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {count} rows"
+        running.await_termination(0.01)
+
+
+def crash(broker: KafkaBroker, _: KafkaProxy, __: LocalPipeline) -> None:
+    broker.kill()
+    broker.start()
+
+
+def hang(broker: KafkaBroker, _: KafkaProxy, running: LocalPipeline) -> None:
+    broker.pause()
+    try:
+        assert not running.await_termination(3)
+    finally:
+        broker.resume()
+
+
+def leave(_: KafkaBroker, proxy: KafkaProxy, running: LocalPipeline) -> None:
+    proxy.refuse()
+    assert not running.await_termination(2)
+    proxy.restore()
+
+
+@pytest.mark.parametrize("harm", [crash, hang, leave])
+def test_epochs_wait_for_a_broker(
+    broker: KafkaBroker,
+    proxy: KafkaProxy,
+    topic: str,
+    tmp_path: Path,
+    harm: Callable[[KafkaBroker, KafkaProxy, LocalPipeline], None],
+) -> None:
+    with pipeline(sink(proxy.bootstrap_servers, topic), tmp_path) as running:
+        running.start()
+        wait_for_rows(ROWS // 2, running)
+        harm(broker, proxy, running)
+        assert running.await_termination(SECONDS)
+    assert_exact(broker, topic)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [FaultPoint.BEFORE_PREPARE, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION],
+)
+def test_connections_that_are_cut_in_a_transaction(
+    broker: KafkaBroker, proxy: KafkaProxy, topic: str, tmp_path: Path, point: FaultPoint
+) -> None:
+    hangs, go_on = tmp_path / "hangs", tmp_path / "go-on"
+    hang = Fault(point, action=FaultAction.HANG, nth=3, once=hangs, until=go_on)
+    with (
+        injected(hang),
+        pipeline(sink(proxy.bootstrap_servers, topic), tmp_path / "checkpoint") as running,
+    ):
+        running.start()
+        deadline = time.monotonic() + SECONDS
+        while not hangs.exists():
+            assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {point}"
+            running.await_termination(0.01)
+        proxy.cut()
+        go_on.touch()
+        assert running.await_termination(SECONDS)
+    assert_exact(broker, topic)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core, on the Kafka sink and a real broker, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from kafka_sink_suites import EXACTLY_ONCE, SUITES, AtLeastOnceSuite, KafkaSinkSuite, KafkaTopic
+
+from connector_kafka.sink import KafkaCommittable
+from connector_kafka.testing import KafkaBroker
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.testing import CommitterTestSuite, SerializerTestSuite
+
+
+class WithBroker:
+    @pytest.fixture(autouse=True)
+    def _with_broker(self, broker: KafkaBroker) -> None:
+        self.broker = broker
+
+    def external_context(self, folder: Path) -> KafkaTopic:
+        return KafkaTopic(self.broker, DeliveryGuarantee.EXACTLY_ONCE)
+
+
+class TestExactlyOnce(KafkaSinkSuite):
+    pass
+
+
+@pytest.mark.slow
+class TestAtLeastOnce(AtLeastOnceSuite):
+    pass
+
+
+class TestCommitter(WithBroker, CommitterTestSuite):
+    written_for = SUITES
+    capabilities = EXACTLY_ONCE
+
+
+class TestCommittable(WithBroker, SerializerTestSuite):
+    written_for = SUITES
+    state_folder = Path(__file__).parents[1] / "unit" / "state"
+
+    def examples(self) -> Mapping[str, list[object]]:
+        prepared = KafkaCommittable(
+            transactional_id="connectors-0123456789abcdef0123456789abcdef-out-3-1",
+            producer_id=4711,
+            producer_epoch=12,
+            subtask_id=3,
+            checkpoint_id=42,
+            prepared_at=datetime(2024, 1, 2, 3, 4, 5, 678, UTC),
+        )
+        return {"committable": [prepared]}

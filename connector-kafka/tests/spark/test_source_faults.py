@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What brokers and networks do to a pipeline that reads: every record comes once, or it says why.
+
+The pipelines run in this process, the broker is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numbered_records import NumberedRecords, wait
+
+from connector_kafka import KafkaSource
+from connector_kafka.testing import KafkaBroker, KafkaProxy
+from connectors_core.errors import DataLossError
+from connectors_core.source import PlanLimits
+from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+pytestmark = pytest.mark.line("3.5")  # no Spark in them
+# A client that notices soon.
+IMPATIENT = {
+    "request.timeout.ms": "1500",
+    "reconnect.backoff.ms": "20",
+    "reconnect.backoff.max.ms": "200",
+}
+
+
+@pytest.fixture
+def records(broker: KafkaBroker, topic: str, tmp_path: Path) -> NumberedRecords:
+    """A new topic of numbers."""
+    return NumberedRecords(broker, topic, tmp_path)
+
+
+def source(servers: str, topic: str, **more: Any) -> KafkaSource:
+    """A source without an end that looks for records and partitions often."""
+    settings = {
+        "discovery_interval": timedelta(milliseconds=100),
+        "poll_interval": timedelta(milliseconds=20),
+        "properties": IMPATIENT,
+    }
+    return KafkaSource(servers, topics=[topic], **settings | more)
+
+
+def test_a_broker_that_crashes_and_comes_back(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(500)
+    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+        pipeline.start()
+        records.wait_for_all(pipeline)
+        broker.kill()
+        broker.start()
+        records.write(500)
+        records.wait_for_all(pipeline)
+        pipeline.stop()
+    records.assert_complete()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "properties"),
+    [(3, IMPATIENT), pytest.param(30, {}, marks=pytest.mark.slow)],
+    ids=["3 s", "30 s"],
+)
+def test_a_broker_that_hangs(
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    seconds: int,
+    properties: dict[str, str],
+) -> None:
+    records.write(500)
+    reading = source(broker.bootstrap_servers, topic, properties=properties)
+    with records.pipeline(reading, limits=PlanLimits(rows=50)) as pipeline:
+        pipeline.start()
+        records.wait_for(100, pipeline)
+        broker.pause()
+        try:
+            assert not pipeline.await_termination(seconds)
+        finally:
+            broker.resume()
+        records.write(500)
+        records.wait_for_all(pipeline)
+        pipeline.stop()
+    records.assert_complete()
+
+
+def test_connections_that_are_cut_in_the_middle_of_an_answer(
+    proxy: KafkaProxy, topic: str, records: NumberedRecords
+) -> None:
+    records.write(1000, size=1000)
+    cuts = proxy.cuts
+    with records.pipeline(source(proxy.bootstrap_servers, topic)) as pipeline:
+        proxy.cut_after(300_000)
+        pipeline.start()
+        wait(lambda: proxy.cuts == cuts + 1, "the first cut", pipeline)
+        proxy.cut_after(500_000)
+        wait(lambda: proxy.cuts == cuts + 2, "the second cut", pipeline)
+        records.wait_for_all(pipeline)
+        pipeline.stop()
+    records.assert_complete()
+
+
+def test_a_network_that_is_away_for_a_while_and_slow_before(
+    proxy: KafkaProxy, topic: str, records: NumberedRecords
+) -> None:
+    records.write(300, size=1000)
+    with records.pipeline(source(proxy.bootstrap_servers, topic)) as pipeline:
+        proxy.slow(bytes_per_second=1_000_000, latency=0.01)
+        pipeline.start()
+        wait(lambda: bool(records.read()), "the first records", pipeline)
+        proxy.refuse()
+        assert not pipeline.await_termination(2)
+        proxy.restore()
+        records.write(300, size=1000)
+        records.wait_for_all(pipeline)
+        pipeline.stop()
+    records.assert_complete()
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(100)
+    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+        pipeline.start()
+        records.wait_for_all(pipeline)
+        broker.topics.add_partitions(topic, 3)
+        records.write(300, partitions=3)
+        records.wait_for_all(pipeline)
+        pipeline.stop()
+    records.assert_complete()
+
+
+@contextmanager
+def deleted_before_it_is_read(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, folder: Path, on_data_loss: str
+) -> Iterator[LocalPipeline]:
+    """A pipeline that planned to read 100 records, of which the first 60 go before it does."""
+    records.write(100)
+    hangs, go_on = folder / "hangs", folder / "go-on"
+    reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss)
+    hang = Fault(FaultPoint.READER_STARTED, action=FaultAction.HANG, once=hangs, until=go_on)
+    with injected(hang), records.pipeline(reading, parallelism=1) as pipeline:
+        pipeline.start()
+        wait(hangs.exists, "a reader with a plan", pipeline)
+        broker.topics.delete_records(topic, {0: 60})
+        go_on.touch()
+        yield pipeline
+
+
+def test_retention_that_deletes_what_was_planned_is_an_error(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(DataLossError) as error,
+        deleted_before_it_is_read(broker, topic, records, tmp_path, "fail") as pipeline,
+    ):
+        records.wait_for(1, pipeline)
+    assert topic in str(error.value)
+    assert "on-data-loss" in str(error.value)
+    assert records.read() == []
+
+
+def test_retention_that_deletes_what_was_planned_is_told_and_passed_over(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
+) -> None:
+    with deleted_before_it_is_read(broker, topic, records, tmp_path, "earliest") as pipeline:
+        records.wait_for(40, pipeline)
+        records.write(10)
+        records.wait_for(50, pipeline)
+        (status,) = pipeline.status().sources
+    assert records.read() == list(range(60, 110))
+    assert status.counters["dataLosses"] == 1
+    assert status.counters["offsetsLost"] == 60
+
+
+def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_read(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
+) -> None:
+    with deleted_before_it_is_read(broker, topic, records, tmp_path, "latest") as pipeline:
+        wait(lambda: losses(pipeline) == 1, "the loss", pipeline)
+        records.write(10)
+        records.wait_for(10, pipeline)
+    assert records.read() == list(range(100, 110))
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_deleted_is_an_error(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(100)
+    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+        pipeline.start()
+        records.wait_for_all(pipeline)
+        broker.topics.delete(topic)
+        with pytest.raises(DataLossError, match="deleted"):
+            wait(lambda: False, "the failure", pipeline)
+    records.assert_complete()
+
+
+def test_a_topic_that_is_deleted_and_made_anew_is_told_and_read_from_its_beginning(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(100)
+    reading = source(broker.bootstrap_servers, topic, on_data_loss="earliest")
+    with records.pipeline(reading) as pipeline:
+        pipeline.start()
+        records.wait_for_all(pipeline)
+        broker.topics.delete(topic)
+        broker.topics.create(topic)
+        records.write(150)
+        records.wait_for_all(pipeline)
+        assert losses(pipeline) >= 1
+    records.assert_complete()
+
+
+def losses(pipeline: LocalPipeline) -> int:
+    """How often the source told that records are gone."""
+    (status,) = pipeline.status().sources
+    return int(status.counters.get("dataLosses", 0))

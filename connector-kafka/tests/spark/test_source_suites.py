@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core for the source, in this process and on Spark, against a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_suites import SOURCE, SUITES, KafkaSourceSuite, KafkaSystem, SourceTopic
+
+from connector_kafka import KafkaPartitionSplit
+from connector_kafka.source import KafkaEnumeratorState
+from connectors_core.source import Boundedness, PlanLimits
+from connectors_core.testing import (
+    Capability,
+    SerializerTestSuite,
+    SourceReaderTestSuite,
+    SplitEnumeratorTestSuite,
+    case,
+)
+
+# What a release stored later ones must read: one file for each layout, which is written once, by
+# `pytest --connector-write-state`.
+STATE = Path(__file__).parents[1] / "unit" / "state"
+
+
+@pytest.mark.line("4.3")
+class TestKafkaSource(KafkaSourceSuite):
+    """The cases of the core, and one more: it applies to what can do all that it names."""
+
+    @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
+    @pytest.mark.parametrize("limits", [PlanLimits(), PlanLimits(splits=2)])
+    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: PlanLimits) -> None:
+        def pipeline() -> Any:
+            return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
+
+        trial.write_split(4)
+        for _ in range(2):
+            with pipeline() as endless:
+                endless.start()
+                trial.wait_for_all(endless)
+            trial.grow_splits()
+            with pipeline() as ending:
+                assert ending.run(available_now=True, drain=False, timeout=120)
+            trial.assert_complete()
+            trial.grow_splits()
+
+
+class TestKafkaSourceOnSpark(KafkaSourceSuite):
+    on_spark = True
+
+
+@pytest.mark.line("4.3")
+class TestKafkaReader(SourceReaderTestSuite):
+    system = KafkaSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+
+@pytest.mark.line("4.3")
+class TestKafkaEnumerator(SplitEnumeratorTestSuite):
+    system = KafkaSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+
+@pytest.mark.line("4.3")
+class TestKafkaSourceSerializers(SerializerTestSuite):
+    system = KafkaSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+    state_folder = STATE
+
+    def external_context(self, folder: Path) -> SourceTopic:
+        return SourceTopic(self.address)
+
+    def examples(self) -> Mapping[str, list[object]]:
+        topic_id = "89748f0f39e04d1cbb10c5fa81c8a192"
+        live = KafkaPartitionSplit(
+            split_id="flights-3", topic="flights", partition=3, topic_id=topic_id, offset=120
+        )
+        part = KafkaPartitionSplit(
+            split_id="flights-3@100-200",
+            topic="flights",
+            partition=3,
+            offset=120,
+            stop=150,
+            last_stop=200,
+            pauses=True,
+        )
+        state = KafkaEnumeratorState(
+            known={"flights-3": topic_id, "old-0": ""},
+            waiting=(live, part),
+            started=True,
+            paused={"old-0": 7},
+        )
+        return {"split": [live, part], "enumerator-state": [state]}

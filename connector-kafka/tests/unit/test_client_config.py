@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Properties of the client: what is understood, what is refused, and that no password shows."""
+
+from __future__ import annotations
+
+import pickle
+import ssl
+
+import pytest
+
+from connector_kafka.client.config import CONSUMER_PROPERTIES, PRODUCER_PROPERTIES, ClientConfig
+from connectors_core.errors import (
+    ConfigurationError,
+    InvalidOptionError,
+    MissingOptionError,
+    UnknownOptionError,
+    UnsupportedError,
+)
+from connectors_core.secrets import Secret
+
+SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
+LOGIN = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+PASSWORD = "canary-password"
+JAAS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="al\\"ice" password="{PASSWORD}";'
+)
+
+
+def test_kafkas_names_become_arguments_of_the_client():
+    arguments = ClientConfig.of({**SERVERS, "request.timeout.ms": "1234"}).client_arguments()
+    assert arguments["bootstrap_servers"] == ["one:9092", "two:9092"]
+    assert arguments["request_timeout_ms"] == 1234
+    assert arguments["security_protocol"] == "PLAINTEXT"
+    assert "ssl_context" not in arguments
+
+
+def test_an_unknown_property_is_refused_with_what_may_have_been_meant():
+    with pytest.raises(UnknownOptionError, match=r"fetch\.min\.bytes"):
+        ClientConfig.of({**SERVERS, "fetch.min.byte": 1}, CONSUMER_PROPERTIES)
+
+
+def test_the_brokers_are_required():
+    with pytest.raises(MissingOptionError, match=r"bootstrap\.servers"):
+        ClientConfig.of({})
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("key.deserializer", "class of Java"),
+        ("ssl.truststore.password", "PEM"),
+        ("enable.auto.commit", "checkpoint"),
+        ("Partition.Assignment.Strategy", "consumer groups"),
+        ("sasl.kerberos.service.name", "Kerberos"),
+    ],
+)
+def test_what_only_javas_client_understands_is_refused_with_the_reason(key, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        ClientConfig.of({**SERVERS, key: "x"}, CONSUMER_PROPERTIES)
+
+
+def test_a_producer_knows_other_properties_than_a_consumer():
+    assert ClientConfig.of({**SERVERS, "compression.type": "zstd"}, PRODUCER_PROPERTIES)
+    with pytest.raises(UnknownOptionError):
+        ClientConfig.of({**SERVERS, "compression.type": "zstd"}, CONSUMER_PROPERTIES)
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"sasl.username": 'al"ice', "sasl.password": PASSWORD},
+        {"sasl.username": 'al"ice', "sasl.password": Secret(PASSWORD)},
+        {"sasl.jaas.config": JAAS},
+        {"sasl.jaas.config": Secret(JAAS)},
+    ],
+)
+def test_a_login_is_given_by_properties_or_as_for_java_and_never_shown(login):
+    config = ClientConfig.of({**LOGIN, **login})
+    arguments = config.client_arguments()
+    assert arguments["sasl_plain_username"] == 'al"ice'
+    assert arguments["sasl_plain_password"] == PASSWORD
+    for shown in (repr(config), str(config), str(config.options.describe())):
+        assert PASSWORD not in shown
+    assert pickle.loads(pickle.dumps(config)).client_arguments()["sasl_plain_password"] == PASSWORD
+
+
+@pytest.mark.parametrize(
+    "jaas",
+    [
+        f'com.sun.Krb5LoginModule required password="{PASSWORD}";',
+        f'x.ScramLoginModule required username="a" password="{PASSWORD}";',
+        f'x.PlainLoginModule required password="{PASSWORD}";',
+        f'x.PlainLoginModule required username="a" password="{PASSWORD}"',
+        "",
+    ],
+)
+def test_a_login_module_that_cannot_be_read_is_refused_without_showing_it(jaas):
+    with pytest.raises(InvalidOptionError) as refused:
+        ClientConfig.of({**LOGIN, "sasl.jaas.config": jaas})
+    assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("missing", "given"),
+    [
+        ("sasl.username", {"sasl.password": "p"}),
+        ("sasl.password", {"sasl.username": "u"}),
+    ],
+)
+def test_half_a_login_is_refused(missing, given):
+    with pytest.raises(MissingOptionError, match=missing):
+        ClientConfig.of({**LOGIN, **given})
+
+
+def test_a_login_that_would_not_be_used_is_refused():
+    with pytest.raises(ConfigurationError, match=r"security\.protocol"):
+        ClientConfig.of({**SERVERS, "sasl.username": "u"})
+
+
+def test_tls_checks_the_host_unless_it_is_switched_off():
+    secure = {**SERVERS, "security.protocol": "SSL"}
+    context = ClientConfig.of(secure).client_arguments()["ssl_context"]
+    assert context.check_hostname
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    secure["ssl.endpoint.identification.algorithm"] = ""
+    context = ClientConfig.of(secure).client_arguments()["ssl_context"]
+    assert not context.check_hostname
+    assert context.verify_mode == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.truststore.location", "no/such/file.pem"),
+        ("ssl.truststore.certificates", "no certificate"),
+        ("ssl.keystore.location", "no/such/file.pem"),
+    ],
+)
+def test_certificates_that_cannot_be_read_name_the_property(key, value):
+    config = ClientConfig.of({**SERVERS, "security.protocol": "SSL", key: value})
+    with pytest.raises(InvalidOptionError, match=key):
+        config.client_arguments()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The map from Kafka's errors to ours."""
+
+from __future__ import annotations
+
+import pickle
+import ssl
+
+import pytest
+from kafka import errors as kafka_errors
+
+from connector_kafka.client.errors import error_of_code, error_of_exception, is_retriable, name_of
+from connector_kafka.errors import (
+    KafkaAuthenticationError,
+    KafkaAuthorizationError,
+    KafkaFatalError,
+    KafkaRequestError,
+    KafkaRetryableError,
+)
+from connectors_core.errors import ConfigurationError, ConnectorError, FatalError, RetryableError
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (3, KafkaRetryableError),  # UNKNOWN_TOPIC_OR_PARTITION
+        (6, KafkaRetryableError),  # NOT_LEADER
+        (15, KafkaRetryableError),  # COORDINATOR_NOT_AVAILABLE
+        (1, KafkaFatalError),  # OFFSET_OUT_OF_RANGE
+        (2, KafkaFatalError),  # CORRUPT_MESSAGE
+        (90, KafkaFatalError),  # PRODUCER_FENCED
+        (29, KafkaAuthorizationError),  # TOPIC_AUTHORIZATION_FAILED
+        (58, KafkaAuthenticationError),  # SASL_AUTHENTICATION_FAILED
+        (17, KafkaRequestError),  # INVALID_TOPIC_EXCEPTION
+        (-1, KafkaFatalError),
+        (31_999, KafkaFatalError),  # of a newer broker
+    ],
+)
+def test_each_code_becomes_the_error_that_says_what_to_do(code, expected):
+    error = error_of_code(code, "reading flights-0", said="the broker's words")
+    assert type(error) is expected
+    assert error.kafka_code == code
+    assert "reading flights-0" in str(error)
+    assert "the broker's words" in str(error)
+    assert error.code == f"KAFKA_{name_of(code)}"
+
+
+def test_every_code_the_client_knows_is_mapped():
+    for code in kafka_errors.kafka_errors:
+        error = error_of_code(code, "asking")
+        assert isinstance(error, RetryableError if is_retriable(code) else ConnectorError)
+        assert isinstance(error, (RetryableError, FatalError, ConfigurationError))
+
+
+def test_errors_travel_with_code_and_cause():
+    error = error_of_code(90, "ending a transaction")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.kafka_code, copy.code) == (90, "KAFKA_PRODUCER_FENCED")
+    assert isinstance(copy.__cause__, Exception)
+
+
+def test_a_lost_connection_may_be_tried_again():
+    assert isinstance(
+        error_of_exception(kafka_errors.KafkaConnectionError("reset"), "x"), KafkaRetryableError
+    )
+    assert isinstance(error_of_exception(ConnectionResetError(104, "reset"), "x"), RetryableError)
+
+
+def test_a_certificate_that_is_not_trusted_is_a_matter_of_configuration():
+    error = kafka_errors.KafkaConnectionError("Handshake failed")
+    error.__context__ = ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed")
+    found = error_of_exception(error, "connecting")
+    assert isinstance(found, KafkaAuthenticationError)
+    assert "self-signed" in str(found)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far partitions are read in a plan: everything once, limits kept, everyone has a turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector_kafka import KafkaPartitionSplit
+from connector_kafka.client.metadata import TopicPartition
+from connector_kafka.source.planning import plan, shares
+from connectors_core.source import PlanLimits
+
+
+def split(partition: int, offset: int, last_stop: int | None = None) -> KafkaPartitionSplit:
+    return KafkaPartitionSplit(
+        split_id=f"t-{partition}",
+        topic="t",
+        partition=partition,
+        offset=offset,
+        last_stop=last_stop,
+    )
+
+
+def end(partition: int, offset: int) -> dict[TopicPartition, int]:
+    return {TopicPartition("t", partition): offset}
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=20), st.none() | st.integers(0, 10**12))
+def test_shares_add_up_to_the_limit_and_nobody_gets_more_than_there_is(available, limit):
+    parts = shares(available, limit)
+    assert all(0 <= part <= each for part, each in zip(parts, available, strict=True))
+    assert sum(parts) == min(sum(available), sum(available) if limit is None else limit)
+
+
+def test_the_one_that_waits_longest_gets_a_row_however_large_the_others_are():
+    assert shares([1, 10**9, 10**9], 10)[0] == 1
+
+
+def test_a_partition_whose_end_is_not_known_is_not_read_and_not_idle():
+    assert plan([split(0, 5)], {}, PlanLimits()) == {}
+
+
+def test_a_partition_without_records_is_idle():
+    (read,) = plan([split(0, 5)], end(0, 5), PlanLimits()).values()
+    assert read.empty
+    assert read.then == split(0, 5)
+
+
+def test_a_partition_at_its_last_stop_is_finished():
+    (read,) = plan([split(0, 5, last_stop=5)], end(0, 9), PlanLimits()).values()
+    assert read.empty
+    assert read.then is None
+
+
+def test_splits_beyond_the_limit_of_splits_are_left_out():
+    ends = {**end(0, 9), **end(1, 9), **end(2, 0)}
+    reads = plan([split(2, 0), split(0, 0), split(1, 0)], ends, PlanLimits(splits=1))
+    assert set(reads) == {"t-2", "t-0"}  # an idle one takes no room
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5),
+    st.integers(1, 30),
+)
+def test_plan_after_plan_reads_every_offset_once(partitions, rows):
+    ends = {
+        key: stop for n, (_, stop) in enumerate(partitions) for key, stop in end(n, stop).items()
+    }
+    splits = [split(n, start, max(start, stop)) for n, (start, stop) in enumerate(partitions)]
+    for each in splits:
+        ends[each.topic_partition] = max(ends[each.topic_partition], each.offset)
+    found: dict[str, list[int]] = {each.split_id: [] for each in splits}
+    live = {each.split_id: each for each in splits}
+    for _ in range(1000):
+        if not live:
+            break
+        reads = plan(list(live.values()), ends, PlanLimits(rows=rows))
+        read_now = 0
+        for split_id, read in reads.items():
+            if not read.empty:
+                assert read.split.stop is not None
+                offsets = list(range(read.split.offset, read.split.stop))
+                found[split_id] += offsets
+                read_now += len(offsets)
+            if read.then is None:
+                del live[split_id]
+            else:
+                live[split_id] = replace(read.then)
+        assert read_now <= rows
+    assert found == {
+        each.split_id: list(range(each.offset, each.last_stop or 0)) for each in splits
+    }

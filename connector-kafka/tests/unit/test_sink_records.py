@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows to records: columns, formats, changelogs, partitions, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector_kafka import (
+    KafkaPartitioner,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    UpsertMode,
+    ValueFields,
+)
+from connector_kafka.errors import KafkaRequestError
+from connector_kafka.sink.partitioning import PartitionAssigner
+from connector_kafka.sink.preparation import RecordPreparation
+from connectors_core.errors import BadRecordError, ConfigurationError
+from connectors_core.formats import JsonFormat
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.sink import DeliveryGuarantee, WriterInitContext
+
+TOPICS = {"a": 3, "b": 1}
+FLIGHTS = pa.RecordBatch.from_pydict(
+    {
+        "origin": ["JFK", "EWR", "JFK"],
+        "flight": pa.array([1, 2, 3], pa.int64()),
+        "to": ["a", "b", "a"],
+    }
+)
+
+
+def context(policy: RecordPolicy | None = None) -> WriterInitContext:
+    return WriterInitContext(
+        pipeline_id="p",
+        sink_uid="out",
+        checkpoint_id=0,
+        subtask_id=0,
+        attempt_number=0,
+        nonce="0",
+        schema=pa.schema([]),
+        record_errors=RecordErrorHandler(policy or RecordPolicy.fail()),
+    )
+
+
+def preparation(
+    schema: KafkaRecordSerializationSchema,
+    *,
+    upsert: UpsertMode | None = None,
+    partitioner: KafkaPartitioner = KafkaPartitioner.DEFAULT,
+    of: WriterInitContext | None = None,
+    max_request_size: int = 1 << 20,
+) -> RecordPreparation:
+    def partitions_of(topics: Iterable[str]) -> dict[str, int]:
+        return {topic: TOPICS[topic] for topic in topics if topic in TOPICS}
+
+    return RecordPreparation(
+        schema,
+        upsert=upsert,
+        max_request_size=max_request_size,
+        assigner=PartitionAssigner(partitioner, subtask_id=5, batch_size=1 << 16),
+        partitions_of=partitions_of,
+        context=of or context(),
+    )
+
+
+def prepared(made: RecordPreparation, batch: pa.RecordBatch) -> dict[str, list[tuple[Any, Any]]]:
+    """Key and value of the records of each topic."""
+    return {
+        each.topic: list(
+            zip(
+                each.records.column("key").to_pylist(),
+                each.records.column("value").to_pylist(),
+                strict=True,
+            )
+        )
+        for each in made.prepare(batch)
+    }
+
+
+def changelog(*changes: tuple[str, str | None, str | None]) -> pa.RecordBatch:
+    kinds, keys, values = zip(*changes, strict=True) if changes else ((), (), ())
+    return pa.RecordBatch.from_pydict(
+        {
+            "_row_kind": pa.array(kinds, pa.string()),
+            "key": pa.array(keys, pa.string()),
+            "value": pa.array(values, pa.string()),
+        }
+    )
+
+
+# --- Columns and formats ----------------------------------------------------------------------
+
+
+def test_key_and_value_are_taken_as_spark_names_them() -> None:
+    batch = pa.RecordBatch.from_pydict({"key": ["k", None], "value": [b"v", None]})
+    schema = KafkaRecordSerializationSchema(topic="a")
+    schema.validate(batch.schema)
+    assert prepared(preparation(schema), batch) == {"a": [(b"k", b"v"), (None, None)]}
+
+
+def test_a_format_makes_the_value_of_all_columns_that_are_nothing_else() -> None:
+    schema = KafkaRecordSerializationSchema(
+        topic_column="to", key_fields=("origin",), value_format=JsonFormat()
+    )
+    schema.validate(FLIGHTS.schema)
+    assert prepared(preparation(schema), FLIGHTS) == {
+        "a": [
+            (b"JFK", b'{"origin":"JFK","flight":1}'),
+            (b"JFK", b'{"origin":"JFK","flight":3}'),
+        ],
+        "b": [(b"EWR", b'{"origin":"EWR","flight":2}')],
+    }
+
+
+def test_a_key_has_a_format_of_its_own_and_names_without_their_prefix() -> None:
+    batch = FLIGHTS.rename_columns(["k_origin", "flight", "to"])
+    schema = KafkaRecordSerializationSchema(
+        topic="a",
+        key_format=JsonFormat(),
+        key_fields=("k_origin",),
+        key_fields_prefix="k_",
+        value_format=JsonFormat(),
+        value_fields=ValueFields.EXCEPT_KEY,
+    )
+    schema.validate(batch.schema)
+    first = prepared(preparation(schema), batch)["a"][0]
+    assert first == (b'{"origin":"JFK"}', b'{"flight":1,"to":"a"}')
+
+
+def test_time_headers_and_partition_come_from_columns() -> None:
+    when = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "value": [b"v", b"w"],
+            "at": pa.array([when, None], pa.timestamp("us", tz="UTC")),
+            "headers": pa.array([[("h", b"1")], None], pa.map_(pa.string(), pa.binary())),
+            "number": pa.array([2, 1], pa.int16()),
+        }
+    )
+    schema = KafkaRecordSerializationSchema(
+        topic="a", timestamp_column="at", headers_column="headers", partition_column="number"
+    )
+    schema.validate(batch.schema)
+    (made,) = preparation(schema).prepare(batch)
+    assert made.records.column("timestamp").to_pylist() == [when.timestamp() * 1000, None]
+    assert made.records.column("headers").to_pylist() == [[{"key": "h", "value": b"1"}], None]
+    assert made.partitions.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [
+        ({}, "topic"),
+        ({"topic": "a", "topic_column": "to"}, "topic"),
+        ({"topic": "a", "key_format": JsonFormat()}, "key.fields"),
+        ({"topic": "a", "key_fields": ("origin", "flight")}, "key.format"),
+        ({"topic": "a", "key_fields": ("x",), "key_fields_prefix": "k_"}, "key.fields-prefix"),
+        ({"topic": "a", "key_fields": ("k_x",), "key_fields_prefix": "k_"}, "value.fields-include"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings: dict[str, Any], option: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        KafkaRecordSerializationSchema(**settings)
+    assert refused.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [
+        ({"topic": "a"}, "value.format"),
+        ({"topic_column": "flight", "value_format": JsonFormat()}, "topic.column"),
+        ({"topic": "a", "timestamp_column": "origin"}, "timestamp.column"),
+        ({"topic": "a", "headers_column": "origin"}, "headers.column"),
+        ({"topic": "a", "partition_column": "origin"}, "partition.column"),
+        ({"topic": "a", "key_fields": ("gone",), "value_format": JsonFormat()}, "key.fields"),
+        ({"topic": "a", "key_fields": ("flight",), "value_format": JsonFormat()}, "key.fields"),
+    ],
+)
+def test_rows_that_cannot_become_records_are_refused(settings: dict[str, Any], option: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        KafkaRecordSerializationSchema(**settings).validate(FLIGHTS.schema)
+    assert refused.value.option == option
+
+
+def test_columns_that_nothing_is_made_of_are_named() -> None:
+    schema = FLIGHTS.schema.append(pa.field("value", pa.binary()))
+    with pytest.raises(ConfigurationError) as refused:
+        KafkaRecordSerializationSchema(topic="a").validate(schema)
+    assert refused.value.found == "origin, flight, to"
+
+
+# --- Changelogs -------------------------------------------------------------------------------
+
+RAW = KafkaRecordSerializationSchema(topic="a")
+
+
+def test_deleted_rows_become_records_without_value() -> None:
+    batch = changelog(("+I", "k", "1"), ("-U", "k", "1"), ("+U", "k", "2"), ("-D", "k", "2"))
+    made = prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), batch)
+    assert made == {"a": [(b"k", b"1"), (b"k", b"2"), (b"k", None)]}
+
+
+def test_the_last_record_of_each_key_is_kept_in_its_place() -> None:
+    batch = changelog(("+I", "x", "1"), ("+I", "y", "1"), ("+U", "x", "2"), ("-D", "y", "1"))
+    made = prepared(preparation(RAW, upsert=UpsertMode.LAST_OF_EACH_KEY), batch)
+    assert made == {"a": [(b"x", b"2"), (b"y", None)]}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["+I", "-U", "+U", "-D"]), st.sampled_from("xyz"), st.text(max_size=2)
+        ),
+        max_size=30,
+    )
+)
+def test_both_modes_end_with_the_same_table(changes: list[tuple[str, str, str]]) -> None:
+    def table(mode: UpsertMode) -> dict[Any, Any]:
+        return dict(prepared(preparation(RAW, upsert=mode), changelog(*changes)).get("a", []))
+
+    assert table(UpsertMode.LAST_OF_EACH_KEY) == table(UpsertMode.EVERY_ROW)
+
+
+def test_a_changelog_is_not_written_as_if_its_rows_were_new() -> None:
+    sink = KafkaSink("localhost:9", serialization=RAW)
+    with pytest.raises(ConfigurationError) as refused:
+        sink.validate(changelog().schema)
+    assert refused.value.option == "sink.upsert"
+    dataclasses.replace(sink, upsert=UpsertMode.EVERY_ROW).validate(changelog().schema)
+
+
+# --- Bad records ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "batch", "reason"),
+    [
+        (
+            KafkaRecordSerializationSchema(topic_column="to"),
+            {"value": ["ok", "bad"], "to": ["a", None]},
+            "the record has no topic",
+        ),
+        (
+            KafkaRecordSerializationSchema(topic_column="to"),
+            {"value": ["ok", "bad"], "to": ["a", "no such/topic"]},
+            "there is no such topic",
+        ),
+        (
+            KafkaRecordSerializationSchema(topic="a", partition_column="number"),
+            {"value": ["ok", "bad"], "number": [2, 1 << 40]},
+            "the topic has no such partition",
+        ),
+        (RAW, {"value": ["ok", "x" * 2000]}, "more than 1000"),
+    ],
+)
+def test_records_that_brokers_would_refuse_are_bad_records(
+    schema: KafkaRecordSerializationSchema, batch: dict[str, Any], reason: str
+) -> None:
+    rows = pa.RecordBatch.from_pydict(batch)
+    with pytest.raises(BadRecordError, match=reason) as bad:
+        prepared(preparation(schema, max_request_size=1000), rows)
+    assert bad.value.position == "row 1 of subtask 0"
+    skipping = context(RecordPolicy.skip())
+    made = preparation(schema, of=skipping, max_request_size=1000)
+    assert prepared(made, rows) == {"a": [(None, b"ok")]}
+    assert skipping.record_errors.summary()["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(("+I", None, "1"), "has no key"), (("?", "k", "1"), "unknown row kind")],
+)
+def test_changes_that_mean_nothing_are_bad_records(change: Any, reason: str) -> None:
+    with pytest.raises(BadRecordError, match=reason):
+        prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), changelog(change))
+
+
+def test_rows_are_counted_from_the_first_batch_on() -> None:
+    made = preparation(KafkaRecordSerializationSchema(topic_column="to"))
+    good = pa.RecordBatch.from_pydict({"value": ["x"] * 3, "to": ["a"] * 3})
+    list(made.prepare(good))
+    bad = pa.RecordBatch.from_pydict({"value": ["x"], "to": pa.nulls(1, pa.string())})
+    with pytest.raises(BadRecordError, match="row 3 of"):
+        list(made.prepare(bad))
+
+
+def test_a_topic_that_does_not_exist_is_said() -> None:
+    rows = pa.RecordBatch.from_pydict({"value": ["x"]})
+    with pytest.raises(KafkaRequestError) as refused:
+        prepared(preparation(KafkaRecordSerializationSchema(topic="gone")), rows)
+    assert refused.value.option == "topic"
+
+
+# --- Partitions -------------------------------------------------------------------------------
+
+
+def test_keys_find_the_partition_that_java_gives_them() -> None:
+    batch = pa.RecordBatch.from_pydict({"key": ["21", "foobar", "a-little-bit-long-string"]})
+    batch = batch.append_column("value", pa.array(["v"] * 3))
+    (made,) = preparation(RAW).prepare(batch)
+    # -973932308, -790332482, -985981536: from the tests of Kafka's own Utils.murmur2
+    expected = [(h & 0x7FFFFFFF) % 3 for h in (-973932308, -790332482, -985981536)]
+    assert made.partitions.tolist() == expected
+
+
+def test_a_fixed_partitioner_keeps_to_one_partition() -> None:
+    rows = pa.RecordBatch.from_pydict({"key": ["x", "y"], "value": ["1", "2"]})
+    (made,) = preparation(RAW, partitioner=KafkaPartitioner.FIXED).prepare(rows)
+    assert made.partitions.tolist() == [2, 2]
+
+
+def test_round_robin_goes_round_whatever_the_key() -> None:
+    rows = pa.RecordBatch.from_pydict({"key": ["k"] * 3000, "value": ["x" * 100] * 3000})
+    (made,) = preparation(RAW, partitioner=KafkaPartitioner.ROUND_ROBIN).prepare(rows)
+    assert set(made.partitions.tolist()) == {0, 1, 2}
+
+
+# --- The sink as a value ----------------------------------------------------------------------
+
+
+def test_a_sink_travels_and_hides_its_secrets() -> None:
+    sink = KafkaSink(
+        "one:1,two:2",
+        serialization=RAW,
+        properties={
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": "canary-9",  # pragma: allowlist secret
+        },
+    )
+    assert pickle.loads(pickle.dumps(sink)) == sink
+    assert "canary" not in repr(sink)
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, "exactly-once"])
+def test_a_guarantee_needs_all_replicas(guarantee: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        KafkaSink("x:1", serialization=RAW, delivery_guarantee=guarantee, properties={"acks": "1"})
+    assert refused.value.option == "properties.acks"
+
+
+def test_an_upsert_needs_a_key() -> None:
+    schema = KafkaRecordSerializationSchema(topic="a", value_format=JsonFormat())
+    with pytest.raises(ConfigurationError) as refused:
+        KafkaSink("x:1", serialization=schema, upsert=UpsertMode.EVERY_ROW)
+    assert refused.value.option == "key.fields"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("kafka.bootstrap.servers", "properties.bootstrap.servers"),
+        ("sink.semantic", "sink.delivery-guarantee"),
+        ("includeHeaders", "headers.column"),
+        ("sink.buffer-flush.max-rows", "sink.upsert"),
+        ("format", "value.format"),
+    ],
+)
+def test_names_of_flink_and_spark_are_recognised(key: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=meant.replace(".", r"\.")):
+        KafkaSink.from_options({"properties.bootstrap.servers": "x:1", "topic": "a", key: "1"})

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KafkaSource made in Python and of options: what it is, what it refuses, and that it ships."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connector_kafka import KAFKA_SOURCE_OPTIONS, KafkaSource, OffsetsInitializer
+from connectors_core.errors import (
+    ConfigurationError,
+    InvalidOptionError,
+    UnknownOptionError,
+    UnsupportedError,
+)
+from connectors_core.formats import JsonFormat
+from connectors_core.secrets import Secret
+from connectors_core.source import Boundedness
+from connectors_core.testing import Capabilities, Capability, OptionsTestSuite
+
+SERVERS = "127.0.0.1:9092"
+OPTIONS = {"properties.bootstrap.servers": SERVERS, "topic": "flights"}
+FLIGHTS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+class TestSourceOptions(OptionsTestSuite):
+    written_for = "1.0"
+    capabilities = Capabilities(can=frozenset({Capability.SECRETS}))
+    factory = KafkaSource
+    options = KAFKA_SOURCE_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("foreign", "ours"),
+    [
+        ("subscribe", "topic"),
+        ("subscribePattern", "topic-pattern"),
+        ("assign", "partitions"),
+        ("startingOffsets", "scan.startup.mode"),
+        ("startingOffsetsByTimestamp", "scan.startup.timestamp-millis"),
+        ("endingOffsets", "scan.bounded.mode"),
+        ("failOnDataLoss", "on-data-loss"),
+        ("kafka.bootstrap.servers", "properties.bootstrap.servers"),
+        ("kafka.group.id", "properties.*"),
+        ("includeHeaders", "metadata.columns"),
+        ("partition.discovery.interval.ms", "scan.topic-partition-discovery.interval"),
+        ("format", "value.format"),
+    ],
+)
+def test_names_of_flink_and_spark_lead_to_ours(foreign, ours):
+    with pytest.raises(UnknownOptionError) as refused:
+        KafkaSource.from_options({**OPTIONS, foreign: "x"})
+    assert ours in refused.value.suggestions
+
+
+def test_nothing_decoded_gives_what_sparks_own_source_gives():
+    source = KafkaSource.from_options(OPTIONS)
+    assert source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
+    assert source.schema().names == names
+
+
+def test_options_say_all_that_python_does():
+    source = KafkaSource.from_options(
+        {
+            "properties.bootstrap.servers": SERVERS,
+            "properties.group.id": "g",
+            "partitions": "flights:0, flights:1",
+            "scan.startup.mode": "specific-offsets",
+            "scan.startup.specific-offsets": "flights:0=42; flights:1=latest",
+            "scan.bounded.mode": "timestamp",
+            "scan.bounded.timestamp-millis": "1700000000000",
+            "scan.isolation-level": "read_committed",
+            "on-data-loss": "earliest",
+            "schema": "flight_id BIGINT, name STRING",
+            "value.format": "json",
+            "key.format": "json",
+            "key.fields": "flight_id",
+            "key.fields-prefix": "flight_",
+            "value.fields-include": "except-key",
+            "metadata.columns": '{"offset": "at"}',
+        }
+    )
+    assert source.boundedness() is Boundedness.BOUNDED
+    assert source.schema() == pa.schema(
+        [("flight_id", pa.int64()), ("name", pa.string()), ("at", pa.int64())]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"topic-pattern": "f.*"}, "exactly one of"),
+        ({"topic": None}, "exactly one of"),
+        ({"topic": None, "topic-pattern": "("}, "no regular expression"),
+        ({"scan.startup.mode": "timestamp"}, "timestamp-millis"),
+        ({"scan.startup.timestamp-millis": "1"}, "timestamp-millis"),
+        ({"scan.bounded.mode": "specific-offsets"}, "specific-offsets"),
+        ({"topic": None, "partitions": "flights"}, "numbers of partitions"),
+        ({"value.format": "json"}, "without a schema"),
+        ({"schema": "id BIGINT"}, "without a format"),
+        ({"value.format": "raw", "schema": "id BIGINT"}, "raw"),
+        ({"metadata.columns": '{"colour": "c"}'}, "no metadata column"),
+        (
+            {
+                "value.format": "json",
+                "schema": "offset BIGINT",
+                "metadata.columns": '{"offset": "offset"}',
+            },
+            "twice: offset",
+        ),
+        (
+            {"value.format": "json", "schema": "id BIGINT", "key.fields": "id"},
+            r"key\.format and key\.fields",
+        ),
+        (
+            {
+                "value.format": "json",
+                "schema": "id BIGINT, k STRING",
+                "key.format": "string",
+                "key.fields": "k",
+                "key.fields-prefix": "k",
+            },
+            "except-key",
+        ),
+        ({"properties.key.deserializer": "x"}, "class of Java"),
+        ({"properties.fetch.min.byte": "1"}, r"fetch\.min\.bytes"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(options, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        KafkaSource.from_options({**OPTIONS, **options})
+
+
+def test_a_stop_is_given_once():
+    end = OffsetsInitializer.latest()
+    with pytest.raises(InvalidOptionError, match="twice"):
+        KafkaSource(SERVERS, topics="flights", bounded=end, unbounded=end)
+    assert KafkaSource(SERVERS, topics="flights", unbounded=end).boundedness() is (
+        Boundedness.CONTINUOUS_UNBOUNDED
+    )
+
+
+def test_a_time_of_offsets_needs_a_zone():
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    assert OffsetsInitializer.timestamp(moment) == OffsetsInitializer.timestamp(1_704_067_200_000)
+    with pytest.raises(InvalidOptionError, match="time zone"):
+        OffsetsInitializer.timestamp(moment.replace(tzinfo=None))
+    with pytest.raises(InvalidOptionError, match="negative"):
+        OffsetsInitializer.offsets({("flights", 0): -1})
+
+
+def test_properties_of_consumer_groups_are_refused():
+    with pytest.raises(UnsupportedError, match="checkpoint"):
+        KafkaSource(SERVERS, topics="flights", properties={"enable.auto.commit": "true"})
+
+
+def test_it_ships_to_executors_and_shows_no_password():
+    source = KafkaSource(
+        SERVERS,
+        topics="flights",
+        value_format=JsonFormat(),
+        schema=FLIGHTS,
+        properties={
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": Secret("canary-password"),
+        },
+    )
+    copy = pickle.loads(pickle.dumps(source))
+    assert copy.schema() == FLIGHTS
+    assert "canary" not in repr(source) + repr(vars(copy))
