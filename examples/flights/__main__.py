@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m examples.flights``: feed, run, kill, run again, verify, report."""
+"""``python -m examples.flights``: send, run, kill, run again, verify, report."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,51 +17,67 @@ from typing import Annotated
 
 import typer
 
+from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing.tools import console_consumer
 from examples.flights import report
-from examples.flights.data import Places, prepare
+from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places, prepare
 from examples.flights.feed import Feed
-from examples.flights.history import END_OF_TIME, History
+from examples.flights.history import DAY, END_OF_TIME, History
 from examples.flights.verify import verify
 
 _HOUSE = Path(__file__).parents[2]
-_KILL_AT = 0.4
+_PARTITIONS = 3
+# After which share of the flights they are killed, while the rest is still being sent.
+_KILL_DRIVER_AT, _KILL_BROKER_AT = 0.6, 0.75
 
 
 def main(
-    days: Annotated[int, typer.Option(min=1, max=365, help="Days of 2013.")] = 365,
-    crash: Annotated[bool, typer.Option(help="Kill the driver on its way.")] = True,
+    days: Annotated[int, typer.Option(min=2, max=365, help="Days of 2013.")] = 365,
+    crash: Annotated[bool, typer.Option(help="Kill driver and broker on their way.")] = True,
     output: Annotated[Path, typer.Option(help="Folder, made anew.")] = Path("build/demo"),
-    feed_seconds: Annotated[float, typer.Option(help="Time in which the files arrive.")] = 45.0,
+    feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say the result only.")] = False,
 ) -> None:
     """All flights of New York in 2013 with their weather, exactly once, on one Spark."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the driver along
     began = time.monotonic()
-    say: Callable[[str], None] = (lambda _: None) if quiet else _say
+    say: Callable[[str], None] = (lambda _: None) if quiet else typer.echo
     places = Places(output.resolve())
     say(f"Spark {version('pyspark')}, output in {output}")
     flights = prepare(places, days)
-    say(f"{flights:,} flights are cut into {len(list(places.cut.iterdir()))} files")
-
-    history = History(places.checkpoint)
-    feed = Feed(places, feed_seconds)
-    feed.start()
-    killed: list[float] = []
-    while _drive(places, len(killed) + 1, history, feed, say, flights if crash else 0) is False:
-        killed.append(time.time())
-        say(f"the driver is killed after {history.written['archive']:,} flights, and started again")
-        crash = False
-
-    say("comparing what came out with the raw tables")
+    history = History(places.checkpoint, places.lags)
+    with KafkaBroker(folder=places.broker) as broker:
+        # Or the broker would delete the flights of 2013 at once: it goes by their timestamps.
+        broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
+        broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
+        say(
+            f"{flights:,} flights: {len(list(places.flights.iterdir()))} days are files, the rest"
+            f" is sent to Kafka {broker.version}"
+        )
+        feed = Feed(places, broker.bootstrap_servers, feed_seconds)
+        feed.send_overlap()
+        feed.start()
+        play = _Play(places, broker, history, feed, say, flights if crash else 0)
+        while not play.drive():
+            pass
+        say("comparing what came out with the raw tables")
+        places.enriched.write_bytes(
+            b"".join(
+                (record.value or b"") + b"\n"
+                for record in console_consumer(broker.bootstrap_servers, ENRICHED_TOPIC)
+            )
+        )
     verified = verify(places, days)
     found = report.summary(
         verified,
         history,
         spark_version=version("pyspark"),
-        crashes=len(killed),
+        kafka_version=broker.version,
+        crashes=len(play.crashes),
         seconds=time.monotonic() - began,
     )
-    report.write(places.root, found, verified, history, killed)
-    _say(
+    report.write(places.root, found, verified, history, play.crashes)
+    typer.echo(
         f"{found['rows_out']:,} of {found['rows_in']:,} flights came out, {found['matched']:,} with"
         f" weather, {found['unmatched']:,} without; {found['missing']} are missing,"
         f" {found['duplicates']} doubled; {found['crashes_survived']} crashes survived in"
@@ -69,49 +86,77 @@ def main(
     raise typer.Exit(0 if found["ok"] else 1)
 
 
-def _drive(
-    places: Places,
-    number: int,
-    history: History,
-    feed: Feed,
-    say: Callable[[str], None],
-    flights_to_kill: int,
-) -> bool:
-    """Run a driver; False when it was killed on its way."""
-    log = places.root / f"driver-{number}.log"
-    command = [sys.executable, "-m", "examples.flights.pipeline", str(places.root)]
-    with log.open("wb") as out:
-        driver = subprocess.Popen(
-            command,
-            cwd=_HOUSE,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-    told = time.monotonic()
-    try:
-        while driver.poll() is None:
-            time.sleep(0.2)
-            history.refresh()
-            if flights_to_kill and history.written["archive"] > _KILL_AT * flights_to_kill:
-                os.killpg(driver.pid, signal.SIGKILL)  # the JVM too
-                driver.wait()
-                history.refresh()
-                return False
-            if time.monotonic() - told >= 5:
-                told = time.monotonic()
-                say(_progress(feed, history))
-    finally:
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGTERM)
-    history.refresh()
-    if driver.returncode:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-        _say(f"{tail}\nthe driver failed, see {log}")
-        raise typer.Exit(2)
-    return True
+@dataclass
+class _Play:
+    """Drivers, one after another, and what happens to them and to the broker.
+
+    Attributes:
+        flights: How many there are; 0 to kill nothing.
+        crashes: What was killed, and when.
+    """
+
+    places: Places
+    broker: KafkaBroker
+    history: History
+    feed: Feed
+    say: Callable[[str], None]
+    flights: int
+    crashes: dict[str, float] = field(default_factory=dict)
+    drivers: int = 0
+    told: float = 0.0
+
+    def drive(self) -> bool:
+        """Run a driver; False when it was killed on its way."""
+        self.drivers += 1
+        log = self.places.root / f"driver-{self.drivers}.log"
+        with log.open("wb") as out:
+            driver = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "examples.flights.pipeline"),
+                    *(str(self.places.root), self.broker.bootstrap_servers),
+                ],
+                cwd=_HOUSE,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        try:
+            while driver.poll() is None:
+                self._watch()
+                if self._due("driver", _KILL_DRIVER_AT):
+                    os.killpg(driver.pid, signal.SIGKILL)  # the JVM too
+                    driver.wait()
+                    self.say("the driver is killed, and started again")
+                    return False
+                if self._due("broker", _KILL_BROKER_AT):
+                    self.broker.kill()
+                    self.say("the broker is killed, and started again")
+                    self.broker.start()
+        finally:
+            if driver.poll() is None:
+                os.killpg(driver.pid, signal.SIGKILL)
+        self.history.refresh()
+        if driver.returncode:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+            typer.echo(f"{tail}\nthe driver failed, see {log}")
+            raise typer.Exit(2)
+        return True
+
+    def _watch(self) -> None:
+        time.sleep(0.2)
+        self.history.refresh()
+        if time.monotonic() - self.told >= 5:
+            self.told = time.monotonic()
+            self.say(_progress(self.feed, self.history))
+
+    def _due(self, who: str, share: float) -> bool:
+        """Whether it is time to kill driver or broker; each is killed once."""
+        due = self.history.read["flights"] > share * self.flights > 0 and who not in self.crashes
+        if due:
+            self.crashes[who] = time.time()
+        return due
 
 
 def _progress(feed: Feed, history: History) -> str:
@@ -120,14 +165,13 @@ def _progress(feed: Feed, history: History) -> str:
         + ("the end" if mark >= END_OF_TIME else f"{datetime.fromtimestamp(mark / 1e6, UTC):%d %b}")
         for uid, mark in history.watermarks.items()
     )
+    lag = ", ".join(f"{partition} {lag:,}" for partition, lag in sorted(history.lag.items()))
     return (
-        f"{feed.arrived} files have arrived, {history.read['flights']:,} flights are read and"
+        f"{feed.sent:,} flights are sent, {history.read['flights']:,} read and"
         f" {history.written['archive']:,} written in {history.epochs} epochs; {marks}"
+        + (f"; drift {history.newest_drift / DAY:.1f} days" if history.newest_drift else "")
+        + (f"; lag {lag}" if lag else "")
     )
-
-
-def _say(line: str) -> None:
-    typer.echo(line)
 
 
 if __name__ == "__main__":

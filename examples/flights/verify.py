@@ -5,25 +5,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.flights.data import Places, keep_first_days, tables
+from examples.flights.data import FLIGHTS, WEATHER, Places, keep_first_days, tables
 
+_WITH_WEATHER = """
+    SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour)
+    FROM flights f LEFT JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+"""
 _EXPECTED = {
-    "archive": """
-        SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour)
-        FROM flights f LEFT JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
-    """,
+    "archive": _WITH_WEATHER,
+    "enriched": _WITH_WEATHER,
     "delays": """
         SELECT time_hour, origin, count(*) AS flights, count(*) - count(dep_time) AS cancelled,
                avg(dep_delay) AS mean_delay, max(dep_delay) AS longest_delay
         FROM flights GROUP BY time_hour, origin
     """,
 }
-_FOUND = {
-    "archive": "read_parquet('{}/month=*/origin=*/*.parquet', hive_types_autocast = true)",
-    "delays": """read_json('{}/*.jsonl', columns = {{
-        time_hour: 'TIMESTAMPTZ', origin: 'VARCHAR', flights: 'BIGINT', cancelled: 'BIGINT',
-        mean_delay: 'DOUBLE', longest_delay: 'INTEGER'}})""",
-}
+_COLUMNS = ", ".join(  # of a flight with its weather, as DuckDB spells them
+    "{}: '{}'".format(*column.replace("TIMESTAMP", "TIMESTAMPTZ").split())
+    for column in dict.fromkeys(each.strip() for each in f"{FLIGHTS}, {WEATHER}".split(","))
+)
 # Rows are equal when all their columns are; each counts as often as it is there.
 _COMPARED = """
     SELECT sum(expected), sum(found), sum(greatest(expected - found, 0)),
@@ -39,14 +39,26 @@ _COMPARED = """
 """
 
 
+def _outputs(places: Places) -> dict[str, str]:
+    return {
+        "archive": f"read_parquet('{places.archive}/month=*/origin=*/*.parquet',"
+        " hive_types_autocast = true)",
+        "enriched": f"read_json('{places.enriched}', format = 'newline_delimited',"
+        f" columns = {{{_COLUMNS}}})",
+        "delays": f"""read_json('{places.delays}/*.jsonl', columns = {{
+            time_hour: 'TIMESTAMPTZ', origin: 'VARCHAR', flights: 'BIGINT', cancelled: 'BIGINT',
+            mean_delay: 'DOUBLE', longest_delay: 'INTEGER'}})""",
+    }
+
+
 def verify(places: Places, days: int) -> dict[str, Any]:
     """Compare the outputs row by row, in all columns, and count what they hold."""
     with tables(places.raw) as database:
         keep_first_days(database, days)
         found: dict[str, Any] = {}
-        for sink, folder in (("archive", places.archive), ("delays", places.delays)):
+        for sink, output in _outputs(places).items():
             database.execute(f"CREATE TABLE expected_{sink} AS {_EXPECTED[sink]}")
-            database.execute(f"CREATE TABLE found_{sink} AS FROM {_FOUND[sink].format(folder)}")
+            database.execute(f"CREATE TABLE found_{sink} AS FROM {output}")
             counts = database.sql(_COMPARED.format(sink)).fetchall()[0]
             names = ("expected", "found", "missing", "duplicates", "unexpected")
             found[sink] = dict(zip(names, map(int, counts), strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the README in small: feed, kill, restart, verify."""
+"""The example of the README in small: files, then Kafka; kill, restart, verify."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Two drivers, a minute.
+# Two drivers and a broker, a minute and a half.
 pytestmark = pytest.mark.line("4.3")
 
 
 def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
     output = tmp_path / "demo"
-    command = ["-m", "examples.flights", "--days=8", "--feed-seconds=6", f"--output={output}"]
+    command = ["-m", "examples.flights", "--days=8", "--feed-seconds=15", f"--output={output}"]
     done = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
@@ -34,11 +34,16 @@ def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
     assert report["rows_in"] == report["rows_out"] == 6_998
     assert (report["matched"], report["unmatched"]) == (6_946, 52)
     assert (report["missing"], report["duplicates"], report["unexpected"]) == (0, 0, 0)
-    assert report["statistics"]["found"] == report["statistics"]["expected"] == 426
-    assert report["crashes_survived"] == 1
-    assert report["sources"]["flights"] == report["sinks"]["archive"] == 6_998
+    assert {name: found["found"] for name, found in report["outputs"].items()} == {
+        "archive": 6_998,
+        "enriched": 6_998,
+        "delays": 426,
+    }
+    assert report["crashes_survived"] == 2
+    assert report["sources"]["flights"] == 6_998
+    assert report["sinks"]["archive"] == report["sinks"]["enriched"] == 6_998
 
     page = (output / "report.html").read_text()
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
     assert "src=" not in page
     assert "<script" not in page

@@ -55,6 +55,12 @@ def test_getting_started(run, capsys) -> None:
     assert [line for line in capsys.readouterr().out.splitlines() if line.isdigit()] == ["1", "2"]
 
 
+@pytest.mark.line("4.3")
+def test_hybrid_source(run, capsys) -> None:
+    run("docs/hybrid-source.md")
+    assert capsys.readouterr().out.splitlines()[-1] == "630 630"
+
+
 @pytest.mark.line("3.5")
 def test_own_source_and_sink(tmp_path: Path) -> None:
     # A program of its own, since Spark's processes import the module from where they were started.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite in the README of the core passes as it stands there."""
+"""What stands in the documents and needs no Spark runs as it stands there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "connectors-core" / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "connectors-core" / "README.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,3 +28,13 @@ def test_the_sink_of_the_readme_passes_its_suite(tmp_path: Path) -> None:
     counts = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["counts"]
     assert counts["passed"] > 30
     assert counts["failed"] == 0
+
+
+def test_the_formats_do_what_their_page_says() -> None:
+    (block,) = CODE.findall((ROOT / "docs/formats.md").read_text(encoding="utf-8"))
+    done = subprocess.run(
+        [sys.executable, "-c", block], capture_output=True, text=True, check=False
+    )
+    said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+    assert len(said) == 3
+    assert done.stdout.splitlines()[1:] == said, done.stderr
