@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks`: time per micro-batch, rows per second of files, memory.
+"""`python -m benchmarks`: time per micro-batch, rows per second of files and Kafka, memory.
 
 Every ratio is against a peer measured in the same run, in turns; medians of several runs. The
 result is JSON below build/bench and a table on the terminal.
@@ -8,47 +8,59 @@ result is JSON below build/bench and a table on the terminal.
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import pyspark
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import files, memory, micro_batch
+from benchmarks.comparing import Result, compared
 from benchmarks.session import new_session
 
 OUTPUT = Path("build/bench")
 
 
-def alternate(runs: int, ours: Callable[[], float], peer: Callable[[], float]) -> dict[str, float]:
-    """Medians of both, run in turns so that a busy moment hits both."""
-    pairs = [(ours(), peer()) for _ in range(runs + 1)][1:]  # the first warms up
-    mine = statistics.median(pair[0] for pair in pairs)
-    theirs = statistics.median(pair[1] for pair in pairs)
-    return {"ours": mine, "peer": theirs}
+class Part(StrEnum):
+    """What can be measured by itself."""
+
+    FILES = "files"
+    KAFKA = "kafka"
 
 
 def main(
     runs: Annotated[int, typer.Option(help="Measured runs of each side.")] = 3,
     copies: Annotated[int, typer.Option(help="Copies of the flights table to read.")] = 8,
     plans: Annotated[int, typer.Option(help="Micro-batches per latency run.")] = 40,
+    megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
+    only: Annotated[list[Part] | None, typer.Option(help="Parts to measure, all if none.")] = None,
 ) -> None:
     """Measure and compare."""
+    parts = only or list(Part)
+    if Part.FILES in parts:
+        report(Part.FILES, measure_files(runs, copies, plans))
+    if Part.KAFKA in parts:
+        from benchmarks import kafka
+
+        report(Part.KAFKA, kafka.measure(runs, megabytes))
+
+
+def measure_files(runs: int, copies: int, plans: int) -> Iterator[Result]:
+    """Time per micro-batch, files read and written, memory."""
     spark = new_session()
-    results: list[dict[str, object]] = []
-    latency = alternate(
-        runs, lambda: micro_batch.ours(spark, plans), lambda: micro_batch.peer(spark, plans)
-    )
-    results.append(
+    yield from compared(
+        "time per micro-batch (ms)",
+        runs,
         {
-            "what": "time per micro-batch (ms), against rate-micro-batch with mapInArrow",
-            **latency,
-            "ratio": latency["ours"] / latency["peer"],
-            "aim": "at most 1.3",
-        }
+            "ours": lambda: micro_batch.ours(spark, plans),
+            "rate-micro-batch with mapInArrow": lambda: micro_batch.peer(spark, plans),
+        },
+        aims={"rate-micro-batch with mapInArrow": "at most 1.3"},
     )
     data = files.prepare(OUTPUT / "data", copies)
     pairs = {
@@ -63,40 +75,44 @@ def main(
     }
     aims = {"read parquet into Spark": 0.8, "read csv into Spark": 1.5, "parquet to parquet": 1.1}
     for what, pair in pairs.items():
-        speed = alternate(runs, pair.ours, pair.peer)
-        aim = aims.get(what)
-        results.append(
-            {
-                "what": f"{what} (rows/s)",
-                **speed,
-                "ratio": speed["ours"] / speed["peer"],
-                "aim": f"at least {aim}" if aim else "",
-            }
+        yield from compared(
+            f"{what} (rows/s)",
+            runs,
+            {"ours": pair.ours, "Spark's": pair.peer},
+            aims={"Spark's": f"at least {aims[what]}"} if what in aims else None,
         )
-    version = spark.version
     spark.stop()
     for megabytes in (16, 64, 256):
-        results.append(
-            {
-                "what": f"peak memory (MB) reading one CSV file of {megabytes} MB",
-                "ours": memory.peak(OUTPUT / "data", megabytes),
-            }
+        yield Result(
+            f"peak memory (MB) reading one CSV file of {megabytes} MB",
+            memory.peak(OUTPUT / "data", megabytes),
+        )
+
+
+def report(part: Part, results: Iterator[Result]) -> None:
+    """Write the results of a part to a file, and show them as a table."""
+    version = pyspark.__version__
+    table = Table(title=f"{part.value}, Spark {version}")
+    for column in ("what", "ours", "against", "peer", "ratio", "aim"):
+        table.add_column(column)
+    rows = []
+    for result in results:
+        row = {**asdict(result), "ratio": result.ratio}
+        rows.append(row)
+        cells = [row[str(column.header)] for column in table.columns]
+        table.add_row(
+            *["" if c is None else f"{c:,.2f}" if isinstance(c, float) else c for c in cells]
         )
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    target = OUTPUT / f"spark-{version}.json"
-    target.write_text(json.dumps({"spark_version": version, "results": results}, indent=2))
-    show(version, results)
+    target = OUTPUT / f"{part.value}-spark-{version}.json"
+    target.write_text(json.dumps({"spark_version": version, "results": rows}, indent=2))
+    Console(width=160).print(table)
 
 
-def show(version: str, results: list[dict[str, object]]) -> None:
-    """The results as a table."""
-    table = Table(title=f"Spark {version}")
-    for column in ("what", "ours", "peer", "ratio", "aim"):
-        table.add_column(column)
-    for result in results:
-        cells = [result.get(column, "") for column in ("what", "ours", "peer", "ratio", "aim")]
-        table.add_row(*[f"{c:,.2f}" if isinstance(c, float) else str(c) for c in cells])
-    Console().print(table)
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.2f}" if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

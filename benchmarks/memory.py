@@ -6,9 +6,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+
+from connectors_core.source import Source
 
 ROW = b"1234567,some text that fills the row a little,3.25,2013-01-01 00:00:00\n"
 SCHEMA = pa.schema(
@@ -25,30 +29,38 @@ def peak(root: Path, megabytes: int) -> float:
         block = ROW * (1 << 14)
         for _ in range(megabytes * (1 << 20) // len(block)):
             file.write(block)
+    try:
+        return peak_of("benchmarks.memory", str(path))
+    finally:
+        path.unlink()
+
+
+def peak_of(module: str, *arguments: str) -> float:
+    """What a module prints that is run in a process of its own."""
     found = subprocess.run(
-        [sys.executable, "-m", "benchmarks.memory", str(path)],
-        check=True,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
     )
-    path.unlink()
     return float(found.stdout)
 
 
 def main(path: str) -> None:
-    """Read the file as a task would, and say how much memory that took."""
-    import tempfile
-
+    """Read the file as one split, and say how much memory that took."""
     from connector_filesystem import FileSource
+
+    print_peak_reading(FileSource(path, format="csv", schema=SCHEMA, split_size=1 << 40))
+
+
+def print_peak_reading(source: Source[Any, Any]) -> None:
+    """Read a bounded source as tasks would, and print the peak of this process in megabytes."""
     from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
     from connectors_core.coordinator.source_coordinator import SourceSettings
     from connectors_core.execution.reading import ReaderTask, read_entry
     from connectors_core.state import StateStore
 
-    source = FileSource(path, format="csv", schema=SCHEMA, split_size=1 << 40)
-    settings = SourceSettings(uid="file", source=source, parallelism=1)
+    settings = SourceSettings(uid="source", source=source, parallelism=1)
+    schema = source.schema()
     with tempfile.TemporaryDirectory() as folder:
-        task = ReaderTask(source=source, uid="file", store=StateStore(folder), schema=SCHEMA)
+        task = ReaderTask(source=source, uid="source", store=StateStore(folder), schema=schema)
         splits = enumerate_splits(settings)
         for entry in batch_entries(settings, splits, pipeline_id="bench", run_id="run"):
             for _ in read_entry(task, entry):

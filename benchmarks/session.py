@@ -12,11 +12,17 @@ from pyspark.sql import SparkSession
 from connectors_core.sink import Sink, SinkWriter, WriterInitContext
 
 
-def new_session() -> SparkSession:
-    """Two slots, nothing else changed that costs or saves time."""
+def new_session(cores: int = 2, *, jars: str | None = None) -> SparkSession:
+    """A local Spark, nothing changed that costs or saves time.
+
+    Args:
+        cores: Slots.
+        jars: Paths of further jars, with commas between them.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.jars", jars or "")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics to read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import Producer
+
+from connector_kafka.testing import KafkaBroker
+
+SIZES = (100, 1000)
+CODECS = ("none", "lz4")
+KEY_BYTES = 10
+BATCH_BYTES = 64 << 10
+POOL = 4096
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic and what is in it."""
+
+    name: str
+    size: int
+    codec: str
+    rows: int
+    partitions: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of all values."""
+        return self.rows * self.size
+
+    def __str__(self) -> str:
+        return f"{self.size} B values, {self.codec}"
+
+
+def filled(broker: KafkaBroker, *, size: int, codec: str, megabytes: int, partitions: int) -> Topic:
+    """Make a topic of a number of megabytes of values."""
+    rows = megabytes * 1_000_000 // size
+    name = broker.topics.create(f"read-{size}-{codec}-{megabytes}", partitions=partitions)
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "compression.type": codec,
+            "batch.size": BATCH_BYTES,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": POOL,
+            "sticky.partitioning.linger.ms": 0,
+        }
+    )
+    for number, value in enumerate(values(size, rows)):
+        while True:
+            try:
+                producer.produce(name, value, key=b"%010d" % number, partition=number % partitions)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+    found = sum(broker.topics.end_offsets(name).values())
+    assert found == rows, f"{found} of {rows} rows are in {name}"
+    return Topic(name, size, codec, rows, partitions)
+
+
+def values(size: int, count: int) -> Iterator[bytes]:
+    """Values that compress about as well as text does: words of a small vocabulary, and numbers."""
+    rng = random.Random(7)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(512)]
+    pool = []
+    for _ in range(min(POOL, count)):
+        text = ""
+        while len(text) < size:
+            text += f"{rng.choice(words)}={rng.randrange(10**6)};"
+        pool.append(text[:size].encode())
+    for number in range(count):
+        yield pool[number % len(pool)]
