@@ -24,7 +24,13 @@ from connector_release_tools.site.reference import Reference
 __all__ = ["HOME", "write"]
 
 HOME: Final = "README"
-_GUIDES: Final = ("docs/getting-started", "docs/write-a-connector", "docs/deploy")
+_GUIDES: Final = (
+    "docs/getting-started",
+    "docs/write-a-connector",
+    "docs/formats",
+    "docs/hybrid-source",
+    "docs/deploy",
+)
 _CORE: Final = "connectors-core"
 _TOOLS: Final = ("connector-template", "release-tools")
 _PROJECT: Final = ("ARCHITECTURE", "benchmarks/README", "CONTRIBUTING", "SECURITY")
