@@ -47,7 +47,7 @@ def test_the_marked_tests_of_a_connector_pass_in_its_cell(clone: Path, cell: Cel
     print((clone / "build" / "matrix" / name.replace(" ", "-") / "log").read_text("utf-8"))
     assert result.outcome is Outcome.PASSED, result.problems
     assert done.exit_code == 0, done.output
-    assert result.counts["passed"] >= 20
+    assert result.counts["passed"] >= 10
     assert "failed" not in result.counts
     assert result.ran_on["spark"] == version("pyspark")
     assert result.ran_on[cell.connector] == cell.release.version.package_version
