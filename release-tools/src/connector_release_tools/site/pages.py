@@ -27,6 +27,7 @@ HOME: Final = "README"
 _GUIDES: Final = (
     "docs/getting-started",
     "docs/write-a-connector",
+    "docs/write-a-connector/abilities",
     "docs/formats",
     "docs/hybrid-source",
     "docs/deploy",
