@@ -14,6 +14,7 @@ from kafka import KafkaProducer
 
 from connector_kafka import KafkaSource
 from connector_kafka.testing import KafkaBroker
+from connectors_core import Pipeline
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.local_pipeline import LocalPipeline
 
@@ -82,7 +83,7 @@ class NumberedRecords:
         assert len(found) == self._written
 
 
-def wait(condition: Callable[[], bool], what: str, pipeline: LocalPipeline) -> None:
+def wait(condition: Callable[[], bool], what: str, pipeline: LocalPipeline | Pipeline) -> None:
     """Wait for something while a pipeline runs; a failure of it is raised."""
     deadline = time.monotonic() + SECONDS
     while not condition():

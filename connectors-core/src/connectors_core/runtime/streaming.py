@@ -141,11 +141,12 @@ class StreamingRun:
         self._stop_requested = threading.Event()
         self._batch_runs = threading.Lock()
         self._no_more_batches = False
+        self._written: _WrittenBatch | None = None
+        self._acknowledging = threading.Lock()
         self._gave_up = False
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
-        self._last_plan = -1
         self._last_batch = -1
         self._completed = False
         self._observed: dict[str, SourceObservation] = {}
@@ -307,13 +308,12 @@ class StreamingRun:
     def _run_epoch(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self._lease.check()
-            if self._last_plan >= 0:
-                # Spark begins a batch only after it has committed the one before.
-                self.coordinator.notify_complete(self._last_plan)
+            self._acknowledge(committed=True)  # Spark begins a batch when the last is committed
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
             self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
-            self._last_plan = max(plans, default=self._last_plan)
             self._last_batch = batch_id
+            if plans:
+                self._written = _WrittenBatch(batch_id, max(plans))
             if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
                 self._purge(batch_id)
         except BaseException as error:
@@ -323,6 +323,15 @@ class StreamingRun:
                 self._fail(error)
             raise
         fault_point("before_spark_commit", batch=batch_id)
+
+    def _acknowledge(self, *, committed: bool = False) -> None:
+        """Tell the coordinator of the last written batch, once Spark has committed it."""
+        with self._acknowledging:
+            written = self._written
+            if written is None or not (committed or self._log.is_committed(written.batch)):
+                return
+            self._written = None
+            self.coordinator.notify_complete(written.plan)
 
     def _plans_of(self, batch_id: int) -> dict[str, range]:
         return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)
@@ -357,13 +366,13 @@ class StreamingRun:
                     query.processAllAvailable()
                     self._completed = True
                     break
+                self._acknowledge()
             # To stop a query kills the job of its batch: wait for the one that runs, let no other
             # begin. Spark runs a batch that did not end again, at the next start.
             with self._batch_runs:
                 self._no_more_batches = True
             query.stop()
-            if self._finished.is_set() and self._last_plan >= 0:
-                self.coordinator.notify_complete(self._last_plan)
+            self._acknowledge()
         except Exception as error:  # a failed query raises its error here
             if not self._gave_up:
                 self._fail(error)
@@ -380,6 +389,14 @@ class StreamingRun:
             if self._error is not None and not isinstance(self._error, ConnectorError):
                 self._error = _failure(self.identity, self._error)
             self._ended.set()
+
+
+@dataclass(frozen=True)
+class _WrittenBatch:
+    """A batch that ran to its end, and the newest plan in it."""
+
+    batch: int
+    plan: int
 
 
 class _StoppingError(Exception):

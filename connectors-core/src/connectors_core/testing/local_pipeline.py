@@ -324,18 +324,14 @@ class _Run:
         self._plans.put(None)
 
     def _batches(self) -> None:
-        last = -1
         try:
             while not self._stopping.is_set():
                 number = self._plans.get()
                 if number is None:
                     break
-                if last >= 0:
-                    self._coordinator.notify_complete(last)
                 self._run_batch(number)
-                last = self._batch = number
-            if self._completed and last >= 0:
-                self._coordinator.notify_complete(last)
+                self._batch = number
+                self._coordinator.notify_complete(number)
         except BaseException as error:
             self.error = self.error or error
         finally:
