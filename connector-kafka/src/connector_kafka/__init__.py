@@ -2,6 +2,7 @@
 """Apache Kafka as a source and an exactly-once sink."""
 
 from connector_kafka.errors import (
+    CorruptRecordsError,
     KafkaAuthenticationError,
     KafkaAuthorizationError,
     KafkaFatalError,
@@ -30,6 +31,7 @@ from connectors_core.compatibility import check_spark
 __all__ = [
     "KAFKA_SINK_OPTIONS",
     "KAFKA_SOURCE_OPTIONS",
+    "CorruptRecordsError",
     "DataLossPolicy",
     "IsolationLevel",
     "KafkaAuthenticationError",

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,15 @@ def test_kafkas_names_become_arguments_of_the_client():
     assert arguments["request_timeout_ms"] == 1234
     assert arguments["security_protocol"] == "PLAINTEXT"
     assert "ssl_context" not in arguments
+
+
+def test_the_example_of_the_page_shows_no_password(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(
+        compile(example.replace('Secret("...")', f'Secret("{PASSWORD}")'), "client.md", "exec"), {}
+    )
+    assert capsys.readouterr().out == "KafkaSource(flights, continuous unbounded)\n"
 
 
 def test_an_unknown_property_is_refused_with_what_may_have_been_meant():

@@ -24,7 +24,7 @@ from connector_kafka import (
 from connector_kafka.errors import KafkaRequestError
 from connector_kafka.sink.partitioning import PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
-from connectors_core.errors import BadRecordError, ConfigurationError
+from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
 from connectors_core.formats import JsonFormat
 from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.sink import DeliveryGuarantee, WriterInitContext
@@ -135,6 +135,14 @@ def test_a_key_has_a_format_of_its_own_and_names_without_their_prefix() -> None:
     schema.validate(batch.schema)
     first = prepared(preparation(schema), batch)["a"][0]
     assert first == (b'{"origin":"JFK"}', b'{"flight":1,"to":"a"}')
+
+
+def test_the_fields_of_values_may_be_given_by_name() -> None:
+    schema: Any = {"topic": "flights", "key_fields": ("tail",), "value_format": JsonFormat()}
+    by_name = KafkaRecordSerializationSchema(**schema, value_fields="except-key")
+    assert by_name == KafkaRecordSerializationSchema(**schema, value_fields=ValueFields.EXCEPT_KEY)
+    with pytest.raises(InvalidOptionError, match=r"value\.fields-include"):
+        KafkaRecordSerializationSchema(**schema, value_fields="except-keys")
 
 
 def test_time_headers_and_partition_come_from_columns() -> None:

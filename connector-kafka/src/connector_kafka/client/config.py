@@ -28,15 +28,16 @@ __all__ = [
 
 T = TypeVar("T")
 
+_SINCE: Final = "2.0.0"
 _natural: Final = at_least(0)
 
 
 def _milliseconds(key: str, default: int, doc: str) -> Option[int]:
-    return Option(key, int, default=default, validator=_natural, doc=doc)
+    return Option(key, int, default=default, validator=_natural, doc=doc, since=_SINCE)
 
 
 def _bytes(key: str, default: int, doc: str) -> Option[int]:
-    return Option(key, int, default=default, validator=at_least(1), doc=doc)
+    return Option(key, int, default=default, validator=at_least(1), doc=doc, since=_SINCE)
 
 
 BOOTSTRAP_SERVERS: Final = Option(
@@ -46,12 +47,21 @@ BOOTSTRAP_SERVERS: Final = Option(
     validator=not_empty,
     aliases=("kafka.bootstrap.servers", "metadata.broker.list", "brokers", "bootstrap-servers"),
     doc="Brokers to begin with, as `host:port, host:port`.",
+    since=_SINCE,
 )
 CLIENT_ID: Final = Option(
-    "client.id", str, default="connector-kafka", doc="Names the client in the broker's logs."
+    "client.id",
+    str,
+    default="connector-kafka",
+    doc="Names the client in the broker's logs.",
+    since=_SINCE,
 )
 CLIENT_RACK: Final = Option(
-    "client.rack", str, default="", doc="Where this client is; the nearest replica is read."
+    "client.rack",
+    str,
+    default="",
+    doc="Where this client is; the nearest replica is read.",
+    since=_SINCE,
 )
 REQUEST_TIMEOUT_MS: Final = Option(
     "request.timeout.ms",
@@ -59,13 +69,15 @@ REQUEST_TIMEOUT_MS: Final = Option(
     default=30_000,
     validator=at_least(1),
     doc="Longest wait for an answer; the connection is closed then.",
+    since=_SINCE,
 )
 API_TIMEOUT_MS: Final = Option(
     "default.api.timeout.ms",
     int,
     default=60_000,
     validator=at_least(1),
-    doc="Longest time in which an operation is tried again, the first connection included.",
+    doc="Time in which an operation is tried again; each try may last `request.timeout.ms`.",
+    since=_SINCE,
 )
 RETRY_BACKOFF_MS: Final = _milliseconds(
     "retry.backoff.ms", 100, "Wait before a request is tried again; it doubles each time."
@@ -97,6 +109,7 @@ RECEIVE_BUFFER_BYTES: Final = Option(
     default=-1,
     validator=at_least(-1),
     doc="TCP receive buffer; -1 leaves it to the system.",
+    since=_SINCE,
 )
 SEND_BUFFER_BYTES: Final = Option(
     "send.buffer.bytes",
@@ -104,6 +117,7 @@ SEND_BUFFER_BYTES: Final = Option(
     default=-1,
     validator=at_least(-1),
     doc="TCP send buffer; -1 leaves it to the system.",
+    since=_SINCE,
 )
 CLIENT_DNS_LOOKUP: Final = Option(
     "client.dns.lookup",
@@ -111,6 +125,7 @@ CLIENT_DNS_LOOKUP: Final = Option(
     default="use_all_dns_ips",
     choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     doc="How names of brokers are resolved.",
+    since=_SINCE,
 )
 SECURITY_PROTOCOL: Final = Option(
     "security.protocol",
@@ -119,6 +134,7 @@ SECURITY_PROTOCOL: Final = Option(
     choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     aliases=("kafka.security.protocol",),
     doc="How brokers are talked to.",
+    since=_SINCE,
 )
 SASL_MECHANISM: Final = Option(
     "sasl.mechanism",
@@ -126,48 +142,69 @@ SASL_MECHANISM: Final = Option(
     choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     aliases=("sasl.mechanisms",),
     doc="How the user logs in.",
+    since=_SINCE,
 )
 SASL_USERNAME: Final = Option(
-    "sasl.username", str, doc="The user; or in `sasl.jaas.config`, as Java's clients have it."
+    "sasl.username",
+    str,
+    doc="The user; or in `sasl.jaas.config`, as Java's clients have it.",
+    since=_SINCE,
 )
-SASL_PASSWORD: Final = Option("sasl.password", Secret, doc="The user's password.")
+SASL_PASSWORD: Final = Option("sasl.password", Secret, doc="The user's password.", since=_SINCE)
 SASL_JAAS_CONFIG: Final = Option(
     "sasl.jaas.config",
     Secret,
     doc='As for Java\'s clients: `...LoginModule required username="u" password="p";`.',
+    since=_SINCE,
 )
 SSL_TRUSTSTORE_TYPE: Final = Option(
-    "ssl.truststore.type", str, default="PEM", choices=("PEM",), doc="Only PEM can be read."
+    "ssl.truststore.type",
+    str,
+    default="PEM",
+    choices=("PEM",),
+    doc="Only PEM can be read.",
+    since=_SINCE,
 )
 SSL_TRUSTSTORE_LOCATION: Final = Option(
     "ssl.truststore.location",
     str,
     aliases=("ssl.ca.location", "ssl.cafile"),
     doc="PEM file of the authorities that are trusted; by default those of the system.",
+    since=_SINCE,
 )
 SSL_TRUSTSTORE_CERTIFICATES: Final = Option(
-    "ssl.truststore.certificates", str, doc="The same as text."
+    "ssl.truststore.certificates", str, doc="The same as text.", since=_SINCE
 )
 SSL_KEYSTORE_TYPE: Final = Option(
-    "ssl.keystore.type", str, default="PEM", choices=("PEM",), doc="Only PEM can be read."
+    "ssl.keystore.type",
+    str,
+    default="PEM",
+    choices=("PEM",),
+    doc="Only PEM can be read.",
+    since=_SINCE,
 )
 SSL_KEYSTORE_LOCATION: Final = Option(
     "ssl.keystore.location",
     str,
     aliases=("ssl.certificate.location", "ssl.certfile"),
     doc="PEM file with the client's private key and its chain of certificates.",
+    since=_SINCE,
 )
 SSL_KEYSTORE_CERTIFICATE_CHAIN: Final = Option(
-    "ssl.keystore.certificate.chain", str, doc="The client's chain of certificates as text."
+    "ssl.keystore.certificate.chain",
+    str,
+    doc="The client's chain of certificates as text.",
+    since=_SINCE,
 )
 SSL_KEYSTORE_KEY: Final = Option(
     "ssl.keystore.key",
     Secret,
     aliases=("ssl.key.pem",),
     doc="The client's private key as text.",
+    since=_SINCE,
 )
 SSL_KEY_PASSWORD: Final = Option(
-    "ssl.key.password", Secret, doc="Password of the client's private key."
+    "ssl.key.password", Secret, doc="Password of the client's private key.", since=_SINCE
 )
 SSL_ENDPOINT_IDENTIFICATION: Final = Option(
     "ssl.endpoint.identification.algorithm",
@@ -175,6 +212,7 @@ SSL_ENDPOINT_IDENTIFICATION: Final = Option(
     default="https",
     choices=("https", "none", ""),
     doc="`https`: the certificate must name the broker's host. `none` or empty: it need not.",
+    since=_SINCE,
 )
 
 #: What every client understands.
@@ -212,7 +250,10 @@ CLIENT_PROPERTIES: Final = OptionSet(
 )
 
 GROUP_ID: Final = Option(
-    "group.id", str, doc="Consumer group whose committed offsets are read and written."
+    "group.id",
+    str,
+    doc="Consumer group whose committed offsets are read and written.",
+    since=_SINCE,
 )
 FETCH_MIN_BYTES: Final = _bytes(
     "fetch.min.bytes", 1, "The broker answers a fetch once it has so many bytes."
@@ -225,23 +266,30 @@ FETCH_MAX_WAIT_MS: Final = _milliseconds(
     "fetch.max.wait.ms", 500, "Longest wait of the broker for `fetch.min.bytes`."
 )
 CHECK_CRCS: Final = Option(
-    "check.crcs", bool, default=True, doc="Check that records arrived undamaged."
+    "check.crcs", bool, default=True, doc="Check that records arrived undamaged.", since=_SINCE
 )
 
-#: What a source understands.
-CONSUMER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
-    CLIENT_RACK,
+#: What a source understands beside these, and all of it.
+READING_PROPERTIES: Final = OptionSet(
     GROUP_ID,
+    CLIENT_RACK,
     FETCH_MIN_BYTES,
     FETCH_MAX_BYTES,
     MAX_PARTITION_FETCH_BYTES,
     FETCH_MAX_WAIT_MS,
     CHECK_CRCS,
-    scope="Kafka's consumer",
+)
+CONSUMER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
+    *READING_PROPERTIES, scope="Kafka's consumer"
 )
 
 ACKS: Final = Option(
-    "acks", str, default="all", choices=("all", "-1", "1", "0"), doc="Who must have a record."
+    "acks",
+    str,
+    default="all",
+    choices=("all", "-1", "1", "0"),
+    doc="Who must have a record.",
+    since=_SINCE,
 )
 BATCH_SIZE: Final = _bytes("batch.size", 256 << 10, "Most bytes of a record batch, uncompressed.")
 COMPRESSION_TYPE: Final = Option(
@@ -250,6 +298,7 @@ COMPRESSION_TYPE: Final = Option(
     default="none",
     choices=("none", "gzip", "snappy", "lz4", "zstd"),
     doc="Codec of the record batches.",
+    since=_SINCE,
 )
 MAX_REQUEST_SIZE: Final = _bytes("max.request.size", 1 << 20, "Most bytes of a request.")
 DELIVERY_TIMEOUT_MS: Final = Option(
@@ -258,6 +307,7 @@ DELIVERY_TIMEOUT_MS: Final = Option(
     default=120_000,
     validator=at_least(1),
     doc="Longest time in which a batch is tried again.",
+    since=_SINCE,
 )
 MAX_IN_FLIGHT: Final = Option(
     "max.in.flight.requests.per.connection",
@@ -265,6 +315,7 @@ MAX_IN_FLIGHT: Final = Option(
     default=5,
     validator=lambda value: None if 1 <= value <= 5 else "1 to 5",
     doc="Requests on their way to a broker at a time.",
+    since=_SINCE,
 )
 TRANSACTION_TIMEOUT_MS: Final = Option(
     "transaction.timeout.ms",
@@ -272,10 +323,11 @@ TRANSACTION_TIMEOUT_MS: Final = Option(
     default=600_000,
     validator=at_least(1),
     doc="Age at which the broker aborts a transaction.",
+    since=_SINCE,
 )
 
-#: What a sink understands.
-PRODUCER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
+#: What a sink understands beside these, and all of it.
+WRITING_PROPERTIES: Final = OptionSet(
     ACKS,
     BATCH_SIZE,
     COMPRESSION_TYPE,
@@ -283,7 +335,9 @@ PRODUCER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
     DELIVERY_TIMEOUT_MS,
     MAX_IN_FLIGHT,
     TRANSACTION_TIMEOUT_MS,
-    scope="Kafka's producer",
+)
+PRODUCER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
+    *WRITING_PROPERTIES, scope="Kafka's producer"
 )
 
 _CLASSES = "names a class of Java; there is no Java in this client"

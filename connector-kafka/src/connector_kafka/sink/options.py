@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connector_kafka.sink.partitioning import KafkaPartitioner
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
-from connector_kafka.sink.record_serialization import ValueFields
+from connector_kafka.sink.record_serialization import VALUE_FIELDS
 from connector_kafka.sink.upsert import UpsertMode
 from connectors_core.formats import format_options
 from connectors_core.options import (
@@ -91,13 +91,6 @@ KEY_FIELDS_PREFIX: Final = Option(
     str,
     default="",
     doc="How the names of key columns begin; the format sees them without it.",
-    since=_SINCE,
-)
-VALUE_FIELDS: Final = Option(
-    "value.fields-include",
-    ValueFields,
-    default=ValueFields.ALL,
-    doc="Whether the value holds the columns of the key, too.",
     since=_SINCE,
 )
 HEADERS_COLUMN: Final = Option(

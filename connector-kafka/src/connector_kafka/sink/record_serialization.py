@@ -14,15 +14,24 @@ from connector_kafka.fields import ValueFields
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import BadMessage, EncodingFormat
+from connectors_core.options import Option
 
 __all__ = [
     "HEADERS",
     "ROW_KIND_COLUMN",
+    "VALUE_FIELDS",
     "KafkaRecordSerializationSchema",
     "Serialized",
     "ValueFields",
 ]
 
+VALUE_FIELDS: Final = Option(
+    "value.fields-include",
+    ValueFields,
+    default=ValueFields.ALL,
+    doc="Whether the value holds the columns of the key, too.",
+    since="2.0.0",
+)
 ROW_KIND_COLUMN: Final = "_row_kind"
 """The column that says of a changelog's row what happened to it."""
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -82,6 +91,7 @@ class KafkaRecordSerializationSchema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key_fields", tuple(self.key_fields))
+        object.__setattr__(self, "value_fields", VALUE_FIELDS.parse(self.value_fields))
         if (self.topic is None) == (self.topic_column is None):
             raise ConfigurationError(
                 "records need one way to their topic",

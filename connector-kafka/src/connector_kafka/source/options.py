@@ -147,7 +147,7 @@ PROPERTIES: Final = Option(
     secret=True,
     aliases=("kafka.*", "kafka.group.id", "kafka.security.protocol"),
     doc="Properties of Kafka's client by their own names, such as `properties.group.id` or "
-    "`properties.security.protocol`; see below.",
+    "`properties.security.protocol`.",
 )
 TOPIC: Final = Option(
     "topic",
@@ -246,7 +246,7 @@ ISOLATION_LEVEL: Final = Option(
     default=IsolationLevel.READ_UNCOMMITTED,
     since=_SINCE,
     aliases=("isolation.level", "kafka.isolation.level", "properties.isolation.level"),
-    doc="With `read_committed`, records of transactions that are open or aborted are not read.",
+    doc="With `read-committed`, records of transactions that are open or aborted are not read.",
 )
 ON_DATA_LOSS: Final = Option(
     "on-data-loss",
