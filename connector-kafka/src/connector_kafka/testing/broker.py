@@ -54,11 +54,13 @@ _PROPERTIES: Final = {
     "transaction.state.log.num.partitions": "1",
     # A topic is created by who needs it; a wrong name is an error.
     "auto.create.topics.enable": "false",
-    # One that was killed may come back at once.
     "broker.heartbeat.interval.ms": "200",
-    "broker.session.timeout.ms": "2000",
+    "broker.session.timeout.ms": "30000",
     "controlled.shutdown.enable": "false",
 }
+# One that comes back waits for the end of its former session, so that is short. On a machine that
+# is very busy a short one ends by itself: then there is no broker to make a partition on.
+_COMING_BACK: Final = {"broker.session.timeout.ms": "2000"}
 
 
 class KafkaBroker:
@@ -217,6 +219,10 @@ class KafkaBroker:
             self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
         return self._folder
 
+    @property
+    def _has_data(self) -> bool:
+        return (self._home / "data" / "meta.properties").exists()
+
     def _live_process(self) -> GuardedProcess:
         if self._process is None or not self._process.running:
             raise BrokerError("the broker does not run", hint="start it first")
@@ -254,7 +260,7 @@ class KafkaBroker:
         properties = home / "server.properties"
         properties.touch(mode=0o600)  # it may hold a password and a key
         properties.write_text("".join(map(_line, self._properties().items())))
-        if not (home / "data" / "meta.properties").exists():
+        if not self._has_data:
             self._format(properties)
         if self._proxy is not None:
             self._proxy.forward_to(self._ports["PROXIED"])
@@ -277,7 +283,7 @@ class KafkaBroker:
         listeners = self._listeners()
         addresses = {name: f"{name}://{self._address(name)}" for name in listeners}
         told = {name: address for name, address in addresses.items() if name != "CONTROLLER"}
-        found = dict(_PROPERTIES) | self._given
+        found = _PROPERTIES | (_COMING_BACK if self._has_data else {}) | self._given
         for listener in ("CLIENT", "PROXIED"):
             if listener in listeners:
                 found |= self._security.server_properties(listener)
