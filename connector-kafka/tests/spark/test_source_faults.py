@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from numbered_records import NumberedRecords, wait
 
-from connector_kafka import KafkaSource
+from connector_kafka import KafkaSource, OffsetsInitializer
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.errors import DataLossError
 from connectors_core.source import PlanLimits
@@ -135,6 +135,18 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
         records.wait_for_all(pipeline)
         pipeline.stop()
     records.assert_complete()
+
+
+def test_a_stream_that_ends_keeps_its_end_over_runs_to_what_is_available(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    end = OffsetsInitializer.offsets({(topic, 0): 30})
+    for _ in range(3):
+        records.write(20)
+        reading = source(broker.bootstrap_servers, topic, unbounded=end)
+        with records.pipeline(reading) as pipeline:
+            assert pipeline.run(available_now=True, drain=False, timeout=60)
+    assert records.read() == list(range(30))
 
 
 @contextmanager

@@ -100,6 +100,6 @@ class TestKafkaSourceSerializers(SerializerTestSuite):
             known={"flights-3": topic_id, "old-0": ""},
             waiting=(live, part),
             started=True,
-            paused={"old-0": 7},
+            paused=(live,),
         )
         return {"split": [live, part], "enumerator-state": [state]}

@@ -93,11 +93,11 @@ class KafkaEnumeratorState:
         known: The topic id of every partition that was found, by `topic-partition`.
         waiting: Splits that no reader has yet.
         started: The partitions of the start were found; what comes later is read from the earliest.
-        paused: Where partitions go on that a run to what was available has ended.
+        paused: What a run to what was available has not read to its end.
     """
 
     known: dict[str, str] = field(default_factory=dict)
-    paused: dict[str, int] = field(default_factory=dict)
+    paused: tuple[KafkaPartitionSplit, ...] = ()
     waiting: tuple[KafkaPartitionSplit, ...] = ()
     started: bool = False
 
@@ -157,7 +157,7 @@ class KafkaEnumerator(
         # Looks run on other threads: what they read of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
-        self._paused = dict(state.paused)
+        self._paused = list(state.paused)
         # Of topics made anew: the state has the ids that splits had before, so that a restart finds
         # out again.
         self._former_ids: dict[str, str] = {}
@@ -183,7 +183,7 @@ class KafkaEnumerator(
 
     def start(self) -> None:
         """Begin to look for partitions and for records."""
-        self._waiting += [self._resumed(name, offset) for name, offset in self._paused.items()]
+        self._waiting += self._paused
         self._paused.clear()
         if not self._complete:
             self._context.call_async(
@@ -222,31 +222,19 @@ class KafkaEnumerator(
             known={**self._known, **self._former_ids},
             waiting=tuple(self._waiting),
             started=self._started,
-            paused=dict(self._paused),
+            paused=tuple(self._paused),
         )
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """A reader went on behind records that are gone."""
+        """A reader came to the end of this run, or went on behind records that are gone."""
         if isinstance(event, PartitionPaused):
-            name = f"{event.topic}-{event.partition}"
             if self._last_stops is not None:
-                self._paused[name] = event.offset
+                self._paused.append(event.split)
             else:  # told again after a restart: this is a later run
-                self._waiting.append(self._resumed(name, event.offset))
-                self._assign()
+                self.add_splits_back([event.split], subtask_id)
             return
         assert isinstance(event, OffsetsLost)
         self._count_lost(TopicPartition(event.topic, event.partition), event.start, event.stop)
-
-    def _resumed(self, name: str, offset: int) -> KafkaPartitionSplit:
-        partition = _partition(name)
-        return KafkaPartitionSplit(
-            split_id=name,
-            topic=partition.topic,
-            partition=partition.partition,
-            topic_id=self._known.get(name, ""),
-            offset=offset,
-        )
 
     @property
     def _complete(self) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from connector_kafka.client.choosing import FetchApi, open_fetcher
@@ -159,6 +160,5 @@ class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSpli
         for state in finished.values():
             split = state.to_split()
             if split.pauses:
-                self.context.send_source_event_to_coordinator(
-                    PartitionPaused(split.topic, split.partition, split.offset)
-                )
+                later = replace(split, stop=None, pauses=False)
+                self.context.send_source_event_to_coordinator(PartitionPaused(later))

@@ -100,14 +100,10 @@ class PartitionPaused(SourceEvent):
     """A reader came to where a run to what was available ends.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
-        offset: Where a later run goes on.
+        split: What a later run goes on with.
     """
 
-    topic: str
-    partition: int
-    offset: int
+    split: KafkaPartitionSplit
 
 
 def split_serializer() -> JsonDataclassSerializer[KafkaPartitionSplit]:
