@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ METADATA: Final = pa.schema(
 )
 #: Those that are given where nothing is decoded.
 RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
+_MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
 _OF_PARTITION: Final = frozenset({"topic", "partition"})
 
 
@@ -180,11 +182,15 @@ class RecordLayout:
             wanted |= {"key", "offset"}
         if self.value_format is not None:
             wanted |= {"value", "offset"}
+        if "timestamp" in wanted:
+            wanted.add("offset")
         return tuple(name for name in METADATA.names if name in wanted) or ("offset",)
 
     def rows(self, records: pa.RecordBatch, topic: str, partition: int) -> Rows:
         """Make rows of records of one partition. Executor."""
         damaged: list[Damaged] = []
+        if "timestamp" in records.schema.names:
+            records = _in_time(records, damaged)
         keys: list[pa.Array] = []
         values: list[pa.Array] = []
         if self.key_format is not None:
@@ -223,6 +229,27 @@ def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, st
                 option="metadata.columns",
             )
     return tuple(named.items())
+
+
+def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:
+    """Leave out records whose time is none in microseconds: that of some producers counts others.
+
+    Kafka takes any number for a timestamp, and does not look at it.
+    """
+    milliseconds = records.column("timestamp").cast(pa.int64()).to_numpy()
+    good = (milliseconds >= -_MAX_MILLISECONDS) & (milliseconds <= _MAX_MILLISECONDS)
+    if good.all():
+        return records
+    damaged += [
+        Damaged(
+            offset=records.column("offset")[at].as_py(),
+            reason=f"the timestamp {milliseconds[at]} is beyond what a time can be",
+            raw=records.column("value")[at].as_py() if "value" in records.schema.names else None,
+            cause=None,
+        )
+        for at in np.flatnonzero(~good).tolist()
+    ]
+    return records.filter(pa.array(good))
 
 
 def _decode(
