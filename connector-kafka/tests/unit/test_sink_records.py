@@ -165,6 +165,19 @@ def test_time_headers_and_partition_come_from_columns() -> None:
     assert made.partitions.tolist() == [2, 1]
 
 
+def test_headers_of_a_part_of_a_batch_are_written_as_those_of_a_whole_one() -> None:
+    headers = [[("a", b"1")], None, [("b", b"2"), ("c", None)], []]
+    batch = pa.RecordBatch.from_pydict(
+        {"value": [b"v"] * 4, "headers": pa.array(headers, pa.map_(pa.string(), pa.binary()))}
+    )
+    schema = KafkaRecordSerializationSchema(topic="a", headers_column="headers")
+    (made,) = preparation(schema).prepare(batch.slice(1, 2))
+    assert made.records.column("headers").to_pylist() == [
+        None,
+        [{"key": "b", "value": b"2"}, {"key": "c", "value": None}],
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "option"),
     [

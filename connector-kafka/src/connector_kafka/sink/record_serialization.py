@@ -189,7 +189,7 @@ class KafkaRecordSerializationSchema:
             ("headers", self.headers_column, HEADERS),
         ):
             if column is not None:
-                columns[name] = _cast(batch.column(column), kind)
+                columns[name] = batch.column(column).cast(kind)
         if self.timestamp_column is not None:
             instants = batch.column(self.timestamp_column)
             milliseconds = pa.timestamp("ms", tz=instants.type.tz)
@@ -221,7 +221,7 @@ def _encode(
         return pa.nulls(batch.num_rows, pa.binary()), ()
     columns = [batch.column(name) for name in names]
     if form is None:
-        return _cast(columns[0], pa.binary()), ()
+        return columns[0].cast(pa.binary()), ()
     plain = [name.removeprefix(prefix) for name in names]
     encoded = form.encode(pa.RecordBatch.from_arrays(columns, names=plain))
     messages = encoded.messages
@@ -271,15 +271,3 @@ def _is_headers(kind: pa.DataType) -> bool:
     return (
         fields.keys() == {"key", "value"} and _is_text(fields["key"]) and _is_bytes(fields["value"])
     )
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if column.type.equals(kind):
-        return column
-    if pa.types.is_map(column.type):
-        pairs = pa.StructArray.from_arrays(
-            [column.keys.cast(pa.string()), column.items.cast(pa.binary())],
-            fields=list(kind.value_type),
-        )
-        return pa.ListArray.from_arrays(column.offsets, pairs, mask=column.is_null())
-    return column.cast(kind)
