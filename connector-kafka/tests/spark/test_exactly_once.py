@@ -39,8 +39,7 @@ class Driver:
             broker.bootstrap_servers,
             serialization=KafkaRecordSerializationSchema(topic=topic),
             delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
-            transactional_id_prefix=topic,
-            **settings,
+            **{"transactional_id_prefix": topic} | settings,
         )
         context = CommitterInitContext(pipeline_id=PIPELINE, sink_uid="out")
         self.committer: Any = self._sink.create_committer(context)
@@ -209,6 +208,19 @@ def test_a_receipt_tells_that_a_former_driver_committed(
     driver.begin(8)
     assert driver.commit(driver.prepare(8, b"b")) == [CommitOutcome.COMMITTED]
     assert read_committed(broker, topic) == [b"a", b"b"]
+
+
+def test_a_receipt_is_found_after_prefix_and_topic_of_receipts_have_changed(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    former = life()
+    former.begin(7)
+    prepared = former.prepare(7, b"a")
+    former.commit(prepared)
+    life()
+    driver = life(transactional_id_prefix=f"other-{topic}", receipts_topic=f"receipts-{topic}")
+    assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
+    assert read_committed(broker, topic) == [b"a"]
 
 
 def test_a_commit_that_is_repeated_changes_nothing(

@@ -50,6 +50,7 @@ class TestCommittable(WithBroker, SerializerTestSuite):
             producer_epoch=12,
             subtask_id=3,
             checkpoint_id=42,
+            receipts_topic="connectors-receipts",
             prepared_at=datetime(2024, 1, 2, 3, 4, 5, 678, UTC),
         )
         return {"committable": [prepared]}

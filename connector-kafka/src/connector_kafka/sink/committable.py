@@ -19,6 +19,7 @@ class KafkaCommittable:
         producer_epoch: Epoch of that producer; it is never used for a second transaction.
         subtask_id: The writer.
         checkpoint_id: The epoch.
+        receipts_topic: The topic that its receipt refers to.
         prepared_at: When it was complete, by the clock of the executor. A receipt as old as the
             broker keeps offsets may be gone.
     """
@@ -28,4 +29,5 @@ class KafkaCommittable:
     producer_epoch: int
     subtask_id: int
     checkpoint_id: int
+    receipts_topic: str
     prepared_at: datetime

@@ -19,7 +19,8 @@ from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.leases import TransactionLease, TransactionPool
-from connector_kafka.sink.receipts import Receipts
+from connector_kafka.sink.receipts import Receipts, last_committed
+from connector_kafka.sink.transactional_ids import TransactionalId
 from connectors_core.errors import CommitError, ConnectorError, InvalidOptionError
 from connectors_core.sink import CommitRequest, Committer, SupportsLeases
 
@@ -177,13 +178,12 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
     def _settle(self, request: CommitRequest[KafkaCommittable], answer: ConnectorError) -> None:
         """Find out what became of a transaction that the broker no longer knows as open."""
         committable, connected = request.committable, self._open()
-        place = self._receipts.names.place(committable.transactional_id)
+        name = TransactionalId.parse(committable.transactional_id)
+        assert name is not None, "a writer of ours prepared it"
         try:
             # Whatever is open under the ids of this writer would keep its receipt unstable.
-            connected.pool.renew_writer(
-                committable.subtask_id, at_least=place[1] if place is not None else 0
-            )
-            last = self._receipts.last_committed(connected.client, committable.subtask_id)
+            connected.pool.renew_writer(name)
+            last = last_committed(connected.client, name.writer, committable.receipts_topic)
         except KafkaRetryableError:
             request.retry_later()
             return

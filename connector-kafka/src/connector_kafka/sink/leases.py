@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from connector_kafka.client.transactions import ProducerIdentity, TransactionClient
-from connector_kafka.sink.transactional_ids import SinkTransactions
+from connector_kafka.sink.transactional_ids import SinkTransactions, TransactionalId
 
 __all__ = ["TransactionLease", "TransactionPool"]
+
+# Brokers forget an id that nobody used for a week (`transactional.id.expiration.ms`).
+_FRESH_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +43,24 @@ class TransactionPool:
         size: Ids of each writer.
         client: Talks to the coordinators.
         timeout_ms: Age at which brokers abort a transaction, in milliseconds.
+        clock: Seconds of a monotonic clock.
     """
 
     def __init__(
-        self, names: SinkTransactions, *, size: int, client: TransactionClient, timeout_ms: int
+        self,
+        names: SinkTransactions,
+        *,
+        size: int,
+        client: TransactionClient,
+        timeout_ms: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._names = names
         self._size = size
         self._client = client
         self._timeout_ms = timeout_ms
-        self._fresh: dict[str, ProducerIdentity] = {}
+        self._clock = clock
+        self._fresh: dict[str, tuple[ProducerIdentity, float]] = {}
         self._handed_out: set[str] = set()
         self._discovered = False
 
@@ -63,9 +77,10 @@ class TransactionPool:
             for slot in range(self._size)
         ]
         self.renew()
-        self._initialise([each for each in ids if each not in self._fresh])
+        oldest = self._clock() - _FRESH_SECONDS
+        self._initialise([i for i in ids if i not in self._fresh or self._fresh[i][1] < oldest])
         self._handed_out.update(ids)
-        identities = [self._fresh.pop(each) for each in ids]
+        identities = [self._fresh.pop(each)[0] for each in ids]
         return TransactionLease(
             checkpoint_id=checkpoint_id,
             identities=tuple(
@@ -85,21 +100,23 @@ class TransactionPool:
             self._handed_out.update(
                 each.transactional_id
                 for each in self._client.list_transactions()
-                if self._names.place(each.transactional_id) is not None
+                if self._names.include(each.transactional_id)
             )
             self._discovered = True
         self._initialise(sorted(self._handed_out))
 
-    def renew_writer(self, subtask_id: int, *, at_least: int = 0) -> None:
-        """Take back the ids of one writer, whether this driver handed them out or not.
+    def renew_writer(self, transactional_id: TransactionalId) -> None:
+        """Take back all ids of one writer, whether this driver handed them out or not.
 
         Args:
-            subtask_id: The writer.
-            at_least: A slot to be taken back even if the pool is smaller now.
+            transactional_id: One of them. When it was handed out, the pool may have been larger
+                and the prefix another one.
         """
-        slots = range(max(self._size, at_least + 1))
-        self._initialise([self._names.transactional_id(subtask_id, slot) for slot in slots])
+        slots = range(max(self._size, transactional_id.slot + 1))
+        self._initialise([f"{transactional_id.writer}-{slot}" for slot in slots])
 
     def _initialise(self, ids: list[str]) -> None:
-        self._fresh.update(self._client.init_producer_ids(ids, timeout_ms=self._timeout_ms))
+        now = self._clock()
+        given = self._client.init_producer_ids(ids, timeout_ms=self._timeout_ms)
+        self._fresh.update({each: (identity, now) for each, identity in given.items()})
         self._handed_out.difference_update(ids)

@@ -14,7 +14,7 @@ from typing import Final
 from connector_kafka.client.transactions import Transaction, TransactionClient
 from connector_kafka.sink.transactional_ids import SinkTransactions
 
-__all__ = ["RECEIPTS_TOPIC", "Receipts"]
+__all__ = ["RECEIPTS_TOPIC", "Receipts", "last_committed"]
 
 RECEIPTS_TOPIC: Final = "connectors-receipts"
 """The topic that receipts refer to by default. It stays empty: brokers want offsets to be of a
@@ -53,11 +53,17 @@ class Receipts:
             metadata=f"{checkpoint_id}/{subtask_id}/{attempt}",
         )
 
-    def last_committed(self, client: TransactionClient, subtask_id: int) -> int | None:
-        """The last epoch that a writer committed; None where it never did. Driver.
 
-        Raises:
-            KafkaRetryableError: A transaction with a receipt of this writer is still open.
-        """
-        offset = client.stable_offset(self.names.receipt_group(subtask_id), self.topic, _PARTITION)
-        return None if offset is None else offset - 1
+def last_committed(client: TransactionClient, group: str, topic: str) -> int | None:
+    """The last epoch that a writer committed; None where it never did. Driver.
+
+    Args:
+        client: Asks the brokers.
+        group: The writer's receipt group.
+        topic: The topic that the receipt refers to.
+
+    Raises:
+        KafkaRetryableError: A transaction with a receipt of this writer is still open.
+    """
+    offset = client.stable_offset(group, topic, _PARTITION)
+    return None if offset is None else offset - 1

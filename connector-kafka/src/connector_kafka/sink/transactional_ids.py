@@ -34,6 +34,11 @@ class TransactionalId:
     subtask_id: int
     slot: int
 
+    @property
+    def writer(self) -> str:
+        """What all ids of the writer begin with, and its receipt group."""
+        return self.name.rpartition("-")[0]
+
     @classmethod
     def parse(cls, name: str) -> TransactionalId | None:
         """Take an id apart; None for one that no sink of ours made."""
@@ -80,10 +85,7 @@ class SinkTransactions:
         """The consumer group whose offset is the receipt of a writer."""
         return f"{self.stem}{subtask_id}"
 
-    def place(self, transactional_id: str) -> tuple[int, int] | None:
-        """Subtask and slot of an id; None for an id that is not of this sink."""
-        rest = transactional_id.removeprefix(self.stem)
-        subtask, _, slot = rest.partition("-")
-        if rest == transactional_id or not (subtask.isdecimal() and slot.isdecimal()):
-            return None
-        return int(subtask), int(slot)
+    def include(self, transactional_id: str) -> bool:
+        """Whether an id is one of this sink."""
+        parsed = TransactionalId.parse(transactional_id)
+        return parsed is not None and parsed.writer == self.receipt_group(parsed.subtask_id)

@@ -88,6 +88,7 @@ class WriterTransaction:
             producer_epoch=self.transaction.producer.epoch,
             subtask_id=context.subtask_id,
             checkpoint_id=context.checkpoint_id,
+            receipts_topic=self.receipts.topic,
             prepared_at=datetime.now(UTC),
         )
 
