@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -37,19 +37,20 @@ class NumberedRecords:
         self._sink = DirectorySink(folder / "out")
         self._written = 0
 
-    def write(self, count: int, *, size: int = 0, partitions: int = 1) -> None:
-        """Write the next numbers, in turn to each partition, and wait until they are there.
+    def write(self, count: int, *, size: int = 0, partitions: Sequence[int] = (0,)) -> None:
+        """Write the next numbers, to partitions in turn, and wait until they are there.
 
         Args:
             count: How many.
             size: Bytes of a value, filled up with spaces.
-            partitions: Among how many.
+            partitions: To which.
         """
         producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap_servers, acks="all")
         with closing(producer):
             for number in range(self._written, self._written + count):
                 value = str(number).encode().ljust(size)
-                producer.send(self._topic, value, partition=number % partitions)
+                partition = partitions[number % len(partitions)]
+                producer.send(self._topic, value, partition=partition)
         self._written += count
 
     def pipeline(self, source: KafkaSource, **settings: Any) -> LocalPipeline:

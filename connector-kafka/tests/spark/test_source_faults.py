@@ -12,13 +12,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from numbered_records import NumberedRecords, wait
 
 from connector_kafka import KafkaSource, OffsetsInitializer
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.errors import DataLossError
-from connectors_core.source import PlanLimits
+from connectors_core.source import PlanLimits, WatermarkStrategy
 from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
 
@@ -131,7 +133,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
         pipeline.start()
         records.wait_for_all(pipeline)
         broker.topics.add_partitions(topic, 3)
-        records.write(300, partitions=3)
+        records.write(300, partitions=range(3))
         records.wait_for_all(pipeline)
         pipeline.stop()
     records.assert_complete()
@@ -200,6 +202,44 @@ def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_rea
         records.write(10)
         records.wait_for(10, pipeline)
     assert records.read() == list(range(100, 110))
+
+
+@pytest.mark.parametrize(
+    ("on_data_loss", "first", "behind"),
+    [("earliest", 20, 31), ("earliest", 60, 61), ("latest", 60, 101)],
+)
+def test_retention_that_deletes_rows_before_a_cut_hides_none_behind_it(
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    on_data_loss: str,
+    first: int,
+    behind: int,
+) -> None:
+    broker.topics.add_partitions(topic, 2)
+    strategy = (
+        WatermarkStrategy.for_monotonous_timestamps()
+        .with_timestamp_assigner(seconds, column_name="time", epoch_unit="s")
+        .with_watermark_alignment("partitions", timedelta(seconds=30))
+    )
+    records.write(1, partitions=[1])
+    records.write(100)  # of these number 30 is the last that the other partition allows
+    reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss)
+    with records.pipeline(reading, watermark_strategy=strategy) as pipeline:
+        pipeline.start()
+        records.wait_for(31, pipeline)
+        broker.topics.delete_records(topic, {0: first})
+        records.write(1, partitions=[1])
+        wait(lambda: losses(pipeline) == 1, "the loss", pipeline)
+        records.write(20)
+        expected = [*range(31), *range(behind, 122)]
+        records.wait_for(len(expected), pipeline)
+    assert records.read() == expected
+
+
+def seconds(rows: pa.RecordBatch) -> pa.Array:
+    """An event time that grows with the number: from 1 on, as there is none before."""
+    return pc.add(rows["value"].cast(pa.string()).cast(pa.int64()), 1)
 
 
 @pytest.mark.slow

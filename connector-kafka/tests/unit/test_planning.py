@@ -55,6 +55,19 @@ def test_a_partition_at_its_last_stop_is_finished():
     assert read.then is None
 
 
+def test_of_the_rows_to_skip_those_that_were_lost_do_not_come():
+    before = split(0, 100)
+    assert replace(before, offset=120).still_to_skip(30, before) == 30
+    assert replace(before, offset=120, lost=20).still_to_skip(30, before) == 10
+    assert replace(before, offset=140, lost=40).still_to_skip(30, before) == 0
+
+
+def test_none_of_the_rows_to_skip_comes_of_a_log_that_was_cut_or_made_anew():
+    before = split(0, 100)
+    assert replace(before, offset=90).still_to_skip(30, before) == 0
+    assert replace(before, offset=200, topic_id="another").still_to_skip(30, before) == 0
+
+
 def test_splits_beyond_the_limit_of_splits_are_left_out():
     ends = {**end(0, 9), **end(1, 9), **end(2, 0)}
     reads = plan([split(2, 0), split(0, 0), split(1, 0)], ends, PlanLimits(splits=1))

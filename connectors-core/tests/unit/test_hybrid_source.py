@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from toy_driver import Driver
-from toy_log import LogEnumerator, LogSource
+from toy_log import LogEnumerator, LogSource, LogSplit
 from toy_source import (
     MONOTONOUS,
     Behaviour,
@@ -49,6 +49,7 @@ from connectors_core.source import (
     SplitTraits,
     SupportsSwitchInfo,
 )
+from connectors_core.source.hybrid.split import HybridSplit
 from connectors_core.source.watermarks import END_OF_TIME
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -137,6 +138,12 @@ def test_files_then_a_log_whose_stops_are_planned():
     assert_all_read(driver, files, topic)
     entries = [e for plan in driver.plans.values() for e in driver.entries(plan) if e.splits]
     assert {(e.splits[0].split_id[0], e.claim) for e in entries} == {("0", True), ("1", False)}
+
+
+def test_the_rows_to_skip_are_what_the_split_of_the_member_says():
+    before, sent_back = (HybridSplit(1, (), LogSplit("p0", position=at)) for at in (5, 3))
+    assert before.still_to_skip(4, before) == 4
+    assert sent_back.still_to_skip(4, before) == 0
 
 
 def test_a_batch_reads_all_members():

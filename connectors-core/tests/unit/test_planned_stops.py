@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -131,6 +132,25 @@ def test_a_stop_within_rows_that_were_emitted_keeps_the_rest_of_them_to_skip():
     assert read(task, entry) == []
     (report,) = report_of(task, entry).splits
     assert (report.finished, report.skip, report.rows) == (True, 1, 0)
+
+
+def test_an_enumerator_that_sends_a_split_back_has_none_of_its_rows_skipped():
+    class MadeAnew(LogEnumerator):
+        def plan_reads(self, splits, limits):
+            ends = {split_id: len(rows) for split_id, rows in self.source.rows.items()}
+            now = [
+                replace(each, position=0) if each.position > ends[each.split_id] else each
+                for each in splits
+            ]
+            return super().plan_reads(now, limits)
+
+    rows = {"p0": list(range(10, 30)), "p1": [10]}
+    source = LogSource(rows, enumerator=MadeAnew, behaviour=Behaviour(block=4))
+    driver = driver_of(source, strategy=aligned(5)).start(1)
+    driver.run_until(lambda: rows_read(driver) == {"p0": 6, "p1": 1})  # in the middle of a batch
+    source.rows |= {"p0": [50, 51, 52], "p1": [10, 100]}
+    driver.run_until(lambda: rows_read(driver)["p0"] == 9)
+    assert driver.emitted("s")["p0"] == [*range(6), *range(3)]
 
 
 def test_a_run_to_what_is_there_ends_at_it_and_finishes_empty_partitions_too():

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from toy_source import (
     MONOTONOUS,
     Behaviour,
     Ping,
+    ToyReader,
     ToySource,
     ToySplit,
     continued,
@@ -38,7 +39,8 @@ from connectors_core.execution import reading
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, read_entry
 from connectors_core.protocol import REPORTS, decode_entry, encode_entry, report_path
 from connectors_core.records import RecordPolicy, read_spool
-from connectors_core.source import PlanLimits, RecordEvaluator, SplitTraits
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source import InputStatus, PlanLimits, RecordEvaluator, SplitTraits
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.watermarks import END_OF_TIME
 
@@ -325,6 +327,50 @@ def test_a_split_stopped_by_alignment_holds_up_no_other_of_an_ordered_reader():
             assert (report["far"].head, report["mid"].head) == (499, 449)
             assert report["near"].finished
             assert source.behaviour.opened == source.behaviour.closed
+
+
+# --- rows that are gone ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HoledSplit(ToySplit):
+    lost: int = 0
+
+    def still_to_skip(self, rows, behind):
+        return max(0, rows - (self.lost - behind.lost))
+
+
+class HoledSource(ToySource):
+    """The rows before `begin` are gone: its reader goes on behind them."""
+
+    begin = 0
+
+    def create_reader(self, context):
+        return HoledReader(self, context)
+
+    def split_serializer(self):
+        return JsonDataclassSerializer(HoledSplit)
+
+
+class HoledReader(ToyReader):
+    def poll_next(self, output):
+        for split_id, split in self.splits.items():
+            gone = self.source.begin - split.position
+            if gone > 0:
+                self.splits[split_id] = replace(split, position=self.source.begin, lost=gone)
+                return InputStatus.MORE_AVAILABLE
+        return super().poll_next(output)
+
+
+@pytest.mark.parametrize("begin", [0, 3, 6])
+def test_rows_to_skip_that_are_gone_are_not_skipped_among_those_behind_them(begin):
+    source = HoledSource({"s0": list(range(10, 19))}, behaviour=Behaviour(block=9))
+    source.begin = begin
+    entry = entry_of([planned(HoledSplit("s0"), skip=5)])
+    task = reader_task(source, fresh_store())
+    expected = [("s0", n) for n in range(max(5, begin), 9)]
+    assert read(task, entry) == expected
+    assert read(task, entry) == expected  # by the report
 
 
 # --- who was asked --------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ class LogSplit(SourceSplit):
     stop: int | None = None  # in this plan
     last: int | None = None  # for good
 
+    def still_to_skip(self, rows, behind):
+        return 0 if self.position < behind.position else rows
+
 
 @dataclass(frozen=True)
 class LogState:

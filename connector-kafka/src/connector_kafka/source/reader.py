@@ -56,8 +56,11 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
             fetched = next(self._came, None)
         if fetched is None:
             return _NOTHING
+        records = [(fetched.key, fetched)]
+        if fetched.lost is not None:  # a split that is finished has no position to tell it by
+            records.append((fetched.key, replace(fetched, lost=None)))
         finished = frozenset([fetched.key] if fetched.finished else ())
-        return RecordsBySplits([(fetched.key, fetched)], finished)
+        return RecordsBySplits(records, finished)
 
     def handle_splits_changes(self, change: SplitsAddition[KafkaPartitionSplit]) -> None:
         """Take more partitions."""
@@ -107,6 +110,7 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
             self._context.send_source_event_to_coordinator(
                 OffsetsLost(split.topic, split.partition, element.lost.start, element.lost.stop)
             )
+            split_state.pass_over(element.lost.stop - element.lost.start)
         if element.records is not None:
             made = self._layout.rows(element.records, split.topic, split.partition)
             for damaged in made.damaged:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from connector_kafka.client.metadata import TopicPartition
 from connectors_core.annotations import public
@@ -32,6 +33,7 @@ class KafkaPartitionSplit(SourceSplit):
         offset: The next offset to read.
         stop: The first offset that is not read now; None where that is not planned yet.
         last_stop: The first offset that is never read; None for a partition without an end.
+        lost: How many offsets readers passed over because their records were gone.
         pauses: At its stop ends a run to what is available; a later run goes on behind it.
     """
 
@@ -42,6 +44,7 @@ class KafkaPartitionSplit(SourceSplit):
     offset: int
     stop: int | None = None
     last_stop: int | None = None
+    lost: int = 0
     pauses: bool = False
 
     @property
@@ -54,6 +57,15 @@ class KafkaPartitionSplit(SourceSplit):
         stop = self.last_stop if self.stop is None else self.stop
         return 1 if stop is None else max(1, stop - self.offset)
 
+    def still_to_skip(self, rows: int, behind: Self) -> int:
+        """Rows of records that are gone do not come, and none after the log was cut or made anew.
+
+        Where compaction left gaps among the lost offsets, fewer rows were lost: some come again.
+        """
+        if self.topic_id != behind.topic_id or self.offset < behind.offset:
+            return 0
+        return max(0, rows - (self.lost - behind.lost))
+
 
 class KafkaSplitState(SplitState[KafkaPartitionSplit]):
     """The moving position of a split."""
@@ -61,6 +73,7 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
     def __init__(self, split: KafkaPartitionSplit) -> None:
         self._split = split
         self._offset = split.offset
+        self._lost = split.lost
 
     @property
     def split(self) -> KafkaPartitionSplit:
@@ -71,9 +84,13 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
         """What stands before this offset was emitted."""
         self._offset = offset
 
+    def pass_over(self, offsets: int) -> None:
+        """The records of so many offsets are gone."""
+        self._lost += offsets
+
     def to_split(self) -> KafkaPartitionSplit:
         """The split to go on from."""
-        return replace(self._split, offset=self._offset)
+        return replace(self._split, offset=self._offset, lost=self._lost)
 
 
 @public

@@ -42,15 +42,26 @@ def to_be_read(read: PlannedRead[SplitT]) -> bool:
 
 
 def planned_split(
-    position: PlannedSplit, read: PlannedRead[SplitT], serializer: VersionedSerializer[SplitT]
+    position: PlannedSplit,
+    asked: SplitT,
+    read: PlannedRead[SplitT],
+    serializer: VersionedSerializer[SplitT],
 ) -> PlannedSplit:
-    """A split as it stands in the plan: at its position, with its stop and what follows."""
+    """A split as it stands in the plan: with its stop and what follows.
+
+    Args:
+        position: Where the split stands, as it is stored.
+        asked: The same, as the enumerator was asked.
+        read: What it answered.
+        serializer: Stores splits.
+    """
 
     def stored(split: SplitT) -> Versioned:
         return Versioned(version=serializer.version, data=serializer.serialize(split))
 
     then = None if read.then is None else stored(read.then)
-    return replace(position, state=stored(read.split), then=then)
+    skip = read.split.still_to_skip(position.skip, asked)
+    return replace(position, state=stored(read.split), skip=skip, then=then)
 
 
 def position_after(planned: PlannedSplit, report: SplitReport) -> PlannedSplit | None:

@@ -712,7 +712,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 read = reads.get(planned.split_id)
                 if read is None or not to_be_read(read):
                     continue
-                planned = planned_split(planned, read, self._split_serializer)
+                planned = planned_split(planned, split.split, read, self._split_serializer)
             queues.setdefault(split.subtask, []).append(planned)
         kept = total if reads is None else _without_planned(total)
         readers = sorted(queues)

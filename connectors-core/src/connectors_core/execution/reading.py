@@ -566,15 +566,16 @@ class _EntryReading:
         for split in splits:
             if not split.open:
                 continue
+            split.skip = max(split.skip - split.consumed, 0)
+            split.consumed = 0
             position = positions.get(split.planned.split_id)
             if position is None:
                 split.finished = split.touched = True
             else:
                 # A position may also move without rows: all were bad, or none of the user's.
                 split.touched |= position != split.base
+                split.skip = position.still_to_skip(split.skip, split.base)
                 split.base = position
-            split.skip = max(split.skip - split.consumed, 0)
-            split.consumed = 0
         stopped, self._newly_stopped = self._newly_stopped, []
         return stopped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 
 class SourceSplit:
@@ -31,6 +31,19 @@ class SourceSplit:
         ``None`` means unknown: the split holds back the watermark until it was read.
         """
         return None
+
+    def still_to_skip(self, rows: int, behind: Self) -> int:
+        """How many of the rows to skip behind a position are to be skipped behind this one.
+
+        A batch may be cut in the middle, and is then read again without its first rows. A source
+        that goes on elsewhere after a loss says here how many of them are still to come; a reader
+        gives such a position by a poll of its own, without rows.
+
+        Args:
+            rows: Rows to skip behind the other position, as far as they were not read since.
+            behind: The position before, of the same split.
+        """
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.source.hybrid.chain import SourceChain
@@ -41,6 +41,11 @@ class HybridSplit(SourceSplit):
         """That of the member's split."""
         bound: int | None = self.split.event_time_lower_bound()
         return bound
+
+    def still_to_skip(self, rows: int, behind: Self) -> int:
+        """As the member's split says."""
+        left: int = self.split.still_to_skip(rows, behind.split)
+        return left
 
 
 def split_id_of(member: int, split_id: str) -> str:
