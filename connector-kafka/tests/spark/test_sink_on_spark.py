@@ -51,6 +51,7 @@ def test_a_stream_of_many_epochs_is_written(
         numbers = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
         pipeline.sink_to(numbers, sink, uid="out")
         pipeline.run()
+        assert pipeline.status().sinks[0].guarantee is guarantee
     found = read_committed(broker, topic)
     assert sorted(json.loads(value or b"")["value"] for value in found) == list(range(1, 61))
     assert open_transactions(broker, topic) == []

@@ -194,15 +194,21 @@ class _Writer:
     flush = close = lambda self: None
 
 
+class _LooseSink(DirectorySink):
+    delivery_guarantee = DeliveryGuarantee.AT_LEAST_ONCE
+
+
 def test_the_status_tells_the_guarantee_of_each_sink(spark: SparkSession, tmp_path: Path) -> None:
     with new_pipeline(spark, tmp_path) as pipeline:
         df = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
         pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="committed")
+        pipeline.sink_to(df, _LooseSink(tmp_path / "loose"), uid="loose")
         pipeline.sink_to(df, _Printer(), uid="printed")
         assert pipeline.run()
         status = pipeline.status()
     assert {sink.uid: sink.guarantee for sink in status.sinks} == {
         "committed": DeliveryGuarantee.EXACTLY_ONCE,
+        "loose": DeliveryGuarantee.AT_LEAST_ONCE,
         "printed": DeliveryGuarantee.AT_LEAST_ONCE,
     }
     assert status.sources[0].guarantee is DeliveryGuarantee.EXACTLY_ONCE

@@ -2,6 +2,7 @@
 import json
 import queue
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from connectors_core.runtime.status import (
     source_status,
     spark_watermark,
 )
+from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import PlanLimits
@@ -268,7 +270,7 @@ def test_sink_counts_and_pending_committables():
     progress = SinkProgress()
     progress.metrics.inc("numRecordsSend", 10)
     progress.metrics.inc("numEpochsCommitted")
-    committer = MetricGroup(
+    metrics = MetricGroup(
         counters={
             "totalCommittables": 6,
             "successfulCommittables": 2,
@@ -276,7 +278,9 @@ def test_sink_counts_and_pending_committables():
             "retriedCommittables": 3,
         }
     )
+    committer = SimpleNamespace(metrics=metrics, guarantee=DeliveryGuarantee.EXACTLY_ONCE)
     status = sink_status("out", progress, committer)
+    assert status.guarantee is DeliveryGuarantee.EXACTLY_ONCE
     assert (status.rows, status.commits, status.committables) == (10, 1, 6)
     assert (status.committed, status.pending, status.failed, status.retries) == (3, 3, 0, 3)
     assert status.counters["failedCommittables"] == 0

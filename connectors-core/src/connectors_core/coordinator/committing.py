@@ -28,7 +28,7 @@ from connectors_core.sink.committer import (
     CommitterInitContext,
 )
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
-from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology
 from connectors_core.state import StateStore
 
@@ -222,6 +222,11 @@ class SinkCommitter:
                 f"sink {self._uid!r} cannot commit {failed.committable!r}",
                 hint="the epoch is decided and stays so: mend what the cause names and restart",
             ) from failed.error
+
+    @property
+    def guarantee(self) -> DeliveryGuarantee:
+        """How often a row arrives."""
+        return self._sink.delivery_guarantee
 
     @property
     def rewrites(self) -> bool:

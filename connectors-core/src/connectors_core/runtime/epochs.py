@@ -123,7 +123,7 @@ class EpochRunner(Generic[BatchT]):
         """What was written and committed since this driver started. From any thread."""
         committers = self._committer.committers
         return tuple(
-            sink_status(uid, progress, committers[uid].metrics if uid in committers else None)
+            sink_status(uid, progress, committers.get(uid))
             for uid, progress in list(self.progress.sinks.items())
         )
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from connectors_core.annotations import public
+from connectors_core.coordinator.committing import SinkCommitter
 from connectors_core.coordinator.source_coordinator import SourceObservation, SplitStatus
 from connectors_core.errors import ConnectorError
 from connectors_core.metrics import (
@@ -325,7 +326,9 @@ def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
     gauges[SourceMetric.SOURCE_IDLE_TIME.value] = seen.idle_seconds * 1e3
     return SourceStatus(
         uid=uid,
-        guarantee=_guarantee(exactly_once=seen.replayable),
+        guarantee=DeliveryGuarantee.EXACTLY_ONCE
+        if seen.replayable
+        else DeliveryGuarantee.AT_LEAST_ONCE,
         splits_assigned=len(seen.splits),
         splits_finished=seen.splits_finished,
         splits_unassigned=_whole(gauges.get(EnumeratorMetric.UNASSIGNED_SPLITS)),
@@ -349,10 +352,6 @@ def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
     )
 
 
-def _guarantee(*, exactly_once: bool) -> DeliveryGuarantee:
-    return DeliveryGuarantee.EXACTLY_ONCE if exactly_once else DeliveryGuarantee.AT_LEAST_ONCE
-
-
 def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
 
@@ -365,17 +364,17 @@ class SinkProgress:
     rows: Meter = field(default_factory=Meter)
 
 
-def sink_status(uid: str, progress: SinkProgress, committer: MetricGroup | None) -> SinkStatus:
+def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | None) -> SinkStatus:
     """The status of a sink.
 
     Args:
         uid: The sink.
         progress: What its writers wrote.
-        committer: The metrics of its committers, None for a sink with nothing to commit.
+        committer: What commits it, None for a sink with nothing to commit.
     """
     metrics = progress.metrics.copy()
     if committer is not None:
-        own = committer.copy()
+        own = committer.metrics.copy()
         metrics.gauges |= own.gauges
         for name in CommitterMetric:
             if name is not CommitterMetric.PENDING_COMMITTABLES:
@@ -393,7 +392,7 @@ def sink_status(uid: str, progress: SinkProgress, committer: MetricGroup | None)
         metrics.gauges[CommitterMetric.PENDING_COMMITTABLES.value] = pending
     return SinkStatus(
         uid=uid,
-        guarantee=_guarantee(exactly_once=committer is not None),
+        guarantee=DeliveryGuarantee.AT_LEAST_ONCE if committer is None else committer.guarantee,
         rows=counters.get(SinkMetric.NUM_RECORDS_SEND, 0),
         rows_per_second=progress.rows.rate(),
         bytes=counters.get(SinkMetric.NUM_BYTES_SEND, 0),

@@ -119,6 +119,11 @@ class Sink(ABC):
 class TwoPhaseCommittingSink(Sink, Generic[CommT]):
     """A sink whose rows become visible exactly once, by a commit after the epoch's decision."""
 
+    @property
+    def delivery_guarantee(self) -> DeliveryGuarantee:
+        """What `Pipeline.status()` shows; a sink that can be set to less says so here."""
+        return DeliveryGuarantee.EXACTLY_ONCE
+
     @abstractmethod
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[CommT]:
         """A writer for one task of one epoch. Executor."""
