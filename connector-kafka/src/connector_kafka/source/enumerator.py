@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -175,6 +176,7 @@ class KafkaEnumerator(
         self._positions: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committing = False
+        self._commits_in_order = threading.Lock()
         self._told: set[int] = set()
         self._turn = itertools.count()
         self._group = settings.config.get(GROUP_ID)
@@ -196,13 +198,17 @@ class KafkaEnumerator(
 
     def close(self) -> None:
         """Commit the group's last offsets, as calls under way are dropped now, and disconnect."""
+        # A commit that is still under way has older offsets: it must not come last.
+        ended = self._commits_in_order.acquire(timeout=_LAST_COMMIT_SECONDS)
         try:
-            if self._group is not None and self._uncommitted:
+            if self._group is not None and self._uncommitted and ended:
                 self._cluster.commit(self._group, self._uncommitted, timeout=_LAST_COMMIT_SECONDS)
         except ConnectorError as error:
             self._not_committed(error)
         finally:
             self._wire.close()
+            if ended:
+                self._commits_in_order.release()
 
     def add_reader(self, subtask_id: int) -> None:
         """Give the reader what was found for it."""
@@ -525,7 +531,11 @@ class KafkaEnumerator(
                 self._not_committed(error)
             self._commit()
 
-        self._context.call_async(lambda: self._cluster.commit(group, offsets), done)
+        def commit() -> None:
+            with self._commits_in_order:
+                self._cluster.commit(group, offsets)
+
+        self._context.call_async(commit, done)
 
     def _not_committed(self, error: BaseException) -> None:
         _logger.warning(

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last offsets of the group are those that stay, though a commit may be under way."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from connector_kafka import KafkaPartitionSplit, KafkaSource
+from connectors_core.metrics import MetricGroup
+
+
+class SlowCluster:
+    """Its first commit is slower than the next one, if that comes meanwhile."""
+
+    def __init__(self) -> None:
+        self.committed: list[int] = []
+        self.is_under_way = threading.Event()
+        self._overtaken = threading.Event()
+
+    def commit(self, group: str, offsets: dict[Any, int], timeout: float | None = None) -> None:
+        (offset,) = offsets.values()
+        if self.is_under_way.is_set():
+            self._overtaken.set()
+        else:
+            self.is_under_way.set()
+            self._overtaken.wait(0.2)
+        self.committed.append(offset)
+
+
+def test_a_commit_that_is_under_way_does_not_put_back_the_last_one() -> None:
+    workers: list[threading.Thread] = []
+
+    def call_async(call: Any, _handler: Any) -> None:
+        workers.append(threading.Thread(target=call))
+        workers[-1].start()
+
+    context: Any = SimpleNamespace(call_async=call_async, metric_group=MetricGroup())
+    enumerator = KafkaSource("host:9", topics="flights", group_id="us").create_enumerator(context)
+    cluster: Any = SlowCluster()
+    enumerator._cluster = cluster
+    for plan, offset in enumerate((2, 3)):
+        split = KafkaPartitionSplit(
+            split_id="flights-0", topic="flights", partition=0, topic_id="", offset=offset
+        )
+        enumerator.positions_committed(plan, [split], [])
+        assert cluster.is_under_way.wait(10)
+    enumerator.close()
+    for worker in workers:
+        worker.join()
+    assert cluster.committed == [2, 3]
