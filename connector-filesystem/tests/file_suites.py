@@ -29,7 +29,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.0"
+SUITES = "1.1"
 SOURCE = Capabilities(
     can=frozenset(
         {
@@ -54,6 +54,10 @@ SINK = Capabilities(
             Capability.SECRETS,
         }
     ),
+    cannot={
+        Capability.LEASES: "names of files are unique by themselves",
+        Capability.REWRITING: "what is staged stays until it is committed or swept",
+    },
 )
 PASSWORD = "canary-5e0b"  # pragma: allowlist secret
 

@@ -32,7 +32,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.0"
+SUITES = "1.1"
 SOURCE = Capabilities(
     can=frozenset(
         {

@@ -9,7 +9,7 @@ from typing import Any
 from connector_kafka import KAFKA_SINK_OPTIONS, KafkaSink
 from connectors_core.testing import Capabilities, Capability, OptionsTestSuite
 
-SUITES = "1.0"
+SUITES = "1.1"
 
 
 class TestKafkaSinkOptions(OptionsTestSuite):
