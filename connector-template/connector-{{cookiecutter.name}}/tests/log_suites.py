@@ -41,7 +41,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.0"
+SUITES = "1.1"
 # They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(
@@ -69,7 +69,11 @@ SINK = Capabilities(
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
         }
-    )
+    ),
+    cannot={
+        Capability.LEASES: "every writer begins a transaction of its own",
+        Capability.REWRITING: "a transaction stays open until it is ended",
+    },
 )
 {% endif %}
 {% if cookiecutter.source %}
