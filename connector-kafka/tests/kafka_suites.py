@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -72,16 +73,22 @@ class KafkaSystem(TestSystem):
     def _broker(self) -> Iterator[str]:
         with KafkaBroker(security=SECURITY) as broker:
             yield broker.bootstrap_servers
+            # Clients that outlive it look for it, and say so, until the process ends.
+            producer_of(broker.bootstrap_servers).close()
+            producer_of.cache_clear()
+            admin_of.cache_clear()
 
 
 def confluent_properties(address: str) -> dict[str, Any]:
-    """What confluent's clients need; their names are Kafka's but for one."""
+    """What confluent's clients need; their names are Kafka's but for two."""
     return {
         "bootstrap.servers": address,
         "security.protocol": SECURITY.protocol,
         "sasl.mechanism": SECURITY.mechanism,
         "sasl.username": SECURITY.user,
         "sasl.password": SECURITY.password.reveal(),
+        # What they have to say is shown with a test that fails, and not between the others.
+        "logger": logging.getLogger("confluent_kafka"),
     }
 
 
@@ -100,25 +107,26 @@ class Topic:
 
     def __init__(self, address: str, name: str, partitions: int = 1) -> None:
         self.name = name
-        self._producer = producer_of(address)
-        self._admin = admin_of(address)
+        self._address = address
         self._partitions = partitions
-        self._done(self._admin.create_topics([NewTopic(name, partitions, 1)]))
+        self._done(admin_of(self._address).create_topics([NewTopic(name, partitions, 1)]))
         self._wait_for_partitions()
 
     def add_partition(self) -> int:
         """Make one more partition; returns its number."""
         self._partitions += 1
-        self._done(self._admin.create_partitions([NewPartitions(self.name, self._partitions)]))
+        more = NewPartitions(self.name, self._partitions)
+        self._done(admin_of(self._address).create_partitions([more]))
         self._wait_for_partitions()
         return self._partitions - 1
 
     def write(self, partition: int, values: Sequence[bytes | None]) -> None:
         errors = []
+        producer = producer_of(self._address)
         for value in values:
             while True:
                 try:
-                    self._producer.produce(
+                    producer.produce(
                         self.name,
                         value,
                         partition=partition,
@@ -126,8 +134,8 @@ class Topic:
                     )
                     break
                 except BufferError:
-                    self._producer.poll(0.1)
-        assert not self._producer.flush(60)
+                    producer.poll(0.1)
+        assert not producer.flush(60)
         assert not errors, errors[0]
 
     @staticmethod
@@ -138,7 +146,7 @@ class Topic:
     def _wait_for_partitions(self) -> None:
         for _ in range(600):
             try:
-                found = self._producer.list_topics(self.name, 10).topics[self.name]
+                found = producer_of(self._address).list_topics(self.name, 10).topics[self.name]
             except KafkaException:
                 continue
             if len(found.partitions) == self._partitions and all(
