@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 260, 90, 20, 26, 34
-COLOURS = ("#1f5fa8", "#d1582b", "#2c8a57", "#7b4ea3")
+COLOURS = ("#1f5fa8", "#d1582b", "#2c8a57", "#7b4ea3", "#b8860b")
 
 Point = tuple[float, float]
 

@@ -11,6 +11,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +94,7 @@ class History:
     def drift(self) -> Iterator[tuple[float, str, int]]:
         """How far the fastest source is ahead of the slowest, while none has ended."""
         latest: dict[str, int] = {}
-        for moment, uid, mark in self.marks:
-            latest[uid] = mark
+        for moment, marks in groupby(self.marks, key=itemgetter(0)):  # those of one plan
+            latest |= {uid: mark for _, uid, mark in marks}
             if len(latest) == len(self.watermarks) and max(latest.values()) < END_OF_TIME:
                 yield moment, "drift", max(latest.values()) - min(latest.values())

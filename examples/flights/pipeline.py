@@ -147,6 +147,7 @@ def run(spark: SparkSession, places: Places, bootstrap_servers: str) -> None:
         while not ended:
             note_lag(pipeline, places)
             ended = pipeline.await_termination(timeout=0.5)
+        note_lag(pipeline, places)
 
 
 def note_lag(pipeline: Pipeline, places: Places) -> None:

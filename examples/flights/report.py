@@ -93,7 +93,7 @@ def write(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Flights</title>",
         f"<style>{_STYLE}</style><h1>Flights with their weather</h1>",
         f"<p class={'good' if found['ok'] else 'bad'}>On Spark {found['spark_version']}"
-        f" {verdict}; {' and '.join(crashes) or 'nothing'} was killed on the way.</p><table>",
+        f" {verdict}; killed on the way: {' and '.join(crashes) or 'nothing'}.</p><table>",
         *(f"<tr><th>{_words(name)}<td>{_shown(value)}" for name, value in rows.items()),
         "</table>",
         *(f"<h2>{escape(title)}</h2>{chart}" for title, chart in sections.items()),

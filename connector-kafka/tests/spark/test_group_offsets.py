@@ -17,6 +17,7 @@ from connector_kafka.client.wire import Wire
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
 from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.local_pipeline import LocalPipeline
 
 
 def committed(broker: KafkaBroker, group: str, topic: str) -> int | None:
@@ -28,6 +29,12 @@ def committed(broker: KafkaBroker, group: str, topic: str) -> int | None:
         return Cluster(wire).committed(group, [partition]).get(partition)
     finally:
         wire.close()
+
+
+def lag(pipeline: LocalPipeline | Pipeline, topic: str) -> float:
+    """What the pipeline says of the only partition."""
+    ((source,),) = (query.sources for query in pipeline.status().queries)
+    return source.gauges[f"topic.{topic}.partition.0.recordsLag"]
 
 
 @pytest.mark.line("3.5")  # no Spark in it
@@ -54,6 +61,7 @@ def test_offsets_of_the_group_follow_the_epochs(
     records.write(50)
     with records.pipeline(source) as pipeline:
         pipeline.run(available_now=True)
+        assert lag(pipeline, topic) == 0
     assert committed(broker, group, topic) == (150 if commits else None)
 
 
@@ -74,3 +82,4 @@ def test_on_spark_a_quiet_topic_has_no_lag(
         pipeline.start()
         records.write(100)
         wait(lambda: committed(broker, group, topic) == 100, "the group", pipeline)
+        wait(lambda: lag(pipeline, topic) == 0, "no lag", pipeline)

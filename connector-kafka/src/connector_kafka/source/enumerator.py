@@ -501,14 +501,13 @@ class KafkaEnumerator(
         finished: Sequence[KafkaPartitionSplit],
     ) -> None:
         """Commit the offsets of the group, for others to see; a failure does not stop anything."""
-        if self._group is None or not self._settings.commit_offsets:
-            return
-        reached = [(split, split.offset) for split in splits]
-        reached += [(split, split.stop) for split in finished if split.stop is not None]
-        for split, offset in reached:
-            if split.split_id == str(split.topic_partition):  # not one of several ranges
-                self._uncommitted[split.topic_partition] = offset
-        self._commit()
+        left = _by_partition((split, split.offset) for split in splits)
+        ended = _by_partition((split, split.stop) for split in finished)
+        self._positions |= ended  # no plan comes to them any more
+        self._set_gauges()
+        if self._group is not None and self._settings.commit_offsets:
+            self._uncommitted |= left | ended
+            self._commit()
 
     def _commit(self) -> None:
         group, offsets = self._group, dict(self._uncommitted)
@@ -572,6 +571,17 @@ class KafkaEnumerator(
 def _partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+def _by_partition(
+    positions: Iterable[tuple[KafkaPartitionSplit, int | None]],
+) -> dict[TopicPartition, int]:
+    """Positions of whole partitions; one of several ranges says nothing of the others."""
+    return {
+        split.topic_partition: offset
+        for split, offset in positions
+        if offset is not None and split.split_id == str(split.topic_partition)
+    }
 
 
 def _gauge(partition: TopicPartition, name: str) -> str:
