@@ -25,7 +25,7 @@ from connector_kafka.errors import KafkaRequestError
 from connector_kafka.sink.partitioning import PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
 from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
-from connectors_core.formats import JsonFormat
+from connectors_core.formats import JsonFormat, StringFormat
 from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.sink import DeliveryGuarantee, WriterInitContext
 
@@ -120,6 +120,15 @@ def test_a_format_makes_the_value_of_all_columns_that_are_nothing_else() -> None
         ],
         "b": [(b"EWR", b'{"origin":"EWR","flight":2}')],
     }
+
+
+def test_a_format_is_given_by_its_name_too() -> None:
+    named = KafkaRecordSerializationSchema(
+        topic="flights", key_fields=("tail",), key_format="string", value_format="json"
+    )
+    assert (named.key_format, named.value_format) == (StringFormat(), JsonFormat())
+    with pytest.raises(InvalidOptionError, match="jsn"):
+        KafkaRecordSerializationSchema(topic="flights", value_format="jsn")
 
 
 def test_a_key_has_a_format_of_its_own_and_names_without_their_prefix() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from connector_kafka.fields import ValueFields
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.formats import BadMessage, EncodingFormat
+from connectors_core.formats import BadMessage, EncodingFormat, as_format
 from connectors_core.options import Option
 
 __all__ = [
@@ -64,10 +64,12 @@ class KafkaRecordSerializationSchema:
     Args:
         topic: The topic of all records.
         topic_column: Column of the topic of each record, in place of `topic`.
-        key_format: How the columns of the key become bytes; None for one column of bytes or text.
+        key_format: How the columns of the key become bytes, or a format's name; None for one column
+            of bytes or text.
         key_fields: Columns of the key; none and no format: the column `key`, if there is one.
         key_fields_prefix: How the names of key columns begin, which the format does not see.
-        value_format: How the columns of the value become bytes; None for the column `value`.
+        value_format: How the columns of the value become bytes, or a format's name; None for the
+            column `value`.
         value_fields: Whether the value holds the columns of the key, too.
         headers_column: Column of headers, a list of structs of `key` and `value`, or a map.
         timestamp_column: Column of the time of each record; null means now.
@@ -90,7 +92,9 @@ class KafkaRecordSerializationSchema:
     partition_column: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "key_format", as_format(self.key_format))
         object.__setattr__(self, "key_fields", tuple(self.key_fields))
+        object.__setattr__(self, "value_format", as_format(self.value_format))
         object.__setattr__(self, "value_fields", VALUE_FIELDS.parse(self.value_fields))
         if (self.topic is None) == (self.topic_column is None):
             raise ConfigurationError(

@@ -65,7 +65,7 @@ from connector_kafka.source.split import (
 from connector_kafka.source.subscription import Subscription
 from connectors_core.annotations import public
 from connectors_core.errors import InvalidOptionError
-from connectors_core.formats import FORMAT_OPTIONS, DecodingFormat, format_of
+from connectors_core.formats import DecodingFormat, as_format, format_of
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -165,9 +165,9 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         isolation = ISOLATION_LEVEL.parse(isolation_level)
         policy = ON_DATA_LOSS.parse(on_data_loss)
         self._layout = RecordLayout.of(
-            value_format=_format(value_format),
+            value_format=as_format(value_format),
             schema=None if schema is None else SCHEMA.parse(schema),
-            key_format=_format(key_format),
+            key_format=as_format(key_format),
             key_fields=key_fields,
             key_fields_prefix=key_fields_prefix,
             value_fields=VALUE_FIELDS.parse(value_fields),
@@ -287,11 +287,6 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
 
     def __repr__(self) -> str:
         return f"KafkaSource({self._enumeration.subscription}, {self.boundedness().value})"
-
-
-def _format(given: DecodingFormat | str | None) -> DecodingFormat | None:
-    """A format, or one by its name as it is without further options."""
-    return format_of(FORMAT_OPTIONS.parse({"format": given})) if isinstance(given, str) else given
 
 
 def _offsets(

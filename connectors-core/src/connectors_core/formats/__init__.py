@@ -16,7 +16,13 @@ from connectors_core.formats.messages import (
     Encoded,
     EncodingFormat,
 )
-from connectors_core.formats.options import FORMAT_OPTIONS, FormatName, format_of, format_options
+from connectors_core.formats.options import (
+    FORMAT_OPTIONS,
+    FormatName,
+    as_format,
+    format_of,
+    format_options,
+)
 from connectors_core.formats.plain import RawFormat, StringFormat
 from connectors_core.formats.schema_registry import (
     HttpSchemaRegistry,
@@ -46,6 +52,7 @@ __all__ = [
     "StaticSchemaRegistry",
     "StringFormat",
     "UnknownSchemaError",
+    "as_format",
     "format_of",
     "format_options",
 ]

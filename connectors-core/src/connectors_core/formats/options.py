@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
@@ -19,11 +19,13 @@ from connectors_core.formats.text import CsvDialect
 from connectors_core.options import DURATION, Option, Options, OptionSet, list_of, positive
 from connectors_core.secrets import Secret
 
-__all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "format_of", "format_options"]
+__all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "as_format", "format_of", "format_options"]
 
 Format: TypeAlias = (
     RawFormat | StringFormat | JsonFormat | CsvFormat | AvroFormat | ConfluentAvroFormat
 )
+
+_T = TypeVar("_T")
 
 _SINCE: Final = "1.0"
 
@@ -184,6 +186,19 @@ def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
         prefix: What stands before the keys where there are several formats, e.g. `value.`.
     """
     return tuple(_prefixed(option, prefix) for option in FORMAT_OPTIONS)
+
+
+def as_format(given: _T | str | None) -> _T | Format | None:
+    """Return a format as it is, or the one of a name without further options; driver.
+
+    Args:
+        given: A format, or a name as the option `format` takes it.
+
+    Raises:
+        InvalidOptionError: No format has this name.
+        MissingOptionError: The format cannot do without options.
+    """
+    return format_of(FORMAT_OPTIONS.parse({"format": given})) if isinstance(given, str) else given
 
 
 def format_of(options: Options, prefix: str = "") -> Format | None:
