@@ -90,6 +90,22 @@ def test_what_cannot_be_used_is_refused(options):
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [
+        pa.time64("us"),
+        pa.duration("s"),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.list_(pa.int32(), 3),
+        pa.struct([("since", pa.month_day_nano_interval())]),
+    ],
+    ids=str,
+)
+def test_a_type_that_json_cannot_be_read_into_is_refused_when_the_source_is_made(kind):
+    with pytest.raises(ConfigurationError, match="'x' cannot be read from json-lines"):
+        FileSource("/a", schema=pa.schema([("x", kind)]), format="json-lines")
+
+
+@pytest.mark.parametrize(
     "dialect",
     [
         {"delimiter": "||"},
