@@ -429,6 +429,19 @@ def test_bad_records_are_set_apart_and_the_rest_is_read(tmp_path, format, block_
     assert "oops" not in bad[0].reason
 
 
+@pytest.mark.parametrize("block_size", [5, 1 << 20])
+def test_two_objects_in_a_line_are_bad_however_many_lines_hold_none(tmp_path, block_size):
+    bad = [b'{"n":2}{"n":3}', b'{"n":', b"4}", b'{"n":5} 6', b'{"n":7}\x00']
+    (tmp_path / "a.jsonl").write_bytes(b"\n \r\n".join([b'{"n":1}', *bad, b' {"n":8}\t']))
+    chunks = chunks_of(FileSource(tmp_path, schema="n INT", block_size=block_size))
+    batches = [chunk.batch for chunk in chunks if chunk.batch is not None]
+    assert [n for batch in batches for n in batch["n"].to_pylist()] == [1, 8]
+    found = [each for chunk in chunks for each in chunk.bad_records]
+    assert [each.raw for each in found] == bad
+    assert found[0].reason == "the line is not exactly one JSON object"
+    assert found[1].reason == "the line is not a JSON object"
+
+
 def test_a_quote_that_is_never_closed_takes_no_rows_before_it(tmp_path):
     (tmp_path / "a.csv").write_text('n,s\n1,"x\ny"\n2,z\n3,"open\n4,lost in it\n')
     source = FileSource(tmp_path, schema="n INT, s STRING", csv=CsvOptions(newlines_in_values=True))

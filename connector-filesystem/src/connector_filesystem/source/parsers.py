@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connector_filesystem.formats import CsvOptions
 from connector_filesystem.source.text import BOM, lines_of
+from connectors_core.formats.json_format import read_json_messages
 from connectors_core.formats.text import CsvReader, JsonReader, explained, infer_json
 
 __all__ = ["CsvParser", "JsonParser", "TextParser"]
@@ -126,20 +129,13 @@ class JsonParser:
 
     def parse(self, data: bytes) -> pa.RecordBatch:
         """See `TextParser`."""
-        data = data.removeprefix(BOM)
-        if not data.strip():
-            return _empty(self.schema)
-        batch = self._reader.read(data)
-        lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        if batch.num_rows != lines:
-            lines -= sum(not line.strip() for line in data.removesuffix(b"\n").split(b"\n"))
-            if batch.num_rows != lines:
-                raise pa.ArrowInvalid("a line is not exactly one JSON object")
-        return batch
+        lines = _filled_lines(data.removeprefix(BOM))
+        return read_json_messages(lines, self._reader) if len(lines) else _empty(self.schema)
 
     def explain(self, data: bytes, error: Exception) -> str:
         """See `TextParser`."""
-        return re.sub(r" in row \d+$", "", explained(error))
+        reason = re.sub(r" in row \d+$", "", explained(error))
+        return reason.replace("the message is", "the line is")
 
     def new_fields(self, data: bytes) -> list[str]:
         """Return the top-level fields of a record that are not wanted; none where it is no JSON."""
@@ -153,6 +149,16 @@ class JsonParser:
     @cached_property
     def _reader(self) -> JsonReader:
         return JsonReader(self.schema, self.ignore_new)
+
+
+def _filled_lines(data: bytes) -> pa.Array:
+    """Cut text into lines, without white space around them, and without blank ones."""
+    breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    offsets = np.concatenate([[0], breaks + 1, [len(data)]]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    lines = pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+    lines = pc.ascii_trim(lines, " \t\r\n").view(pa.binary())
+    return lines.filter(pc.greater(pc.binary_length(lines), 0))
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -40,7 +40,7 @@ class KnownBadError(pa.ArrowInvalid):  # type: ignore[misc]
     """
 
     def __init__(self, reasons: Sequence[str | None]) -> None:
-        super().__init__("some messages are bad")
+        super().__init__("; ".join(sorted({each for each in reasons if each})))
         self.reasons = reasons
 
 

@@ -29,7 +29,7 @@ from connectors_core.formats.text import (
     unsupported_json_type,
 )
 
-__all__ = ["JsonFormat"]
+__all__ = ["JsonFormat", "read_json_messages"]
 
 _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
@@ -75,7 +75,7 @@ class JsonFormat(DecodingFormat, EncodingFormat):
         return decode_isolating(
             messages,
             schema,
-            parse=lambda part: _read(part, reader),
+            parse=lambda part: read_json_messages(part, reader),
             explain=_explain,
             empty=self.empty_messages,
         )
@@ -85,14 +85,23 @@ class JsonFormat(DecodingFormat, EncodingFormat):
         return Encoded(messages=joined_texts(json_objects(rows, write_nulls=self.write_nulls)))
 
 
-def _read(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:
+def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:
     """Read messages together: none of them can take anything from the next.
 
-    Each begins with `{` and ends with `}`. Within an object, `}` and `{` cannot follow each other,
-    and a text cannot hold a line break; so if all of it can be read, each message is whole objects,
-    at least one. If there are as many objects as messages, each is one. (Behind a NUL nothing is
-    read.)
+    Args:
+        messages: Column of binary; none is null.
+        reader: Knows the columns.
+
+    Returns:
+        A row for each message.
+
+    Raises:
+        pa.ArrowInvalid: One of them is not exactly one JSON object, or does not fit the columns.
     """
+    # Each begins with `{` and ends with `}`. Within an object, `}` and `{` cannot follow each
+    # other, and a text cannot hold a line break; so if all of it can be read, each message is whole
+    # objects, at least one. If there are as many objects as messages, each is one. (Behind a NUL
+    # nothing is read.)
     if not _are_objects(messages).all():
         messages = pc.ascii_trim(messages.view(pa.string()), _SPACE).view(pa.binary())
         are_objects = _are_objects(messages)
