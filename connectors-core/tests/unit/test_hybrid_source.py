@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, rule
 from toy_driver import Driver
 from toy_log import LogEnumerator, LogSource, LogSplit
+from toy_model import DriverModel
 from toy_source import (
     MONOTONOUS,
     Behaviour,
@@ -470,7 +471,7 @@ sizes = st.lists(st.integers(0, 9), max_size=4)
 enumerators = st.sampled_from([OnRequest, Discovering, Pushing])
 
 
-class HybridModel(RuleBasedStateMachine):
+class HybridModel(DriverModel):
     """Crashes at any moment, before, at and after switches, with any parallelism after them."""
 
     @initialize(
@@ -518,36 +519,6 @@ class HybridModel(RuleBasedStateMachine):
         assert self.contexts[place] == switch.switch  # it follows from what was read, and no more
         return member
 
-    @rule()
-    def the_coordinator_runs(self):
-        self.driver.mailbox.run()
-
-    @rule()
-    def discovery_answers(self):
-        self.driver.mailbox.run_calls()
-
-    @rule()
-    def time_passes(self):
-        self.driver.mailbox.to_next_timer()
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule(which=st.integers(0, 100))
-    def an_entry_is_read(self, which):
-        entries = self.driver.entries(self.driver.newest)
-        self.driver.read(entries[which % len(entries)])
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def the_batch_is_read_and_committed(self):
-        number = self.driver.newest.number
-        self.driver.consume(self.driver.newest)
-        self.driver.coordinator.notify_complete(number)
-        self.driver.mailbox.run()
-
-    @rule(steps=st.integers(1, 30))
-    def all_goes_well_for_a_while(self, steps):
-        self.driver.run_steps(steps)
-
     @rule(which=st.integers(0, 3), rows=st.integers(1, 4))
     def rows_appear(self, which, rows):
         partition = self.members[-1].rows.setdefault(f"p{which}", [])
@@ -555,27 +526,10 @@ class HybridModel(RuleBasedStateMachine):
 
     @rule(parallelism=st.integers(1, 4))
     def the_driver_crashes(self, parallelism):
-        self.driver.crash()
         self.driver.sources["s"]["source"] = self.source()
-        self.driver.start(parallelism)
+        super().the_driver_crashes(parallelism)
 
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def old_files_are_removed(self):
-        self.driver.purge()
-
-    @invariant()
-    def no_row_came_twice_or_out_of_order(self):
-        if not hasattr(self, "driver"):
-            return
-        if self.driver.errors:
-            raise self.driver.errors[0]
-        for numbers in self.driver.emitted("s").values():
-            assert numbers == list(range(len(numbers)))
-
-    def teardown(self):
-        if not hasattr(self, "driver"):
-            return
+    def read_to_the_end(self):
         self.driver.crash()
         self.driver.options["available_now"] = True
         self.driver.start().run()

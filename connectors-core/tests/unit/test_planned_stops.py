@@ -9,9 +9,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, rule
 from toy_driver import Driver
 from toy_log import LogEnumerator, LogSource, LogSplit
+from toy_model import DriverModel
 from toy_source import (
     MONOTONOUS,
     Behaviour,
@@ -352,7 +353,7 @@ steps = st.lists(st.integers(0, 300), max_size=9)
 small = st.none() | st.integers(1, 6)
 
 
-class LogModel(RuleBasedStateMachine):
+class LogModel(DriverModel):
     """Partitions grow, the driver crashes and comes back with any parallelism; then it is ended."""
 
     @initialize(
@@ -381,65 +382,14 @@ class LogModel(RuleBasedStateMachine):
         self.committed = {}
         self.driver.start(2)
 
-    @rule()
-    def the_coordinator_runs(self):
-        self.driver.mailbox.run()
-
-    @rule()
-    def the_ends_are_looked_up(self):
-        self.driver.mailbox.run_calls()
-
-    @rule()
-    def time_passes(self):
-        self.driver.mailbox.to_next_timer()
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule(which=st.integers(0, 100))
-    def an_entry_is_read(self, which):
-        entries = self.driver.entries(self.driver.newest)
-        self.driver.read(entries[which % len(entries)])
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def the_batch_is_read_and_the_one_before_committed(self):
-        number = self.driver.newest.number
-        self.driver.consume(self.driver.newest)
-        self.driver.coordinator.notify_complete(number - 1)
-        self.driver.mailbox.run()
-
-    @rule(steps=st.integers(1, 30))
-    def all_goes_well_for_a_while(self, steps):
-        self.driver.run_steps(steps)
-
     @rule(which=st.integers(0, 5), late=steps)
     def rows_appear(self, which, late):
         rows = self.source.rows.setdefault(f"p{which}", [])
         for step in late:
             rows.append((rows[-1] if rows else 10) + step)
 
-    @rule(parallelism=st.integers(1, 4))
-    def the_driver_crashes(self, parallelism):
-        self.driver.crash()
-        self.driver.start(parallelism)
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def old_files_are_removed(self):
-        self.driver.purge()
-
-    @invariant()
-    def no_row_came_twice_or_out_of_order(self):
-        if not hasattr(self, "driver"):
-            return
-        if self.driver.errors:
-            raise self.driver.errors[0]
-        for _, numbers in self.driver.emitted("s").items():
-            assert numbers == list(range(len(numbers)))
-
     @invariant()
     def no_position_is_told_that_was_not_reached(self):
-        if not hasattr(self, "driver"):
-            return
         for plan, positions in self.enumerators_told():
             for split, position in positions.items():
                 read = sum(
@@ -454,9 +404,7 @@ class LogModel(RuleBasedStateMachine):
         enumerator = self.source.last_enumerator
         return [] if enumerator is None else enumerator.committed
 
-    def teardown(self):
-        if not hasattr(self, "driver"):
-            return
+    def read_to_the_end(self):
         self.driver.crash()
         self.driver.options["available_now"] = True
         self.driver.start().run()

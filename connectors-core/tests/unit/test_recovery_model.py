@@ -6,13 +6,13 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
 )
 from toy_driver import Crash, Driver
+from toy_model import DriverModel
 from toy_source import (
     MONOTONOUS,
     Behaviour,
@@ -39,7 +39,7 @@ parallelisms = st.integers(1, 4)
 small = st.none() | st.integers(1, 6)
 
 
-class RecoveryModel(RuleBasedStateMachine):
+class RecoveryModel(DriverModel):
     """Crashes at any moment, with any parallelism after it; then everything is read to its end."""
 
     @initialize(
@@ -73,43 +73,8 @@ class RecoveryModel(RuleBasedStateMachine):
             },
         )
         self.driver.start(parallelism)
-        self.purged_below = 0
 
     # --- what may happen at any moment ------------------------------------------------------------
-
-    @rule()
-    def the_coordinator_runs(self):
-        self.driver.mailbox.run()
-        self.no_errors()
-
-    @rule()
-    def discovery_answers(self):
-        self.driver.mailbox.run_calls()
-        self.no_errors()
-
-    @rule()
-    def time_passes(self):
-        self.driver.mailbox.to_next_timer()
-        self.no_errors()
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule(which=st.integers(0, 100))
-    def an_entry_is_read(self, which):
-        entries = self.driver.entries(self.driver.newest)
-        self.driver.read(entries[which % len(entries)])
-
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def the_batch_is_read(self):
-        self.driver.consume(self.driver.newest)
-        self.driver.mailbox.run()
-        self.no_errors()
-
-    @rule(steps=st.integers(1, 40))
-    def all_goes_well_for_a_while(self, steps):
-        for _ in range(steps):
-            if not self.driver.step():
-                break
 
     @precondition(lambda self: any(len(s.rows) < MOST_SPLITS for s in self.sources))
     @rule(which=st.integers(0, 1), late=times)
@@ -124,11 +89,6 @@ class RecoveryModel(RuleBasedStateMachine):
         self.sources[which % len(self.sources)].complete = True
 
     @rule(parallelism=parallelisms)
-    def the_driver_crashes(self, parallelism):
-        self.driver.crash()
-        self.driver.start(parallelism)
-
-    @rule(parallelism=parallelisms)
     def the_driver_crashes_between_plan_and_carrier(self, parallelism):
         self.driver.crash_at_feed = True
         self.driver.mailbox.run()
@@ -136,21 +96,10 @@ class RecoveryModel(RuleBasedStateMachine):
         self.driver.crash()
         self.driver.start(parallelism)
 
-    @precondition(lambda self: self.driver.newest is not None)
-    @rule()
-    def old_files_are_removed(self):
-        self.purged_below = max(self.purged_below, self.driver.purge())
-
     # --- what holds at every moment ---------------------------------------------------------------
-
-    def no_errors(self):
-        if self.driver.errors:
-            raise self.driver.errors[0]
 
     @invariant()
     def plans_are_dense_and_at_most_one_is_unconsumed(self):
-        if not hasattr(self, "driver"):
-            return
         newest = newest_plan(self.driver.store)
         for number in range(self.purged_below, newest):
             plan = read_plan(self.driver.store, number)
@@ -161,24 +110,17 @@ class RecoveryModel(RuleBasedStateMachine):
 
     @invariant()
     def recovery_finds_a_snapshot_not_far_back(self):
-        if not hasattr(self, "driver"):
-            return
         newest = newest_plan(self.driver.store)
         if newest >= 0:
             assert 1 <= len(plans_since_snapshot(self.driver.store, newest)) <= 17
 
     @invariant()
-    def no_row_came_twice_or_out_of_order(self):
-        if not hasattr(self, "driver"):
-            return
-        for uid, settings_ in self.driver.settings.items():
+    def no_more_rows_came_than_there_are(self):
+        for uid, each in self.driver.settings.items():
             for split, numbers in self.driver.emitted(uid).items():
-                assert numbers == list(range(len(numbers)))
-                assert len(numbers) <= len(settings_.source.rows[split])
+                assert len(numbers) <= len(each.source.rows[split])
 
-    def teardown(self):
-        if not hasattr(self, "driver"):
-            return
+    def read_to_the_end(self):
         for source in self.sources:
             source.complete = True
         self.driver.run()
