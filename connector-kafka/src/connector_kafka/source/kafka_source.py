@@ -216,6 +216,13 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
             time, offsets = options.get(BOUNDED_TIMESTAMP), options.get(BOUNDED_OFFSETS)
             stop = _offsets("bounded", ending.value, time, offsets)
         stream = options[BOUNDED_STREAM]
+        if stream and stop is None:
+            raise InvalidOptionError(
+                "a stream that ends needs its end",
+                expected=f"{BOUNDED_MODE.key} with {BOUNDED_STREAM.key}",
+                found=ending.value,
+                option=BOUNDED_STREAM.key,
+            )
         interval = options.values[DISCOVERY_INTERVAL.key]
         return cls(
             options.values[BOOTSTRAP_SERVERS.key],

@@ -100,25 +100,22 @@ def _parse_offsets(value: object) -> dict[tuple[str, int], int | OffsetsInitiali
     if not isinstance(value, str):
         raise ValueError(expected)
     text = value.strip()
-    if text.startswith("{"):
-        pairs = [
-            (topic, number, str(offset))
-            for topic, offsets in json.loads(text).items()
-            for number, offset in offsets.items()
-        ]
-    else:
-        pairs = []
-        for part in text.split(";"):
-            if part.strip():
+    pairs = []
+    try:
+        if text.startswith("{"):
+            for topic, offsets in json.loads(text).items():
+                pairs += [((topic, number), str(offset)) for number, offset in offsets.items()]
+        else:
+            for part in filter(str.strip, text.split(";")):
                 partition, _, offset = part.strip().rpartition("=")
                 topic, _, number = partition.strip().rpartition(":")
-                pairs.append((topic, number, offset.strip()))
-    try:
+                pairs.append(((topic, number), offset.strip()))
+        keys = parse_partitions([key for key, _ in pairs])
         return {
-            (topic, int(number)): named[offset] if offset in named else int(offset)
-            for topic, number, offset in pairs
+            (key.topic, key.partition): named[offset] if offset in named else int(offset)
+            for key, (_, offset) in zip(keys, pairs, strict=True)
         }
-    except ValueError:
+    except (AttributeError, ValueError):
         raise ValueError(expected) from None
 
 
