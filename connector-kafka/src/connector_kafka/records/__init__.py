@@ -8,7 +8,7 @@ takes an Arrow batch and gives the record batches of each partition that `Partit
 from connector_kafka.records.columns import COLUMNS
 from connector_kafka.records.compression import Compression
 from connector_kafka.records.decoder import Decoded, decode
-from connector_kafka.records.encoder import EncodedBatch, Encoder, refused_rows
+from connector_kafka.records.encoder import EncodedBatch, Encoder, measured, refused_rows
 from connector_kafka.records.partitioner import Partitioner, wrong_partitions
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Encoder",
     "Partitioner",
     "decode",
+    "measured",
     "refused_rows",
     "wrong_partitions",
 ]

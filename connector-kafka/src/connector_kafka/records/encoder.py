@@ -22,7 +22,7 @@ from connector_kafka.records.batches import HEADER, TRANSACTIONAL
 from connector_kafka.records.compression import Compression, compress
 from connector_kafka.records.varints import Bytes, Ints, Pieces
 
-__all__ = ["EncodedBatch", "Encoder", "refused_rows"]
+__all__ = ["EncodedBatch", "Encoder", "measured", "refused_rows"]
 
 _FRONT = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, CRC
 _COVERED = struct.Struct(">hiqqqhii")  # the rest of the header, which the CRC covers
@@ -30,6 +30,8 @@ _LENGTH_END = 12  # what the length counts begins here
 
 # Length, attributes and the deltas of timestamp and offset at their longest.
 _MAX_OVERHEAD = 5 + 1 + 10 + 5
+
+_SIZE = "_size"
 
 # How many bytes are encoded together: Arrow counts them in 32 bits, and memory is bounded.
 _RUN_BYTES = 64 * 1024 * 1024
@@ -56,7 +58,7 @@ class Encoder:
 
     The columns of an Arrow batch are `value` and, where wanted, `key` (bytes or text, null
     allowed), `timestamp` (of a timestamp type, or milliseconds since 1970) and `headers` (lists of
-    key and value). Other columns are not looked at.
+    key and value), and that which `measured` adds. Other columns are not looked at.
 
     Args:
         compression: What batches are compressed with. One that would grow is left as it is.
@@ -142,6 +144,25 @@ class Encoder:
         return EncodedBatch(b"".join((front, covered, content.data)), len(times))
 
 
+def measured(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Add a column with the most bytes that each record may take; executor.
+
+    It goes with the rows that are chosen later, so that they are measured once.
+    """
+    columns = {name: records.column(name) for name in records.schema.names}
+    size = _MAX_OVERHEAD + _written(_lengths(columns["value"]))
+    size += _written(_lengths(columns["key"])) if "key" in columns else 1
+    if "headers" in columns:
+        counts = _counts(columns["headers"])
+        items = columns["headers"].flatten()
+        item = sum(_written(_lengths(pc.struct_field(items, [part]))) for part in (0, 1))
+        behind = np.concatenate([[0], np.cumsum(item)])[np.cumsum(np.append(0, counts))]
+        size += varints.size_of(counts) + np.diff(behind)
+    else:
+        size += 1
+    return records.append_column(_SIZE, pa.array(size))
+
+
 def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int, str]:
     """Find the records that Kafka would not take; executor.
 
@@ -160,14 +181,13 @@ def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int,
         behind = np.cumsum(_counts(headers))
         for item in np.flatnonzero(names.is_null()).tolist():
             refused[int(np.searchsorted(behind, item, "right"))] = "a header has no key"
-    start = 0
-    for rows in _runs(records, 0):
-        for row in np.flatnonzero(rows.timestamp < 0).tolist():
-            refused[start + row] = f"the timestamp {rows.timestamp[row]} is before 1970"
-        for row in np.flatnonzero(rows.size > max_request_size - HEADER.size).tolist():
-            size = rows.size[row] + HEADER.size
-            refused[start + row] = f"it may take {size} bytes, more than {max_request_size}"
-        start += len(rows)
+    if "timestamp" in records.schema.names:
+        time = _times(records.column("timestamp"), 0)
+        for row in np.flatnonzero(time < 0).tolist():
+            refused[row] = f"the timestamp {time[row]} is before 1970"
+    size = records.column(_SIZE).to_numpy() + HEADER.size
+    for row in np.flatnonzero(size > max_request_size).tolist():
+        refused[row] = f"it may take {size[row]} bytes, more than {max_request_size}"
     return refused
 
 
@@ -223,19 +243,10 @@ def _runs(records: pa.RecordBatch, now: int) -> Iterator[_Rows]:
     """Take rows apart into as many as are encoded together."""
     columns = {name: records.column(name) for name in records.schema.names}
     value, key, headers = columns["value"], columns.get("key"), columns.get("headers")
-    size = _MAX_OVERHEAD + _written(_lengths(value))
-    size += _written(_lengths(key)) if key is not None else 1
-    if headers is not None:
-        counts = _counts(headers)
-        items = headers.flatten()
-        item = sum(_written(_lengths(pc.struct_field(items, [part]))) for part in (0, 1))
-        behind = np.concatenate([[0], np.cumsum(item)])[np.cumsum(np.append(0, counts))]
-        size += varints.size_of(counts) + np.diff(behind)
-    else:
-        size += 1
+    size = columns[_SIZE].to_numpy()
     time = np.full(len(size), now)
     if "timestamp" in columns:
-        time = _milliseconds(columns["timestamp"]).fill_null(now).to_numpy(zero_copy_only=False)
+        time = _times(columns["timestamp"], now)
     behind = np.cumsum(size)
     start = 0
     while start < len(size):
@@ -282,10 +293,12 @@ def _encoded_headers(headers: pa.ListArray) -> pa.BinaryArray:
     return _joined([varints.join([varints.write(counts)]), rows])
 
 
-def _milliseconds(column: pa.Array) -> pa.Array:
+def _times(column: pa.Array, now: int) -> Ints:
+    """Return milliseconds since 1970, for null what is now."""
     if pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    return column.cast(pa.int64())
+    times = column.cast(pa.int64()).fill_null(now)
+    return times.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _joined(parts: list[pa.Array]) -> pa.BinaryArray:

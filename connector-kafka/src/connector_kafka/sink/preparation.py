@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from connector_kafka.errors import KafkaRequestError
-from connector_kafka.records import refused_rows, wrong_partitions
+from connector_kafka.records import measured, refused_rows, wrong_partitions
 from connector_kafka.sink.partitioning import PartitionAssigner
 from connector_kafka.sink.record_serialization import (
     ROW_KIND_COLUMN,
@@ -44,7 +44,7 @@ class PreparedRecords:
     Attributes:
         topic: The topic.
         partitions: The partition of each record.
-        records: `key`, `value`, maybe `timestamp` and `headers`; other columns are not looked at.
+        records: What `Encoder.encode` takes; other columns are not looked at.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class RecordPreparation:
         serialized = self._schema.serialize(batch)
         numbers = np.arange(self._rows_seen, self._rows_seen + batch.num_rows)
         self._rows_seen += batch.num_rows
-        records = serialized.records.append_column(_ROW, pa.array(numbers))
+        records = measured(serialized.records).append_column(_ROW, pa.array(numbers))
         good = np.ones(batch.num_rows, np.bool_)
         refused = refused_rows(records, max_request_size=self._max_request_size)
         bad = {each.at: (each.reason, each.cause) for each in serialized.bad}
