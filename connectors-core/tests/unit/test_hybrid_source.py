@@ -453,6 +453,18 @@ def test_an_end_that_nobody_knows_is_said_so():
     assert isinstance(switched(nothing_read), ConfigurationError)
 
 
+def test_what_a_member_finds_again_after_its_end_is_passed_over():
+    source = chain(toy("a", 0, enumerator=Pushing), log("p", first=60))
+    other = {"source": toy("o", 0)}
+    driver = Driver(fresh_store(), {"s": {"source": source}, "other": other}).start(2)
+    driver.run_steps(2)
+    driver.crash()
+    driver.start(1)
+    driver.mailbox.run_calls()  # it looks again when the restart has gone on to the log
+    driver.run_steps(5)
+    assert not driver.errors
+
+
 def test_a_state_of_other_members_is_refused():
     members = toy("a", 4), toy("b", 9)
     driver = driver_of(chain(*members), limits=PlanLimits(rows=4)).start(1)

@@ -118,6 +118,8 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         period: timedelta | None = None,
     ) -> None:
         def handle(result: T | None, error: BaseException | None) -> None:
+            if self.over:
+                return  # a restart may find that all was read before the member looks again
             handler(result, error)
             if period is not None and not self.over:  # discovery ends with its member
                 self.call_async(call, handler, initial_delay=period, period=period)
