@@ -222,6 +222,19 @@ def test_rows_that_cannot_become_records_are_refused(settings: dict[str, Any], o
     assert refused.value.option == option
 
 
+@pytest.mark.parametrize("partitioner", [KafkaPartitioner.FIXED, KafkaPartitioner.ROUND_ROBIN])
+def test_an_upsert_goes_where_its_key_goes(partitioner: KafkaPartitioner) -> None:
+    schema = KafkaRecordSerializationSchema(topic="a")
+    with pytest.raises(InvalidOptionError) as refused:
+        KafkaSink(
+            "localhost:1",
+            serialization=schema,
+            upsert=UpsertMode.EVERY_ROW,
+            partitioner=partitioner,
+        )
+    assert refused.value.option == "sink.partitioner"
+
+
 def test_columns_that_nothing_is_made_of_are_named() -> None:
     schema = FLIGHTS.schema.append(pa.field("value", pa.binary()))
     with pytest.raises(ConfigurationError) as refused:

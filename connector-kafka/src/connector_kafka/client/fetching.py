@@ -437,8 +437,9 @@ class Fetcher:
         cluster = Cluster(self._wire)
         earliest = cluster.offsets([partition], EARLIEST)[partition]
         latest = cluster.offsets([partition], LATEST)[partition]
-        if earliest <= position <= latest:
-            return []
+        if earliest <= position <= latest:  # as a new leader may answer for a moment
+            error = KafkaRetryableError(f"{partition} has offset {position} and does not give it")
+            return self._failed(read, error)
         if self._settings.on_data_loss == "fail":
             raise DataLossError(
                 f"offset {position} of {partition} is not there",

@@ -124,6 +124,13 @@ class KafkaSink(TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting):
                 found="none",
                 option="key.fields",
             )
+        if self.upsert is not None and self.partitioner is not KafkaPartitioner.DEFAULT:
+            raise InvalidOptionError(
+                "an upsert goes to the partition of the record that it replaces",
+                expected=KafkaPartitioner.DEFAULT,
+                found=self.partitioner,
+                option=options.PARTITIONER.key,
+            )
 
     @classmethod
     def from_options(cls, given: Mapping[str, Any]) -> KafkaSink:

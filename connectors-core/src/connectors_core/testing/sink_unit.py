@@ -26,7 +26,7 @@ from connectors_core.testing.data import assert_exactly, make_rows
 
 ROWS_PER_WRITER: Final = 20
 WRITERS: Final = 4
-_PIPELINE: Final = "0f0e0d0c"
+_PIPELINE: Final = "0f0e0d0c0b0a09080706050403020100"
 UID: Final = "out"
 
 
