@@ -272,6 +272,28 @@ def test_a_topic_that_is_deleted_and_made_anew_is_told_and_read_from_its_beginni
     records.assert_complete()
 
 
+def test_a_log_that_lost_its_end_is_told_and_read_from_where_it_ends(tmp_path: Path) -> None:
+    data = tmp_path / "broker"
+    with KafkaBroker(folder=data) as broker:
+        topic = broker.topics.create("cut")
+        records = NumberedRecords(broker, topic, tmp_path)
+        records.write(100)
+        reading = source(broker.bootstrap_servers, topic, on_data_loss="earliest")
+        with records.pipeline(reading) as pipeline:
+            pipeline.start()
+            records.wait_for_all(pipeline)
+            broker.stop()
+            for file in (data / "data" / f"{topic}-0").glob("0*"):  # segments and their indexes
+                file.unlink()
+            broker.start()
+            wait(lambda: losses(pipeline) == 1, "the loss", pipeline)
+            for _ in range(4):  # past the offset that was read before
+                records.write(30)
+                records.wait_for_all(pipeline)
+            assert losses(pipeline) == 1
+        records.assert_complete()
+
+
 def losses(pipeline: LocalPipeline) -> int:
     """How often the source told that records are gone."""
     (status,) = pipeline.status().sources

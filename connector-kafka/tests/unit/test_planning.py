@@ -64,7 +64,7 @@ def test_of_the_rows_to_skip_those_that_were_lost_do_not_come():
 
 def test_none_of_the_rows_to_skip_comes_of_a_log_that_was_cut_or_made_anew():
     before = split(0, 100)
-    assert replace(before, offset=90).still_to_skip(30, before) == 0
+    assert replace(before, offset=90, cuts=1).still_to_skip(30, before) == 0
     assert replace(before, offset=200, topic_id="another").still_to_skip(30, before) == 0
 
 

@@ -131,6 +131,19 @@ class _Ends:
     errors: tuple[KafkaRetryableError, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Cut:
+    """Where a partition ended when it was found to be shorter than it was read.
+
+    Attributes:
+        number: How often that has happened; a split that knows of fewer goes on at `end`.
+        end: The offset.
+    """
+
+    number: int
+    end: int
+
+
 class KafkaEnumerator(
     SplitEnumerator[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsPlannedStops[KafkaPartitionSplit],
@@ -172,8 +185,9 @@ class KafkaEnumerator(
         self._gone: set[TopicPartition] = set()
         self._made_anew: dict[TopicPartition, tuple[str, int]] = {}
         self._short_since: dict[TopicPartition, float] = {}
-        self._cut_off: set[TopicPartition] = set()
+        self._cut_off: dict[TopicPartition, _Cut] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._cuts: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committing = False
         self._commits_in_order = threading.Lock()
@@ -426,13 +440,10 @@ class KafkaEnumerator(
             position = self._positions.get(partition)
             if position is None or end >= position:
                 self._short_since.pop(partition, None)
-                self._cut_off.discard(partition)
             elif now - self._short_since.setdefault(partition, now) >= _GONE_SECONDS:
-                if partition not in self._cut_off:
-                    self._lost(
-                        partition, f"it ends at offset {end} and was read to offset {position}"
-                    )
-                self._cut_off.add(partition)
+                del self._short_since[partition]
+                self._lost(partition, f"it ends at offset {end} and was read to offset {position}")
+                self._cut_off[partition] = _Cut(number=self._cuts[partition] + 1, end=end)
 
     def plan_reads(
         self, splits: Sequence[KafkaPartitionSplit], limits: PlanLimits
@@ -441,6 +452,7 @@ class KafkaEnumerator(
         moved = [self._as_it_is_now(split) for split in splits]
         for split in moved:
             self._positions[split.topic_partition] = split.offset
+            self._cuts[split.topic_partition] = split.cuts
         ends = None if self._settings.bounded else self._ends
         return plan(moved, ends, limits, self._last_stops)
 
@@ -449,10 +461,11 @@ class KafkaEnumerator(
         if partition in self._gone and split.last_stop is not None:
             return replace(split, last_stop=split.offset)
         topic_id, offset = self._made_anew.get(partition, (split.topic_id, split.offset))
+        cut = self._cut_off.get(partition)
         if topic_id != split.topic_id:
-            split = replace(split, topic_id=topic_id, offset=offset)
-        elif partition in self._cut_off:
-            split = replace(split, offset=min(split.offset, self._ends[partition]))
+            return replace(split, topic_id=topic_id, offset=offset)
+        if cut is not None and split.cuts < cut.number:
+            return replace(split, offset=cut.end, cuts=cut.number)
         return split
 
     def _set_gauges(self) -> None:

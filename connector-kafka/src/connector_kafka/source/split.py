@@ -34,6 +34,7 @@ class KafkaPartitionSplit(SourceSplit):
         stop: The first offset that is not read now; None where that is not planned yet.
         last_stop: The first offset that is never read; None for a partition without an end.
         lost: How many offsets readers passed over because their records were gone.
+        cuts: How often the partition lost its end behind what was read.
         pauses: At its stop ends a run to what is available; a later run goes on behind it.
     """
 
@@ -45,6 +46,7 @@ class KafkaPartitionSplit(SourceSplit):
     stop: int | None = None
     last_stop: int | None = None
     lost: int = 0
+    cuts: int = 0
     pauses: bool = False
 
     @property
@@ -62,7 +64,7 @@ class KafkaPartitionSplit(SourceSplit):
 
         Where compaction left gaps among the lost offsets, fewer rows were lost: some come again.
         """
-        if self.topic_id != behind.topic_id or self.offset < behind.offset:
+        if (self.topic_id, self.cuts) != (behind.topic_id, behind.cuts):
             return 0
         return max(0, rows - (self.lost - behind.lost))
 
