@@ -2,7 +2,7 @@
 """From topic to topic, while drivers and the broker are killed; judged by Java's console consumer.
 
 Drivers are processes of their own. Where they are killed is chosen at random, from a seed that is
-printed.
+printed. On a cluster tasks have speculative copies, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
@@ -27,8 +27,10 @@ from connector_kafka import (
 )
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
+from connectors_core.protocol import decision_path, report_path
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import PlanLimits
+from connectors_core.testing.cluster import Cluster, running_cluster
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.faults import (
     READING_POINTS,
@@ -42,6 +44,13 @@ PARTITIONS = 3
 POINTS = sorted({*READING_POINTS, *WRITING_POINTS})
 # At these the driver and its tasks hold nothing that the restart of a broker takes from them.
 WAITING_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION]
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.4",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
 
 
 def write(broker: KafkaBroker, topic: str, count: int) -> None:
@@ -133,7 +142,67 @@ def test_every_record_arrives_once(
     log = tmp_path / "driver.log"
     assert run_driver(moving, log) == 0, log.read_text(errors="replace")[-4000:]
     wait_for_survivors(log)
+    assert_every_record_came_once(broker, target, count)
 
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_copies_of_slow_tasks_and_a_killed_driver_lose_and_double_nothing(
+    cluster: Cluster, broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    count = 30 * 12
+    target = broker.topics.create(f"{topic}-target", partitions=PARTITIONS)
+    broker.topics.add_partitions(topic, PARTITIONS)
+    write(broker, topic, count)
+    moving = job(broker, (topic, target), tmp_path, cluster.settings() | SPECULATION)
+    query, log = tmp_path / "checkpoint" / "query-0", tmp_path / "driver.log"
+    slow = [
+        # Its copy reads what it has read, and reports before it.
+        Fault(
+            FaultPoint.READER_FETCHED,
+            action=FaultAction.HANG,
+            where={"plan": 0, "subtask": 0},
+            once=tmp_path / "slow-reader",
+            until=query / report_path(0, "source", 0),
+        ),
+        # Its records are in a transaction of its own, which its copy does not see.
+        Fault(
+            FaultPoint.WRITER_WROTE,
+            action=FaultAction.HANG,
+            where={"epoch": 1, "subtask": 1},
+            once=tmp_path / "slow-writer",
+            until=query / decision_path(1),
+        ),
+        # Its transaction is complete when that of its copy is decided.
+        Fault(
+            FaultPoint.AFTER_PREPARE,
+            action=FaultAction.HANG,
+            where={"epoch": 2, "subtask": 0},
+            once=tmp_path / "slow-prepared",
+            until=query / decision_path(2),
+        ),
+    ]
+    death = Fault(
+        FaultPoint.AFTER_DECISION,
+        action=FaultAction.KILL_DRIVER,
+        where={"epoch": 3},
+        once=tmp_path / "dies",
+    )
+    ended = run_driver(moving, log, *slow, death)
+    assert ended == -signal.SIGKILL, log.read_text(errors="replace")[-4000:]
+    assert all(fault.fired for fault in (*slow, death))
+    assert run_driver(moving, log) == 0, log.read_text(errors="replace")[-4000:]
+    wait_for_survivors(log)
+    assert_every_record_came_once(broker, target, count)
+
+
+def assert_every_record_came_once(broker: KafkaBroker, target: str, count: int) -> None:
     found = console_consumer(broker.internal_servers, target, isolation_level="read_committed")
     values = Counter(int(record.value or b"-1") for record in found)
     assert sorted(set(range(count)) - values.keys()) == [], "records are missing"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on the Kafka sink and a real broker, in this process."""
+"""The suites of the core for the sink, in this process and on Spark, against a real broker."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class WithBroker:
 
 class TestExactlyOnce(KafkaSinkSuite):
     pass
+
+
+class TestExactlyOnceOnSpark(KafkaSinkSuite):
+    on_spark = True
 
 
 @pytest.mark.slow
