@@ -90,29 +90,25 @@ def measure_files(runs: int, copies: int, plans: int) -> Iterator[Result]:
 
 
 def report(part: Part, results: Iterator[Result]) -> None:
-    """Write the results of a part to a file, and show them as a table."""
+    """Show the results of a part and keep them in a file, each as soon as it is there."""
     version = pyspark.__version__
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    target = OUTPUT / f"{part.value}-spark-{version}.json"
+    rows: list[dict[str, object]] = []
     table = Table(title=f"{part.value}, Spark {version}")
     for column in ("what", "ours", "against", "peer", "ratio", "aim"):
         table.add_column(column)
-    rows = []
     for result in results:
-        row = {**asdict(result), "ratio": result.ratio}
-        rows.append(row)
-        cells = [row[str(column.header)] for column in table.columns]
-        table.add_row(
-            *["" if c is None else f"{c:,.2f}" if isinstance(c, float) else c for c in cells]
-        )
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    target = OUTPUT / f"{part.value}-spark-{version}.json"
-    target.write_text(json.dumps({"spark_version": version, "results": rows}, indent=2))
+        rows.append({**asdict(result), "ratio": result.ratio})
+        cells = [_cell(rows[-1][str(column.header)]) for column in table.columns]
+        table.add_row(*cells)
+        print("  ".join(cells), flush=True)
+        target.write_text(json.dumps({"spark_version": version, "results": rows}, indent=2))
     Console(width=160).print(table)
 
 
-def _cell(value: float | str | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.2f}" if isinstance(value, float) else value
+def _cell(value: object) -> str:
+    return f"{value:,.2f}" if isinstance(value, int | float) else str(value or "")
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ class DecidedCommittable:
     Attributes:
         subtask: The writer.
         committable: The committable.
-        rows: Rows that the writer took; who writes them again must take as many.
+        rows: Rows that the writer wrote; who writes them again must write as many.
     """
 
     subtask: int

@@ -263,8 +263,9 @@ def lose_named(requests):
 class Engine:
     """Has the rows of two subtasks, unless told otherwise."""
 
-    def __init__(self, rows=(3, 4)):
+    def __init__(self, rows=(3, 4), bad=0):
         self.rows = rows
+        self.bad = bad
         self.tasks = []
 
     def write(self, batch, task, leases):
@@ -275,6 +276,7 @@ class Engine:
                 subtask=subtask,
                 rows=rows,
                 bytes=0,
+                skipped=self.bad,
                 committables=(stored("again"),) if sink.written_by(subtask) else (),
             )
             for subtask, rows in enumerate(self.rows)
@@ -331,10 +333,11 @@ def test_a_batch_with_other_partitions_is_refused_and_swept():
     assert target.of("sweep") == [7, 7]  # after the commit, and after the failure
 
 
-def test_a_writer_that_has_not_the_rows_it_had_is_refused():
+@pytest.mark.parametrize("engine", [Engine(rows=(9, 5)), Engine(bad=1)])
+def test_a_writer_that_writes_not_the_rows_it_wrote_is_refused(engine):
     store = fresh_store()
     with pytest.raises(DataLossError, match="writer 1 has not the rows"):
-        finish(Engine(rows=(9, 5)), Lossy(), store, "x", "lost")
+        finish(engine, Lossy(), store, "x", "lost")
     assert rewrites_of(store, 7) == []
 
 

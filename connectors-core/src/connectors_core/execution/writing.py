@@ -115,6 +115,11 @@ class WriterMessage:
     spool: str | None = None
     counters: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def written(self) -> int:
+        """Rows without those that could not be written."""
+        return self.rows - self.skipped - self.dead_letters
+
 
 _MESSAGES = JsonDataclassSerializer(WriterMessage, version=1)
 

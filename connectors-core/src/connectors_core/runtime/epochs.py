@@ -320,7 +320,9 @@ class EpochRunner(Generic[BatchT]):
         own = [message for message in messages if message.sink == uid]
         subtasks = len({message.subtask for message in own})
         committables = tuple(
-            DecidedCommittable(subtask=message.subtask, committable=committable, rows=message.rows)
+            DecidedCommittable(
+                subtask=message.subtask, committable=committable, rows=message.written
+            )
             for message in own
             for committable in message.committables
         )

@@ -175,19 +175,19 @@ def _replacement(
     rows = {each.subtask: each.rows for each in decided.committables}
     again = [message for message in messages if message.subtask in subtasks]
     for message in again:
-        if message.rows != rows[message.subtask]:
+        if message.written != rows[message.subtask]:
             raise DataLossError(
                 f"epoch {decision.epoch} of sink {uid!r} cannot be written again: writer "
                 f"{message.subtask} has not the rows that it had",
                 expected=f"{rows[message.subtask]} rows",
-                found=f"{message.rows} rows",
-                hint="the source must give the same rows when it is read again; see that none were "
-                "removed from it, and that the query is deterministic",
+                found=f"{message.written} rows",
+                hint="the source must give the same rows when it is read again, and the target "
+                "take them; see that none were removed, and that the query is deterministic",
             )
     return SinkRewrite(
         subtasks=tuple(sorted(subtasks)),
         committables=tuple(
-            DecidedCommittable(subtask=message.subtask, committable=each, rows=message.rows)
+            DecidedCommittable(subtask=message.subtask, committable=each, rows=message.written)
             for message in again
             for each in message.committables
         ),
