@@ -21,7 +21,7 @@ from kafka.record.memory_records import MemoryRecords
 from rich.console import Console
 from rich.table import Table
 
-from connector_kafka.records import Compression, EncodedBatch, Encoder, decode, measured
+from connector_kafka.records import Compression, EncodedBatch, Encoder, decode
 
 RECORDS = 20_000
 NOW = 1_700_000_000_000
@@ -93,7 +93,7 @@ def main(runs: Annotated[int, typer.Option(help="Runs of each side.")] = 5) -> N
     ]:
         records = records_of(size)
         encoder = Encoder(compression=codec, batch_size=batch_size)
-        raw = as_kept(encoder.encode(measured(records), partitions, now=NOW)[0])
+        raw = as_kept(encoder.encode(records, partitions, now=NOW)[0])
         keys, values = (records.column(name).to_pylist() for name in ("key", "value"))
         pairs = {
             "decode": (
@@ -102,7 +102,7 @@ def main(runs: Annotated[int, typer.Option(help="Runs of each side.")] = 5) -> N
             ),
             "encode": (
                 lambda encoder=encoder, records=records: encoder.encode(
-                    measured(records), partitions, now=NOW
+                    records, partitions, now=NOW
                 ),
                 lambda data=(keys, values, codec, batch_size): build_with_kafka_python(*data),
             ),

@@ -9,7 +9,7 @@ from kafka_sink_suites import read_committed
 
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
 from connector_kafka.client.producing import Producer
-from connector_kafka.records import Encoder, measured
+from connector_kafka.records import Encoder
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 
 CUTS = 4
@@ -31,7 +31,7 @@ def test_what_is_sent_again_arrives_once_and_in_order(
     for cut in range(CUTS):
         part = values[cut * 500 : (cut + 1) * 500]
         batches = encoder.encode(
-            measured(pa.RecordBatch.from_pydict({"value": part})),
+            pa.RecordBatch.from_pydict({"value": part}),
             np.zeros(len(part), np.int32),
             now=1_700_000_000_000,
             next_sequence=lambda partition: producer.next_sequence(topic, partition),

@@ -10,7 +10,7 @@ from record_batches import START, rows_of
 
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
 from connector_kafka.client.producing import Producer
-from connector_kafka.records import Compression, Encoder, measured
+from connector_kafka.records import Compression, Encoder
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
 
@@ -51,7 +51,7 @@ def test_java_reads_what_is_written_with_every_codec(broker: KafkaBroker, topic:
             producer_epoch=producer.identity.epoch,
         )
         batches = encoder.encode(
-            measured(records),
+            records,
             np.zeros(len(ROWS), np.int32),
             now=START,
             next_sequence=lambda partition: producer.next_sequence(topic, partition),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from record_batches import START, rows_of
 
-from connector_kafka.records import Encoder, measured, refused_rows
+from connector_kafka.records import Encoder, refused_rows
 from connector_kafka.records.batches import HEADER
 from connector_kafka.records.compression import Compression
 
@@ -34,7 +34,7 @@ def records_of(rows, **types):
 def encode(records, partitions=None, encoder=None, **options):
     if partitions is None:
         partitions = np.zeros(records.num_rows, np.int32)
-    return (encoder or Encoder()).encode(measured(records), partitions, now=NOW, **options)
+    return (encoder or Encoder()).encode(records, partitions, now=NOW, **options)
 
 
 def read(batches):
@@ -219,11 +219,11 @@ def test_records_that_kafka_would_not_take_are_told_by_their_row():
         {"value": b"", "headers": [{"key": "ok", "value": bytes(3_000)}]},
         {"value": None},
     ]
-    records = measured(records_of(rows, timestamp=pa.int64()))
+    records = records_of(rows, timestamp=pa.int64())
     assert refused_rows(records, max_request_size=2_000) == {
         1: "it may take 2086 bytes, more than 2000",
         2: "the timestamp -1 is before 1970",
         3: "a header has no key",
         4: "it may take 3090 bytes, more than 2000",
     }
-    assert refused_rows(measured(records_of(rows[:2])), max_request_size=2_086) == {}
+    assert refused_rows(records_of(rows[:2]), max_request_size=2_086) == {}

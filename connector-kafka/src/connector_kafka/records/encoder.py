@@ -58,7 +58,7 @@ class Encoder:
 
     The columns of an Arrow batch are `value` and, where wanted, `key` (bytes or text, null
     allowed), `timestamp` (of a timestamp type, or milliseconds since 1970) and `headers` (lists of
-    key and value), and that which `measured` adds. Other columns are not looked at.
+    key and value). Other columns are not looked at.
 
     Args:
         compression: What batches are compressed with. One that would grow is left as it is.
@@ -145,10 +145,12 @@ class Encoder:
 
 
 def measured(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Add a column with the most bytes that each record may take; executor.
+    """Add a column with the most bytes that each record may take, unless it is there; executor.
 
     It goes with the rows that are chosen later, so that they are measured once.
     """
+    if _SIZE in records.schema.names:
+        return records
     columns = {name: records.column(name) for name in records.schema.names}
     size = _MAX_OVERHEAD + _written(_lengths(columns["value"]))
     size += _written(_lengths(columns["key"])) if "key" in columns else 1
@@ -185,7 +187,7 @@ def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int,
         time = _times(records.column("timestamp"), 0)
         for row in np.flatnonzero(time < 0).tolist():
             refused[row] = f"the timestamp {time[row]} is before 1970"
-    size = records.column(_SIZE).to_numpy() + HEADER.size
+    size = measured(records).column(_SIZE).to_numpy() + HEADER.size
     for row in np.flatnonzero(size > max_request_size).tolist():
         refused[row] = f"it may take {size[row]} bytes, more than {max_request_size}"
     return refused
@@ -241,6 +243,7 @@ class _Rows:
 
 def _runs(records: pa.RecordBatch, now: int) -> Iterator[_Rows]:
     """Take rows apart into as many as are encoded together."""
+    records = measured(records)
     columns = {name: records.column(name) for name in records.schema.names}
     value, key, headers = columns["value"], columns.get("key"), columns.get("headers")
     size = columns[_SIZE].to_numpy()
