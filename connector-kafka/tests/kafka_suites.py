@@ -94,7 +94,13 @@ def confluent_properties(address: str) -> dict[str, Any]:
 
 @cache
 def producer_of(address: str) -> Producer:
-    return Producer({**confluent_properties(address), "linger.ms": 0, "enable.idempotence": True})
+    """One request at a time: a broker takes any sequence for the first one of a new partition.
+
+    If it refuses a request while it makes the partition, and takes the next one, it drops the
+    first one as known when that comes again: the producer is told that it was written.
+    """
+    given = {"linger.ms": 0, "enable.idempotence": True, "max.in.flight": 1}
+    return Producer(confluent_properties(address) | given)
 
 
 @cache
@@ -121,22 +127,26 @@ class Topic:
         return self._partitions - 1
 
     def write(self, partition: int, values: Sequence[bytes | None]) -> None:
-        errors = []
+        errors, offsets = [], []
         producer = producer_of(self._address)
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                errors.append(error)
+            else:
+                offsets.append(message.offset())
+
         for value in values:
             while True:
                 try:
-                    producer.produce(
-                        self.name,
-                        value,
-                        partition=partition,
-                        on_delivery=lambda error, _: error and errors.append(error),
-                    )
+                    producer.produce(self.name, value, partition=partition, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)
         assert not producer.flush(60)
         assert not errors, errors[0]
+        behind = offsets[-1] + 1 if offsets else 0
+        assert offsets == list(range(behind - len(values), behind)), "the topic lacks records"
 
     @staticmethod
     def _done(futures: Any) -> None:

@@ -33,6 +33,7 @@ class Feed(threading.Thread):
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
+                "max.in.flight": 1,  # or a new partition may drop its first records
                 "compression.type": "lz4",
                 "linger.ms": 50,
                 "log_level": 2,  # that the broker goes away is part of the play
