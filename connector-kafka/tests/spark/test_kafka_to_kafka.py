@@ -30,7 +30,7 @@ from connector_kafka.testing.tools import console_consumer
 from connectors_core.protocol import decision_path, report_path
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import PlanLimits
-from connectors_core.testing.cluster import Cluster, running_cluster
+from connectors_core.testing.cluster import SPECULATION, Cluster, running_cluster
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.faults import (
     READING_POINTS,
@@ -44,13 +44,6 @@ PARTITIONS = 3
 POINTS = sorted({*READING_POINTS, *WRITING_POINTS})
 # At these the driver and its tasks hold nothing that the restart of a broker takes from them.
 WAITING_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION]
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.multiplier": "1.2",
-    "spark.speculation.quantile": "0.4",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.minTaskRuntime": "100ms",
-}
 
 
 def write(broker: KafkaBroker, topic: str, count: int) -> None:

@@ -23,19 +23,18 @@ from pipeline_support import (
 
 from connectors_core.coordinator.plan_log import newest_plan
 from connectors_core.protocol import decision_path, report_path
-from connectors_core.testing.cluster import Cluster, running, running_cluster, wait_for
+from connectors_core.testing.cluster import (
+    SPECULATION,
+    Cluster,
+    running,
+    running_cluster,
+    wait_for,
+)
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, faults_env
 
 PROGRAM = Path(__file__).with_name("cluster_program.py")
 SECONDS = 240
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.multiplier": "1.2",
-    "spark.speculation.quantile": "0.4",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.minTaskRuntime": "100ms",
-}
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.line("3.5")]
 

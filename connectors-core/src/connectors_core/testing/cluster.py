@@ -20,6 +20,14 @@ from typing import Final
 
 START_SECONDS: Final = 240.0
 WORKERS: Final = 2
+SPECULATION: Final = {
+    "spark.speculation": "true",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.4",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+"""Settings of a session that soon begins copies of slow tasks."""
 _END_SECONDS: Final = 30.0
 
 
