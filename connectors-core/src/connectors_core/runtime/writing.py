@@ -28,7 +28,7 @@ from connectors_core.execution.writing import (
 )
 from connectors_core.protocol import Entry, encode_entry
 from connectors_core.records import RecordPolicy
-from connectors_core.runtime.zip_imports import keep_archives_of_spark
+from connectors_core.runtime.warm_workers import keep_warm
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
@@ -214,7 +214,7 @@ class _Writers:
     rows: Rows | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_archives_of_spark()
+        keep_warm()
         context = TaskContext.get()
         assert context is not None
         subtask = context.partitionId()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import pyarrow as pa
 
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
-from connectors_core.runtime.zip_imports import keep_archives_of_spark
+from connectors_core.runtime.warm_workers import keep_warm
 from connectors_core.secrets import mask_text
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
     """
 
     def read(entry: str) -> Iterator[pa.RecordBatch]:
-        keep_archives_of_spark()
+        keep_warm()
         try:
             for batch in read_entry(entry):
                 if not batch.schema.equals(schema):
