@@ -7,6 +7,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,17 @@ def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+@contextmanager
+def own_workers(spark: SparkSession) -> Iterator[None]:
+    """Python workers that none of our tasks has run in: they leave a worker in another state."""
+    environment = spark.sparkContext.environment
+    environment["WORKERS_OF"] = "the peer"
+    try:
+        yield
+    finally:
+        del environment["WORKERS_OF"]
+
+
 def peer(spark: SparkSession, plans: int) -> float:
     """Spark's own test source through an identity `mapInArrow` into nothing."""
     rate = (
@@ -67,7 +79,7 @@ def peer(spark: SparkSession, plans: int) -> float:
         .option("numPartitions", 2)
         .load()
     )
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, own_workers(spark):
         query = (
             rate.mapInArrow(identity, rate.schema)
             .writeStream.format("noop")

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from connectors_core.testing.on_cluster import run_suites_on_cluster
 
 SUITES = Path(__file__).with_name("test_suites_on_spark.py")
 
@@ -16,19 +15,5 @@ SUITES = Path(__file__).with_name("test_suites_on_spark.py")
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_no_case_fails_on_a_cluster(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    """In a process of its own: a process has one Spark."""
-    run = [sys.executable, "-m", "pytest", "-c", str(pytestconfig.inipath), "-m", "not slow"]
-    options = ["--connector-environment", "cluster", "--connector-report", str(tmp_path / "report")]
-    options += ["--rootdir", str(pytestconfig.rootpath), "--basetemp", str(tmp_path / "run")]
-    ended = subprocess.run(
-        [*run, *options, str(SUITES)], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stdout[-6000:]
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert report["passed"]
-    assert {
-        result["suite"]
-        for result in report["results"]
-        if result["case"] == "test_a_worker_that_is_killed_is_replaced"
-        and result["outcome"] == "passed"
-    } == {"TestFileSourceOnSpark", "TestFileSinkOnSpark"}
+    suites = dict.fromkeys(("TestFileSourceOnSpark", "TestFileSinkOnSpark"), SUITES)
+    run_suites_on_cluster(suites, pytestconfig, tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from connector_kafka.client.tls import TlsFiles
@@ -45,10 +45,22 @@ BOOTSTRAP_SERVERS: Final = Option(
     list_of(str),
     required=True,
     validator=not_empty,
-    aliases=("kafka.bootstrap.servers", "metadata.broker.list", "brokers", "bootstrap-servers"),
+    aliases=(
+        "kafka.bootstrap.servers",
+        "metadata.broker.list",
+        "brokers",
+        "bootstrap-servers",
+        "bootstrap_servers",
+    ),
     doc="Brokers to begin with, as `host:port, host:port`.",
     since=_SINCE,
 )
+BOOTSTRAP_SERVERS_OF_TABLE: Final = replace(
+    BOOTSTRAP_SERVERS,
+    key=f"properties.{BOOTSTRAP_SERVERS.key}",
+    aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
+)
+"""The same among the options of a source or sink, where a table needs it."""
 CLIENT_ID: Final = Option(
     "client.id",
     str,

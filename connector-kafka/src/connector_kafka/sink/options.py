@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
+from connector_kafka.client.config import BOOTSTRAP_SERVERS_OF_TABLE as BOOTSTRAP_SERVERS
 from connector_kafka.sink.partitioning import KafkaPartitioner
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.sink.record_serialization import VALUE_FIELDS
@@ -60,15 +61,6 @@ _OF_READERS: Final = frozenset(
     }
 )
 
-BOOTSTRAP_SERVERS: Final = Option(
-    "properties.bootstrap.servers",
-    list_of(str),
-    required=True,
-    validator=not_empty,
-    doc="Brokers to begin with, as `host:port, host:port`.",
-    aliases=("kafka.bootstrap.servers", "bootstrap.servers", "bootstrap-servers"),
-    since=_SINCE,
-)
 TOPIC: Final = Option(
     "topic", str, validator=not_empty, doc="The topic of all records.", since=_SINCE
 )

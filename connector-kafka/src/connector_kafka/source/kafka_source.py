@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_kafka.client.choosing import FetchApi
+from connector_kafka.client.config import BOOTSTRAP_SERVERS_OF_TABLE as BOOTSTRAP_SERVERS
 from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
 from connector_kafka.client.fetching import FetchSettings
 from connector_kafka.client.metadata import IsolationLevel
@@ -24,7 +25,6 @@ from connector_kafka.source.layout import RecordLayout
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.options import (
     BATCH_ROWS,
-    BOOTSTRAP_SERVERS,
     BOUNDED_MODE,
     BOUNDED_OFFSETS,
     BOUNDED_STREAM,

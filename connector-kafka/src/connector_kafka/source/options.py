@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from connector_kafka.client.choosing import FetchApi
+from connector_kafka.client.config import BOOTSTRAP_SERVERS_OF_TABLE as BOOTSTRAP_SERVERS
 from connector_kafka.client.metadata import IsolationLevel, TopicPartition
 from connector_kafka.fields import ValueFields
 from connector_kafka.source.layout import METADATA
@@ -128,15 +129,6 @@ _PARTITIONS: Final = OptionType(
 )
 _OFFSETS: Final = OptionType("offsets", _parse_offsets, _show_offsets)
 
-BOOTSTRAP_SERVERS: Final = Option(
-    "properties.bootstrap.servers",
-    list_of(str),
-    required=True,
-    validator=not_empty,
-    since=_SINCE,
-    aliases=("bootstrap.servers", "kafka.bootstrap.servers", "bootstrap_servers"),
-    doc="Brokers to begin with, as `host:port, host:port`.",
-)
 PROPERTIES: Final = Option(
     "properties.*",
     dict,

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connector's suites on a cluster, from one of its tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_KILLED_WORKER: Final = "test_a_worker_that_is_killed_is_replaced"
+
+
+def run_suites_on_cluster(
+    suites: Mapping[str, Path], config: pytest.Config, folder: Path
+) -> None:
+    """Run suites on a cluster with two workers, in a process of its own: a process has one Spark.
+
+    Args:
+        suites: Names of the classes, and the files in which they are.
+        config: Of the test that calls.
+        folder: For the report and what the suites write.
+
+    Raises:
+        AssertionError: A case failed, or a suite did not see a worker killed.
+    """
+    run = [sys.executable, "-m", "pytest", "-c", str(config.inipath), "-m", "not slow"]
+    options = ["--connector-environment", "cluster", "--connector-report", str(folder / "report")]
+    options += ["--rootdir", str(config.rootpath), "--basetemp", str(folder / "run")]
+    classes = [f"{path}::{name}" for name, path in suites.items()]
+    ended = subprocess.run(  # noqa: S603  # a command of the tests themselves
+        [*run, *options, *classes], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout[-6000:]
+    report = json.loads((folder / "report.json").read_text())
+    assert report["passed"]
+    assert {
+        result["suite"]
+        for result in report["results"]
+        if result["case"] == _KILLED_WORKER and result["outcome"] == "passed"
+    } == suites.keys()
