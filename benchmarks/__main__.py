@@ -29,6 +29,7 @@ OUTPUT = Path("build/bench")
 class Part(StrEnum):
     """What can be measured by itself."""
 
+    MICRO_BATCH = "micro-batch"
     FILES = "files"
     KAFKA = "kafka"
 
@@ -42,16 +43,18 @@ def main(
 ) -> None:
     """Measure and compare."""
     parts = only or list(Part)
+    if Part.MICRO_BATCH in parts:
+        report(Part.MICRO_BATCH, measure_micro_batches(runs, plans))
     if Part.FILES in parts:
-        report(Part.FILES, measure_files(runs, copies, plans))
+        report(Part.FILES, measure_files(runs, copies))
     if Part.KAFKA in parts:
         from benchmarks import kafka
 
         report(Part.KAFKA, kafka.measure(runs, megabytes))
 
 
-def measure_files(runs: int, copies: int, plans: int) -> Iterator[Result]:
-    """Time per micro-batch, files read and written, memory."""
+def measure_micro_batches(runs: int, plans: int) -> Iterator[Result]:
+    """Time per micro-batch."""
     spark = new_session()
     yield from compared(
         "time per micro-batch (ms)",
@@ -62,6 +65,12 @@ def measure_files(runs: int, copies: int, plans: int) -> Iterator[Result]:
         },
         aims={"rate-micro-batch with mapInArrow": "at most 1.3"},
     )
+    spark.stop()
+
+
+def measure_files(runs: int, copies: int) -> Iterator[Result]:
+    """Files read and written, memory."""
+    spark = new_session()
     data = files.prepare(OUTPUT / "data", copies)
     pairs = {
         **{f"read {kind} into Spark": files.read(spark, data, kind) for kind in files.FORMATS},

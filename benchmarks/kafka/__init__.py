@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,8 @@ from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.jars import class_path
 
 PARTITIONS = 4
+# Of the size of a topic: a run should be long in relation to its start.
+WRITTEN_TIMES = 3
 MEMORY_MEGABYTES = (16, 64, 256)
 # For Spark 4.3 no complete set of these jars is published.
 PEER_JARS = {"3.5": "spark-sql-kafka-0-10_2.12-3.5.7"}
@@ -85,17 +88,23 @@ def _on_spark(
         reading.streams(spark, servers, topic, has_peer=has_peer),
         aims={"Spark's": "at least 1.5", "Spark's, tuned": "at least 1.0"},
     )
+    write = partial(
+        writing.contestants, spark, broker, cores=cores, partitions=PARTITIONS, has_peer=has_peer
+    )
     for size in SIZES:
-        rows = writing.prepared(folder / f"rows-{size}", size=size, count=topic.bytes // size)
+        count = WRITTEN_TIMES * topic.bytes // size
+        rows = writing.prepared(folder / f"rows-{size}", size=size, count=count)
         for codec in CODECS:
             yield from compared(
                 f"write {size} B values, {codec}, {where} (rows/s)",
                 runs,
-                writing.contestants(
-                    spark, broker, rows, codec, cores, PARTITIONS, has_peer=has_peer
-                ),
+                write(rows, codec, writing.Rows.per_second),
                 aims={"Spark's": "at least 1.0"},
             )
+    few = writing.prepared(folder / "few", size=SIZES[0], count=writing.FILES)
+    yield from compared(
+        f"write {few.count} rows, {where} (ms)", runs, write(few, CODECS[0], writing.Rows.in_ms)
+    )
     yield from compared(
         f"time per micro-batch at a trickle, {where} (ms)",
         runs,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows per second from Parquet files into a topic, at least once."""
+"""From Parquet files into a topic, at least once."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ class Rows:
     folder: Path
     count: int
 
+    def per_second(self, seconds: float) -> float:
+        """Rows per second."""
+        return self.count / seconds
+
+    def in_ms(self, seconds: float) -> float:
+        """Milliseconds."""
+        return seconds * 1e3
+
 
 def prepared(folder: Path, *, size: int, count: int) -> Rows:
     """Write files of keys and values, once."""
@@ -48,9 +56,10 @@ def contestants(
     broker: KafkaBroker,
     rows: Rows,
     codec: str,
+    unit: Callable[[Rows, float], float],
+    *,
     cores: int,
     partitions: int,
-    *,
     has_peer: bool,
 ) -> Mapping[str, Callable[[], float]]:
     """Ours with and without the rows in Spark, against Spark's own writer as it is and tuned."""
@@ -91,7 +100,7 @@ def contestants(
         found = sum(broker.topics.end_offsets(topic).values())
         assert found == rows.count, f"{found} of {rows.count} rows were written"
         broker.topics.delete(topic)
-        return rows.count / elapsed
+        return unit(rows, elapsed)
 
     found: dict[str, Callable[[], float]] = {
         "ours": lambda: timed(lambda topic: ours(topic, None)),
