@@ -7,6 +7,7 @@ import gc
 import importlib
 import socket
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,6 +114,19 @@ def test_what_lives_between_tasks_is_collected_no_more_and_garbage_still_is(
     del cycle
     assert gc.collect() > 0
     assert gc.get_freeze_count() <= frozen  # no module was imported since
+
+
+def test_a_collection_on_another_thread_of_a_task_is_not_behind_it(
+    run_task: Callable[[Callable[[], object]], None],
+) -> None:
+    def collect_elsewhere() -> None:
+        keep_warm()
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+        assert gc.get_freeze_count() == 0
+
+    run_task(collect_elsewhere)
 
 
 @ON_LINUX

@@ -20,6 +20,7 @@ import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -59,7 +60,7 @@ class BetweenTasks:
 
     def __call__(self, phase: str, info: Mapping[str, Any]) -> None:
         """Prepare for the next task, where no task is running."""
-        if info["generation"] != _FULL_COLLECTION or _connection() is not None:
+        if info["generation"] != _FULL_COLLECTION or not _between_tasks():
             return
         if phase == "start":
             self._acknowledge_at_once()
@@ -71,6 +72,11 @@ class BetweenTasks:
         """Until the next answer: with it the kernel goes back to delaying."""
         if _LINUX_ONLY is not None and self.connection.family in _INTERNET:
             self.connection.setsockopt(socket.IPPROTO_TCP, _LINUX_ONLY, 1)
+
+
+def _between_tasks() -> bool:
+    """A worker runs its tasks, and the collection behind them, on its main thread."""
+    return threading.current_thread() is threading.main_thread() and _connection() is None
 
 
 def _connection() -> int | None:
