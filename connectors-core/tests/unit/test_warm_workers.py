@@ -25,13 +25,14 @@ ON_LINUX = pytest.mark.skipif(
 @pytest.fixture
 def connection() -> Iterator[socket.socket]:
     """The worker's end of a connection whose kernel delays acknowledgements."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(server.getsockname()) as end:
-            other, _ = server.accept()
-            with other:
-                if hasattr(socket, "TCP_QUICKACK"):
-                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-                yield end
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as end,
+        server.accept()[0],
+    ):
+        if hasattr(socket, "TCP_QUICKACK"):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        yield end
 
 
 @pytest.fixture

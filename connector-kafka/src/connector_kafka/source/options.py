@@ -24,7 +24,6 @@ from connectors_core.options import (
     OptionType,
     at_least,
     list_of,
-    not_empty,
     positive,
 )
 

@@ -3,14 +3,14 @@
 
 Three things are most of what a small task costs in a worker that has run one before:
 
-- **Archives.** The worker calls ``importlib.invalidate_caches`` for each task, and each finder of an
-  archive then reads its whole directory anew, in Python (CPython's gh-103200, mended in 3.13). Spark
-  puts its core jar on the path, with thousands of classes.
+- **Archives.** The worker calls ``importlib.invalidate_caches`` for each task, and each finder of
+  an archive then reads its whole directory anew, in Python (CPython's gh-103200, mended in 3.13).
+  Spark puts its core jar on the path, with thousands of classes.
 - **Garbage.** Behind each task Spark's daemon calls ``gc.collect``, which goes through all that the
   imported modules hold, while the driver wants the cores for its commits.
 - **Acknowledgements.** The JVM sends a task in two writes. Nagle's algorithm (RFC 896) holds the
-  second back until the first is acknowledged, and a kernel delays that by 40 ms on a connection where
-  answers are common (RFC 1122, 4.2.3.2). No option of Spark's switches either off.
+  second back until the first is acknowledged, and a kernel delays that (RFC 1122, 4.2.3.2), by up
+  to 40 ms on Linux, on a connection on which answers are common.
 """
 
 from __future__ import annotations

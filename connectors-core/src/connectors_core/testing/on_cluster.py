@@ -15,9 +15,7 @@ import pytest
 _KILLED_WORKER: Final = "test_a_worker_that_is_killed_is_replaced"
 
 
-def run_suites_on_cluster(
-    suites: Mapping[str, Path], config: pytest.Config, folder: Path
-) -> None:
+def run_suites_on_cluster(suites: Mapping[str, Path], config: pytest.Config, folder: Path) -> None:
     """Run suites on a cluster with two workers, in a process of its own: a process has one Spark.
 
     Args:
