@@ -24,6 +24,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
+from types import FrameType
 from typing import Any, Final
 from zipimport import zipimporter
 
@@ -81,7 +82,7 @@ def _between_tasks() -> bool:
 
 def _connection() -> int | None:
     """The descriptor from which a worker reads the task that runs; None where none runs."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "main" and "infile" in frame.f_locals:
             module = str(frame.f_globals.get("__name__"))
