@@ -27,7 +27,7 @@ from connectors_core.sink import (
     WriterInitContext,
 )
 
-PIPELINE = "0123456789abcdef0123456789abcdef"
+PIPELINE = "0123456789abcdef0123456789abcdef"  # pragma: allowlist secret
 SCHEMA = pa.schema([("value", pa.binary())])
 
 

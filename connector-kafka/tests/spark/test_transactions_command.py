@@ -18,7 +18,7 @@ from connector_kafka.client.transactions import Transaction
 from connector_kafka.testing import KafkaBroker
 from connectors_core.cli import app
 
-PIPELINE = "fedcba9876543210fedcba9876543210"
+PIPELINE = "fedcba9876543210fedcba9876543210"  # pragma: allowlist secret
 
 
 def run(broker: KafkaBroker, command: str, *arguments: str, **settings: Any) -> Any:

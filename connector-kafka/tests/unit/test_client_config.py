@@ -22,7 +22,7 @@ from connectors_core.secrets import Secret
 
 SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
 LOGIN = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
-PASSWORD = "canary-password"
+PASSWORD = "canary-password"  # pragma: allowlist secret
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
     f'username="al\\"ice" password="{PASSWORD}";'

@@ -11,7 +11,7 @@ from connector_kafka.client.transactions import ListedTransaction, ProducerIdent
 from connector_kafka.sink.leases import TransactionPool
 from connector_kafka.sink.transactional_ids import SinkTransactions
 
-PIPELINE = "0123456789abcdef0123456789abcdef"
+PIPELINE = "0123456789abcdef0123456789abcdef"  # pragma: allowlist secret
 NAMES = SinkTransactions(prefix="p", pipeline_id=PIPELINE, sink_uid="out")
 
 
