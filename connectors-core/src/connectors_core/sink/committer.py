@@ -129,7 +129,8 @@ class Committer(ABC, Generic[CommT]):
 
         What was decided on is committed, or lost, by then: what is staged for the epoch is over.
         Called right after the epoch's commit, when an epoch is rolled back, and again later: an
-        attempt that was killed may write for some seconds more. Idempotent.
+        attempt that was killed may write for some seconds more. Idempotent. It may go on in the
+        background, but not past the next lease of this committer, nor past :meth:`close`.
         """
 
     def recover(self, last_decided: int) -> None:
@@ -143,4 +144,4 @@ class Committer(ABC, Generic[CommT]):
         """
 
     def close(self) -> None:
-        """Release what the committer holds."""
+        """End what a sweep left to be done, and release what the committer holds."""

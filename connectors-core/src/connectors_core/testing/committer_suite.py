@@ -277,9 +277,9 @@ class CommitterTestSuite(PipelineSuite):
         one was.
         """
         staged = trial.stage(1, writers=2)
-        committer = trial.committer()
-        _assert_done(commit(committer, staged))
-        committer.sweep(1)
+        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+            _assert_done(commit(committer, staged))
+            committer.sweep(1)
         trial.new_job(1)
         decided = list(trial.rows[1])
         trial.stage(epoch, first=2)
@@ -320,16 +320,17 @@ class CommitterTestSuite(PipelineSuite):
         staged = trial.stage(1, writers=2)
         lost, kept = trial.rows[1]
         trial.context.lose(staged[:1])
-        committer = trial.committer()
-        outcomes = [request.outcome for request in commit(committer, staged)]
-        assert outcomes[0] is CommitOutcome.LOST, f"it is {outcomes[0].value}"
-        assert outcomes[1] in _DONE, f"it is {outcomes[1].value}"
-        committer.sweep(1)
+        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+            outcomes = [request.outcome for request in commit(committer, staged)]
+            assert outcomes[0] is CommitOutcome.LOST, f"it is {outcomes[0].value}"
+            assert outcomes[1] in _DONE, f"it is {outcomes[1].value}"
+            committer.sweep(1)
         trial.rows[1] = [kept]
         trial.assert_visible(1)
         trial.new_job(1)
         trial.rows[1] = []
         again = trial.stage(1)  # the rows of the first writer
+        committer = trial.committer()
         _assert_done(commit(committer, again))
         trial.rows[1] = [lost, kept]
         _assert_done(commit(trial.committer(), [*again, staged[1]]))
