@@ -87,6 +87,10 @@ class SinkMetric(StrEnum):
     """Those of them that went to the dead letters (not in FLIP-33)."""
     CURRENT_SEND_TIME = "currentSendTime"
     """Milliseconds that the last epoch's writing job took, the reading of its rows included."""
+    NUM_REQUESTS = "numRequests"
+    """Requests of an ``AsyncSink`` (not in FLIP-33)."""
+    NUM_RETRIES = "numRetries"
+    """Entries that were to be sent again (not in FLIP-33)."""
     NUM_EPOCHS_COMMITTED = "numEpochsCommitted"
     """Epochs of which the sink has committed its part (not in FLIP-33)."""
 

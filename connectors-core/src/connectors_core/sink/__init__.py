@@ -2,6 +2,12 @@
 """The Sink API after Flink's Sink V2: writers, committables, committers, topologies."""
 
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
+from connectors_core.sink.async_sink import (
+    AsyncSink,
+    AsyncSinkWriter,
+    AsyncSinkWriterConfiguration,
+    ElementConverter,
+)
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -13,6 +19,14 @@ from connectors_core.sink.messages import (
     CommittableSummary,
     CommittableWithLineage,
     messages_in_order,
+)
+from connectors_core.sink.rate_limiting import (
+    AIMDScalingStrategy,
+    CongestionControlRateLimitingStrategy,
+    FixedRateLimitingStrategy,
+    RateLimitingStrategy,
+    RequestInfo,
+    ResultInfo,
 )
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
@@ -29,6 +43,10 @@ from connectors_core.sink.topology import (
 )
 
 __all__ = [
+    "AIMDScalingStrategy",
+    "AsyncSink",
+    "AsyncSinkWriter",
+    "AsyncSinkWriterConfiguration",
     "CommitOutcome",
     "CommitRequest",
     "CommittableMessage",
@@ -37,7 +55,13 @@ __all__ = [
     "Committer",
     "CommitterInitContext",
     "CommittingSinkWriter",
+    "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
+    "ElementConverter",
+    "FixedRateLimitingStrategy",
+    "RateLimitingStrategy",
+    "RequestInfo",
+    "ResultInfo",
     "Sink",
     "SinkWriter",
     "SupportsLeases",

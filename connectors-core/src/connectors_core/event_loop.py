@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One asyncio event loop for each process, on a thread of its own.
+
+A task of Spark runs on the main thread of its worker and is no coroutine: what talks to a service
+with several requests on their way does so here, while the task goes on. Spark's daemon forks its
+workers, so the loop is made by the first task that asks for it, never at import, and a forked
+process makes its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Background:
+    pid: int
+    loop: asyncio.AbstractEventLoop
+
+
+_lock = threading.Lock()
+_background: _Background | None = None
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process, running. Executor and driver, any thread.
+
+    It lives as long as the process: what is made in one task may be used by the next.
+    """
+    global _background
+    with _lock:
+        if _background is None or _background.pid != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="event-loop", daemon=True).start()
+            _background = _Background(os.getpid(), loop)
+        return _background.loop
+
+
+def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run a coroutine on the loop. Any thread but the loop's."""
+    return asyncio.run_coroutine_threadsafe(coroutine, event_loop())

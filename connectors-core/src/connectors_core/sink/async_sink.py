@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sinks that send requests to a service, several at a time (Flink's FLIP-171)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Coroutine, Hashable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from connectors_core.annotations import public
+from connectors_core.errors import UnsupportedError
+from connectors_core.event_loop import event_loop, submit
+from connectors_core.records import BadRecord
+from connectors_core.sink.rate_limiting import (
+    CongestionControlRateLimitingStrategy,
+    RateLimitingStrategy,
+)
+from connectors_core.sink.request_buffer import Held
+from connectors_core.sink.request_sending import AsyncSinkWriterConfiguration, RequestSender
+from connectors_core.sink.sink import Sink, SinkWriter, TwoPhaseCommittingSink, WriterInitContext
+
+__all__ = ["AsyncSink", "AsyncSinkWriter", "AsyncSinkWriterConfiguration", "ElementConverter"]
+
+EntryT = TypeVar("EntryT")
+T = TypeVar("T")
+
+_CONVERTED_ROWS: Final = 1024
+_CLOSE_SECONDS: Final = 10.0
+
+
+@public
+class ElementConverter(ABC, Generic[EntryT]):
+    """Makes request entries of rows. Immutable and picklable."""
+
+    @abstractmethod
+    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[EntryT]:
+        """The entries of some rows, in their order. Executor, task's thread.
+
+        A row that cannot be an entry goes to ``context.record_errors`` and is left out.
+
+        Args:
+            batch: Rows of the sink, a part of what the writer was given.
+            context: The writer's.
+        """
+
+
+@public
+class AsyncSink(Sink, Generic[EntryT]):
+    """A sink whose writers send requests to a service. At least once.
+
+    An epoch is over when the service has accepted, or the record policy taken, all its rows. What
+    was accepted of an attempt that fails stays, so it cannot be committed in two phases: make the
+    requests idempotent where a row must not count twice.
+    """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if issubclass(cls, TwoPhaseCommittingSink):
+            raise UnsupportedError(
+                f"{cls.__name__} is an AsyncSink and a TwoPhaseCommittingSink",
+                expected="one of them: what a request has written cannot be taken back",
+                hint="stage the rows and commit them, or send them and make them idempotent",
+            )
+
+    @abstractmethod
+    def create_writer(self, context: WriterInitContext) -> AsyncSinkWriter[EntryT]:
+        """A writer for one task of one epoch. Executor."""
+
+
+@public
+class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
+    """Collects entries and sends them in requests, several at a time. Executor.
+
+    Rows are converted on the task's thread; requests are sent from the event loop of the process,
+    also while the task reads on. Where the buffer is full the task waits.
+
+    Args:
+        converter: Makes entries of rows.
+        context: The writer's.
+        configuration: The bounds.
+        rate_limiting_strategy: When the next request is sent; one of its own. By default what is on
+            its way grows with every success and is halved with every failure.
+    """
+
+    def __init__(
+        self,
+        converter: ElementConverter[EntryT],
+        context: WriterInitContext,
+        configuration: AsyncSinkWriterConfiguration | None = None,
+        *,
+        rate_limiting_strategy: RateLimitingStrategy | None = None,
+    ) -> None:
+        self._converter = converter
+        self._context = context
+        self._configuration = configuration or AsyncSinkWriterConfiguration()
+        strategy = rate_limiting_strategy or CongestionControlRateLimitingStrategy(
+            max_in_flight_requests=self._configuration.max_in_flight_requests,
+            max_batch_size=self._configuration.max_batch_size,
+        )
+        self._sending = RequestSender(
+            self.submit_request_entries, self._configuration, strategy, context
+        )
+        self._rejected: deque[tuple[BadRecord, BaseException | None]] = deque()
+
+    # --- For a connector ------------------------------------------------------------------------
+
+    @abstractmethod
+    async def submit_request_entries(self, entries: Sequence[EntryT]) -> Sequence[EntryT]:
+        """Send one request. Event loop's thread: await, never block.
+
+        Args:
+            entries: What to send, in this order.
+
+        Returns:
+            Those of the given objects that must be sent again, as the service was not able to take
+            them now. One that it will never take goes to `reject` and is not returned.
+
+        Raises:
+            RetryableError: All of them must be sent again, after ``retry_after`` where that is set.
+            ConnectorError: Sending them again cannot help; the attempt fails.
+        """
+
+    @abstractmethod
+    def get_size_in_bytes(self, entry: EntryT) -> int:
+        """How much an entry adds to its request."""
+
+    def get_key(self, entry: EntryT) -> Hashable | None:
+        """Entries of one key are sent in their order, each when the one before is accepted.
+
+        A request that timed out may still be carried out later: only a version in the request
+        itself keeps it from overwriting a newer one. None, as here, where order does not matter.
+        """
+        return None
+
+    def raw(self, entry: EntryT) -> bytes | None:
+        """The entry for the dead letters."""
+        return entry if isinstance(entry, bytes) else None
+
+    async def close_client(self) -> None:
+        """Close what `submit_request_entries` opened. Event loop's thread."""
+
+    def reject(self, entry: EntryT, reason: str, *, cause: BaseException | None = None) -> None:
+        """Give an entry that will never be accepted to the record policy. Any thread.
+
+        Args:
+            entry: The entry.
+            reason: Why, for people.
+            cause: The error behind it.
+        """
+        record = BadRecord(reason=reason, source_uid=self._context.sink_uid, raw=self.raw(entry))
+        self._rejected.append((record, cause))
+
+    # --- For the runtime ------------------------------------------------------------------------
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows; wait while the buffer is full."""
+        for start in range(0, batch.num_rows, _CONVERTED_ROWS):
+            rows = batch.slice(start, _CONVERTED_ROWS)
+            entries = self._held(self._converter.apply(rows, self._context))
+            _finished(self._sending.add(entries))
+            self._hand_over_rejected()
+
+    def flush(self) -> None:
+        """Wait until every entry is accepted or rejected."""
+        _finished(self._sending.drain())
+        self._hand_over_rejected()
+
+    def close(self) -> None:
+        """Give up what is on its way, and close the client."""
+        submit(self._stop()).result(_CLOSE_SECONDS)
+
+    async def _stop(self) -> None:
+        await self._sending.stop()
+        await self.close_client()
+
+    def _held(self, entries: Iterable[EntryT]) -> list[Held[EntryT]]:
+        largest = self._configuration.max_record_size_in_bytes
+        now = event_loop().time()
+        held = []
+        for entry in entries:
+            size = self.get_size_in_bytes(entry)
+            if size <= largest:
+                held.append(Held(entry, size, self.get_key(entry), now))
+            else:
+                self.reject(entry, f"it has {size} bytes; max_record_size_in_bytes is {largest}")
+        return held
+
+    def _hand_over_rejected(self) -> None:
+        """On the task's thread: the policy is not for several."""
+        while self._rejected:
+            record, cause = self._rejected.popleft()
+            self._context.record_errors.handle(record, cause=cause)
+
+
+def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine of the event loop returns, when it has."""
+    future = submit(coroutine)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # of no effect on one that has ended
+        raise

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends what an `AsyncSinkWriter` collected: when, how much at a time, and again."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Generic, TypeVar
+
+from connectors_core.annotations import public
+from connectors_core.errors import ConnectorError, FatalError, InvalidOptionError, RetryableError
+from connectors_core.event_loop import event_loop
+from connectors_core.metrics import SinkMetric
+from connectors_core.sink.rate_limiting import RateLimitingStrategy, RequestInfo, ResultInfo
+from connectors_core.sink.request_buffer import Held, RequestBuffer
+from connectors_core.sink.sink import WriterInitContext
+
+EntryT = TypeVar("EntryT")
+
+# How often a strategy is asked again that blocks while nothing is on its way.
+_BLOCKED_SECONDS: Final = 0.05
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class AsyncSinkWriterConfiguration:
+    """The bounds of an `AsyncSinkWriter`.
+
+    Attributes:
+        max_batch_size: Entries of a request.
+        max_in_flight_requests: Requests on their way at the same time.
+        max_buffered_requests: Entries held: waiting, on their way, or to be sent again.
+        max_batch_size_in_bytes: Bytes of a request.
+        max_record_size_in_bytes: Bytes of an entry; the record policy takes a larger one.
+        max_time_in_buffer: How long an entry waits for its request to fill.
+        request_timeout: How long a request may take; its entries are sent again then.
+        retry_timeout: How long an entry is sent again before the attempt fails.
+        initial_backoff: Pause before entries are sent again, at most; twice as long each time.
+        max_backoff: No longer than this, unless the service asks for more.
+    """
+
+    max_batch_size: int = 500
+    max_in_flight_requests: int = 4
+    max_buffered_requests: int = 10_000
+    max_batch_size_in_bytes: int = 5 << 20
+    max_record_size_in_bytes: int = 1 << 20
+    max_time_in_buffer: timedelta = timedelta(seconds=5)
+    request_timeout: timedelta = timedelta(minutes=1)
+    retry_timeout: timedelta = timedelta(minutes=2)
+    initial_backoff: timedelta = timedelta(milliseconds=100)
+    max_backoff: timedelta = timedelta(seconds=10)
+
+    def __post_init__(self) -> None:
+        for option in (
+            "max_batch_size",
+            "max_in_flight_requests",
+            "max_record_size_in_bytes",
+            "initial_backoff",
+            "request_timeout",
+        ):
+            value = getattr(self, option)
+            if value <= type(value)(0):
+                raise InvalidOptionError(
+                    f"{option} must be more than nothing", found=value, option=option
+                )
+        for option, least in (
+            ("max_buffered_requests", "max_batch_size"),
+            ("max_batch_size_in_bytes", "max_record_size_in_bytes"),
+            ("max_backoff", "initial_backoff"),
+        ):
+            if getattr(self, option) < getattr(self, least):
+                raise InvalidOptionError(
+                    f"{option} is less than {least}",
+                    expected=f"at least {getattr(self, least)}",
+                    found=getattr(self, option),
+                    option=option,
+                )
+
+
+class RequestSender(Generic[EntryT]):
+    """Sends entries in requests. All but the constructor on the event loop's thread.
+
+    Args:
+        submit_entries: Sends one request and returns the entries that must be sent again.
+        configuration: The bounds.
+        strategy: When the next request is sent.
+        context: The writer's.
+    """
+
+    def __init__(
+        self,
+        submit_entries: Callable[[Sequence[EntryT]], Coroutine[Any, Any, Sequence[EntryT]]],
+        configuration: AsyncSinkWriterConfiguration,
+        strategy: RateLimitingStrategy,
+        context: WriterInitContext,
+    ) -> None:
+        self._submit = submit_entries
+        self._configuration = configuration
+        self._strategy = strategy
+        self._context = context
+        self._buffer = RequestBuffer[EntryT](
+            max_batch_bytes=configuration.max_batch_size_in_bytes,
+            max_seconds=configuration.max_time_in_buffer.total_seconds(),
+        )
+        self._loop = event_loop()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._in_flight = 0
+        self._draining = False
+        self._error: BaseException | None = None
+        self._changed = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def add(self, entries: Iterable[Held[EntryT]]) -> None:
+        """Take entries, each when there is room for it."""
+        for held in entries:
+            if self._error is not None or self._buffer.count >= self._limit:
+                await self._until(lambda: self._buffer.count < self._limit)
+            self._buffer.add(held)
+            if self._must_send():
+                self._send()
+        self._send()
+
+    async def drain(self) -> None:
+        """Send everything, and wait for the answers."""
+        self._draining = True
+        self._send()
+        await self._until(lambda: self._buffer.count == 0)
+        self._draining = False
+
+    async def stop(self) -> None:
+        """Send nothing more."""
+        self._error = self._error or asyncio.CancelledError()
+        if self._timer is not None:
+            self._timer.cancel()
+        for request in self._requests:
+            request.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
+
+    @property
+    def _limit(self) -> int:
+        return self._configuration.max_buffered_requests
+
+    @property
+    def _max_batch_size(self) -> int:
+        return min(self._configuration.max_batch_size, self._strategy.max_batch_size)
+
+    def _is_blocked(self) -> bool:
+        if self._in_flight >= self._configuration.max_in_flight_requests:
+            return True
+        size = min(self._buffer.ready, self._max_batch_size)
+        return self._strategy.should_block(RequestInfo(size))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while self._error is None and not condition():
+            self._changed.clear()
+            await self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def _must_send(self) -> bool:
+        """Whether what is ready should not wait for more."""
+        return (
+            self._draining
+            or self._buffer.count >= self._limit
+            or self._buffer.is_full(self._max_batch_size)
+            or self._buffer.is_overdue(self._loop.time())
+        )
+
+    def _send(self) -> None:
+        """Send as many requests as may be sent now."""
+        if self._error is not None:
+            return
+        self._buffer.wake(self._loop.time())
+        blocked = False
+        while self._buffer.ready and self._must_send():
+            blocked = self._is_blocked()
+            if blocked:
+                break
+            entries = self._buffer.take(self._max_batch_size)
+            self._strategy.register_in_flight_request(RequestInfo(len(entries)))
+            self._in_flight += 1
+            request = self._loop.create_task(self._request(entries))
+            self._requests.add(request)  # a loop keeps no task alive
+            request.add_done_callback(self._requests.discard)
+        self._wait(blocked)
+
+    def _wait(self, blocked: bool) -> None:
+        """Look again when something is due; an answer looks again by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        moment = self._buffer.next_moment()
+        if blocked:
+            moment = math.inf if self._in_flight else self._loop.time() + _BLOCKED_SECONDS
+        if moment != math.inf:
+            self._timer = self._loop.call_at(moment, self._send)
+
+    async def _request(self, entries: list[Held[EntryT]]) -> None:
+        failed = entries
+        try:
+            failed = await self._answer(entries)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._strategy.register_completed_request(ResultInfo(len(failed), len(entries)))
+            self._in_flight -= 1
+        self._changed.set()
+        self._send()
+
+    async def _answer(self, entries: list[Held[EntryT]]) -> list[Held[EntryT]]:
+        """Send a request; return the entries that must be sent again, which are back."""
+        self._context.metric_group.inc(SinkMetric.NUM_REQUESTS)
+        timeout = self._configuration.request_timeout.total_seconds()
+        error: RetryableError | None = None
+        for held in entries:
+            held.attempts += 1
+        try:
+            async with asyncio.timeout(timeout):
+                returned = await self._submit([held.entry for held in entries])
+            failed = _same(entries, returned)
+        except TimeoutError as exc:
+            error = RetryableError(f"a request was not answered in {timeout:g} seconds")
+            error.__cause__ = exc
+            failed = entries
+        except RetryableError as exc:
+            error, failed = exc, entries
+        again = {id(held) for held in failed}
+        self._buffer.done(held for held in entries if id(held) not in again)
+        if failed:
+            self._try_again(failed, error)
+        return failed
+
+    def _try_again(self, failed: Sequence[Held[EntryT]], error: RetryableError | None) -> None:
+        now = self._loop.time()
+        for held in failed:
+            if held.failing_since is None:
+                held.failing_since = now
+        longest = self._configuration.retry_timeout.total_seconds()
+        if any(now - (held.failing_since or now) > longest for held in failed):
+            raise RetryableError(
+                f"the service did not take {len(failed)} entries for {longest:g} seconds",
+                found=None if error is None else error.message,
+                option="retry_timeout",
+                hint="look why it refuses them; send less at a time, or wait for longer",
+            ) from error
+        self._context.metric_group.inc(SinkMetric.NUM_RETRIES, len(failed))
+        pause = self._backoff(max(held.attempts for held in failed))
+        if error is not None and error.retry_after is not None:
+            pause = max(pause, error.retry_after)
+        self._buffer.put_back(failed, now + pause)
+
+    def _backoff(self, attempts: int) -> float:
+        """Exponential, with full jitter."""
+        longest = self._configuration.max_backoff.total_seconds()
+        first = self._configuration.initial_backoff.total_seconds()
+        doublings = min(attempts - 1, 32)
+        return random.uniform(0, min(longest, first * 2**doublings))
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            if not isinstance(error, ConnectorError):
+                failure = FatalError(
+                    f"a request of sink {self._context.sink_uid!r} failed in a way that the "
+                    "connector does not know",
+                    found=type(error).__name__,
+                    hint="this is a fault of the connector: report it",
+                )
+                failure.__cause__ = error
+                error = failure
+            self._error = error
+
+
+def _same(given: Sequence[Held[EntryT]], returned: Sequence[EntryT]) -> list[Held[EntryT]]:
+    """What is held of the objects that were returned; one object may be several entries."""
+    left = Counter(map(id, returned))
+    found = []
+    for held in given:
+        if left[id(held.entry)] > 0:
+            left[id(held.entry)] -= 1
+            found.append(held)
+    if len(found) != len(returned):
+        raise FatalError(
+            "submit_request_entries returned entries that it was not given",
+            expected="the same objects",
+            found=f"{len(returned) - len(found)} others",
+            hint="this is a fault of the connector: report it",
+        )
+    return found

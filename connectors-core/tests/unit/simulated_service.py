@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service that throttles, reorders and fails in part, and a sink that sends to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from connectors_core.errors import RetryableError
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.sink import (
+    AsyncSinkWriter,
+    AsyncSinkWriterConfiguration,
+    ElementConverter,
+    RateLimitingStrategy,
+    WriterInitContext,
+)
+
+SCHEMA = pa.schema([("number", pa.int64()), ("key", pa.int64()), ("size", pa.int64())])
+POISON = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A row. Two with the same content are two."""
+
+    number: int
+    key: int
+    size: int
+
+
+class Rows(ElementConverter[Entry]):
+    """An entry of each row."""
+
+    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[Entry]:
+        return [Entry(**row) for row in batch.to_pylist()]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What happens to a request.
+
+    Attributes:
+        turns: How often the loop goes round before the answer.
+        refused: Shares of a thousand, by which entries are to be sent again.
+        error: Whether the whole request is.
+    """
+
+    turns: int = 0
+    refused: tuple[int, ...] = ()
+    error: bool = False
+
+
+@dataclass
+class Service:
+    """Counts what comes; follows its behaviours, then accepts everything."""
+
+    behaviours: Sequence[Behaviour] = ()
+    accepted: list[Entry] = field(default_factory=list)
+    requests: list[list[Entry]] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    on_request: Callable[[], None] = lambda: None
+
+    async def request(self, entries: Sequence[Entry]) -> list[Entry]:
+        number = len(self.requests)
+        behaviour = self.behaviours[number] if number < len(self.behaviours) else Behaviour()
+        self.requests.append(list(entries))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self.on_request()
+        try:
+            for _ in range(behaviour.turns):
+                await asyncio.sleep(0)
+        finally:
+            self.in_flight -= 1
+        if behaviour.error:
+            raise RetryableError("busy")
+        again = {share * len(entries) // 1000 for share in behaviour.refused}
+        self.accepted += [entry for at, entry in enumerate(entries) if at not in again]
+        return [entry for at, entry in enumerate(entries) if at in again]
+
+
+class ServiceWriter(AsyncSinkWriter[Entry]):
+    """Sends to a simulated service; in order of keys where it is told to."""
+
+    def __init__(
+        self,
+        service: Service,
+        configuration: AsyncSinkWriterConfiguration,
+        *,
+        ordered: bool = False,
+        policy: RecordPolicy | None = None,
+        strategy: RateLimitingStrategy | None = None,
+    ) -> None:
+        self.errors = RecordErrorHandler(policy or RecordPolicy.fail())
+        self.context = WriterInitContext(
+            pipeline_id="pipeline",
+            sink_uid="service",
+            checkpoint_id=0,
+            subtask_id=0,
+            attempt_number=0,
+            nonce="nonce",
+            schema=SCHEMA,
+            record_errors=self.errors,
+        )
+        super().__init__(Rows(), self.context, configuration, rate_limiting_strategy=strategy)
+        self.service = service
+        self.ordered = ordered
+        self.closed = False
+
+    async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        for entry in entries:
+            if entry.number == POISON:
+                self.reject(entry, "poison")
+        return await self.service.request(entries)
+
+    def get_size_in_bytes(self, entry: Entry) -> int:
+        return entry.size
+
+    def get_key(self, entry: Entry) -> int | None:
+        return entry.key if self.ordered else None
+
+    async def close_client(self) -> None:
+        self.closed = True
+
+
+def rows(numbers: Iterable[int], *, keys: int = 1, size: int = 1) -> pa.RecordBatch:
+    """A batch of rows with numbers."""
+    found: list[dict[str, Any]] = [
+        {"number": number, "key": number % keys, "size": size} for number in numbers
+    ]
+    return pa.RecordBatch.from_pylist(found, schema=SCHEMA)

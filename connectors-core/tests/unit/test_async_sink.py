@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an `AsyncSinkWriter` keeps to, against a service that throttles, reorders and fails."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_service import (
+    POISON,
+    SCHEMA,
+    Behaviour,
+    Entry,
+    Service,
+    ServiceWriter,
+    rows,
+)
+
+from connectors_core.errors import (
+    BadRecordError,
+    FatalError,
+    InvalidOptionError,
+    RetryableError,
+    UnsupportedError,
+)
+from connectors_core.metrics import SinkMetric
+from connectors_core.records import RecordPolicy
+from connectors_core.sink import (
+    AsyncSink,
+    AsyncSinkWriterConfiguration,
+    FixedRateLimitingStrategy,
+    RateLimitingStrategy,
+    RequestInfo,
+    ResultInfo,
+    TwoPhaseCommittingSink,
+)
+
+SOON = timedelta(milliseconds=1)
+LATE = timedelta(hours=1)
+DEADLINE = 20.0
+
+
+def configuration(**changes: Any) -> AsyncSinkWriterConfiguration:
+    """Bounds that are reached soon, and no pauses."""
+    bounds: dict[str, Any] = {
+        "max_batch_size": 5,
+        "max_in_flight_requests": 3,
+        "max_buffered_requests": 12,
+        "max_batch_size_in_bytes": 100,
+        "max_record_size_in_bytes": 50,
+        "max_time_in_buffer": LATE,
+        "initial_backoff": timedelta(microseconds=50),
+        "max_backoff": timedelta(microseconds=100),
+    }
+    return AsyncSinkWriterConfiguration(**(bounds | changes))
+
+
+class Open(RateLimitingStrategy):
+    """Allows everything: the bounds of the writer hold without it."""
+
+    @property
+    def max_batch_size(self) -> int:
+        return 1_000
+
+    def should_block(self, request: RequestInfo) -> bool:
+        return False
+
+    def register_in_flight_request(self, request: RequestInfo) -> None:
+        pass
+
+    def register_completed_request(self, result: ResultInfo) -> None:
+        pass
+
+
+BEHAVIOURS = st.lists(
+    st.builds(
+        Behaviour,
+        turns=st.integers(0, 8),
+        refused=st.lists(st.integers(0, 999), max_size=4).map(tuple),
+        error=st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    behaviours=BEHAVIOURS,
+    batches=st.lists(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(1, 50)), max_size=40), max_size=4
+    ),
+    ordered=st.booleans(),
+    strategy=st.sampled_from([None, Open]),
+    bounds=st.fixed_dictionaries(
+        {
+            "max_batch_size": st.integers(1, 8),
+            "max_in_flight_requests": st.integers(1, 4),
+            "max_buffered_requests": st.integers(8, 20),
+            "max_batch_size_in_bytes": st.integers(50, 200),
+        }
+    ),
+)
+def test_nothing_is_lost_or_doubled_and_no_bound_is_exceeded(
+    behaviours: list[Behaviour],
+    batches: list[list[tuple[int, int]]],
+    ordered: bool,
+    strategy: type[Open] | None,
+    bounds: dict[str, int],
+) -> None:
+    service = Service(behaviours)
+    limits = configuration(**bounds)
+    numbers = iter(range(10_000))
+    sent: list[dict[str, int]] = []
+    held: list[int] = []
+    own = strategy and strategy()
+    with closing(ServiceWriter(service, limits, ordered=ordered, strategy=own)) as writer:
+        service.on_request = lambda: held.append(writer._sending._buffer.count)
+        for batch in batches:
+            found = [{"number": next(numbers), "key": key, "size": size} for key, size in batch]
+            writer.write(pa.RecordBatch.from_pylist(found, schema=SCHEMA))
+            sent += found
+        writer.flush()
+    assert sorted(entry.number for entry in service.accepted) == [row["number"] for row in sent]
+    assert service.most_in_flight <= limits.max_in_flight_requests
+    assert max(held, default=0) <= limits.max_buffered_requests
+    for request in service.requests:
+        assert 1 <= len(request) <= limits.max_batch_size
+        assert sum(entry.size for entry in request) <= limits.max_batch_size_in_bytes
+        if ordered:
+            assert len({entry.key for entry in request}) == len(request)
+    if ordered:
+        for key in range(4):
+            assert [entry.number for entry in service.accepted if entry.key == key] == [
+                row["number"] for row in sent if row["key"] == key
+            ]
+
+
+@contextmanager
+def writing(service: Service, **changes: Any) -> Iterator[ServiceWriter]:
+    """A writer that is closed at the end, whatever happens."""
+    named = {
+        name: changes.pop(name) for name in ("ordered", "policy", "strategy") if name in changes
+    }
+    with closing(ServiceWriter(service, configuration(**changes), **named)) as writer:
+        yield writer
+
+
+def test_entries_of_one_key_are_sent_one_after_the_other_past_failures() -> None:
+    service = Service([Behaviour(turns=5, refused=(0,)), Behaviour(error=True)])
+    with writing(service, ordered=True) as writer:
+        writer.write(rows(range(12), keys=3))
+        writer.flush()
+    for key in range(3):
+        accepted = [entry.number for entry in service.accepted if entry.key == key]
+        assert accepted == sorted(accepted)
+
+
+def test_a_full_request_is_sent_without_a_flush_and_a_part_of_one_is_not() -> None:
+    service = Service()
+    sent = threading.Event()
+    service.on_request = sent.set
+    with writing(service) as writer:
+        writer.write(rows(range(7)))
+        assert sent.wait(DEADLINE)
+        assert [len(request) for request in service.requests] == [5]
+        writer.flush()
+    assert [len(request) for request in service.requests] == [5, 2]
+
+
+def test_an_entry_waits_no_longer_than_its_time_in_the_buffer() -> None:
+    service = Service()
+    sent = threading.Event()
+    service.on_request = sent.set
+    with writing(service, max_time_in_buffer=SOON) as writer:
+        writer.write(rows(range(1)))
+        assert sent.wait(DEADLINE)
+
+
+def test_only_what_was_refused_is_sent_again() -> None:
+    service = Service([Behaviour(refused=(0, 400))])
+    with writing(service) as writer:
+        writer.write(rows(range(5)))
+        writer.flush()
+        counters = writer.context.metric_group.counters
+    assert [[entry.number for entry in request] for request in service.requests] == [
+        [0, 1, 2, 3, 4],
+        [0, 2],
+    ]
+    assert counters[SinkMetric.NUM_REQUESTS] == 2
+    assert counters[SinkMetric.NUM_RETRIES] == 2
+
+
+def test_one_object_given_twice_is_two_entries() -> None:
+    class Same(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            taken = await self.service.request(entries)
+            return [entries[0]] if len(self.service.requests) == 1 else taken
+
+    service = Service()
+    entry = Entry(1, 1, 1)
+    with closing(Same(service, configuration())) as writer:
+        writer._converter = _Always([entry, entry, entry])
+        writer.write(rows([1]))
+        writer.flush()
+    assert [len(request) for request in service.requests] == [3, 1]
+
+
+class _Always:
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+
+    def apply(self, _batch: object, _context: object) -> list[Entry]:
+        return self.entries
+
+
+def test_a_poisoned_entry_goes_to_the_record_policy_and_is_not_sent_again() -> None:
+    service = Service()
+    with writing(service, policy=RecordPolicy.skip()) as writer:
+        writer.write(rows([1, POISON, 2]))
+        writer.flush()
+        assert writer.errors.summary()["skipped"] == 1
+    assert len(service.requests) == 1
+
+
+def test_a_poisoned_entry_ends_the_attempt_where_the_policy_is_to_fail() -> None:
+    with writing(Service()) as writer:
+        writer.write(rows([POISON]))
+        with pytest.raises(BadRecordError, match="poison"):
+            writer.flush()
+
+
+def test_an_entry_over_the_limit_is_a_bad_record_and_is_never_sent() -> None:
+    service = Service()
+    with writing(service, policy=RecordPolicy.skip()) as writer:
+        writer.write(rows([1], size=51))
+        writer.write(rows([2], size=50))
+        writer.flush()
+        assert writer.errors.summary()["skipped"] == 1
+    assert [entry.number for entry in service.accepted] == [2]
+
+
+class _Failing(ServiceWriter):
+    def __init__(self, error: BaseException, **changes: Any) -> None:
+        super().__init__(Service(), configuration(**changes))
+        self.error = error
+        self.requests = 0
+
+    async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        self.requests += 1
+        raise self.error
+
+
+def test_an_error_that_the_connector_calls_fatal_ends_the_attempt_at_once() -> None:
+    with closing(_Failing(FatalError("no such index"))) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(FatalError, match="no such index"):
+            writer.flush()
+        assert writer.requests == 1
+        with pytest.raises(FatalError, match="no such index"):
+            writer.write(rows([2]))
+
+
+def test_an_error_that_the_connector_does_not_know_is_its_fault_and_keeps_the_cause() -> None:
+    with closing(_Failing(KeyError("items"))) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(FatalError, match="does not know") as caught:
+            writer.flush()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_service_that_stays_busy_ends_the_attempt_when_its_time_is_over() -> None:
+    busy = RetryableError("busy", retry_after=0.001)
+    with closing(_Failing(busy, retry_timeout=timedelta(milliseconds=20))) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(RetryableError, match="did not take 1 entries") as caught:
+            writer.flush()
+        assert writer.requests > 1
+    assert caught.value.__cause__ is busy
+
+
+def test_a_request_without_an_answer_is_sent_again() -> None:
+    class Forgetful(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            if not self.service.requests:
+                self.service.requests.append(list(entries))
+                await asyncio.Event().wait()
+            return await self.service.request(entries)
+
+    service = Service()
+    with closing(Forgetful(service, configuration(request_timeout=SOON))) as writer:
+        writer.write(rows([1]))
+        writer.flush()
+    assert [entry.number for entry in service.accepted] == [1]
+
+
+def test_an_entry_that_was_not_given_is_a_fault_of_the_connector() -> None:
+    class Confused(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            return [Entry(7, 7, 7)]
+
+    with closing(Confused(Service(), configuration())) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(FatalError, match="not given"):
+            writer.flush()
+
+
+def test_to_close_gives_up_what_is_on_its_way_and_closes_the_client() -> None:
+    class Hanging(ServiceWriter):
+        given_up = False
+
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.given_up = True
+            raise AssertionError("no answer ever comes")
+
+    started = threading.Event()
+    writer = Hanging(Service(), configuration())
+    writer.write(rows(range(5)))
+    assert started.wait(DEADLINE)
+    writer.close()
+    assert writer.given_up
+    assert writer.closed
+
+
+def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
+    class Doors(RateLimitingStrategy):
+        asked = 0
+
+        @property
+        def max_batch_size(self) -> int:
+            return 2
+
+        def should_block(self, request: RequestInfo) -> bool:
+            self.asked += 1
+            return self.asked % 3 != 0
+
+        def register_in_flight_request(self, request: RequestInfo) -> None:
+            sizes.append(request.batch_size)
+
+        def register_completed_request(self, result: ResultInfo) -> None:
+            answers.append(result)
+
+    sizes: list[int] = []
+    answers: list[ResultInfo] = []
+    service = Service([Behaviour(refused=(0,))])
+    with writing(service, strategy=Doors()) as writer:
+        writer.write(rows(range(4)))
+        writer.flush()
+    assert sorted(entry.number for entry in service.accepted) == [0, 1, 2, 3]
+    assert max(sizes) <= 2
+    assert answers[0] == ResultInfo(failed_messages=1, batch_size=2)
+    assert len(answers) == len(sizes)
+
+
+def test_a_fixed_strategy_never_has_more_requests_on_their_way() -> None:
+    service = Service([Behaviour(turns=20)] * 10)
+    strategy = FixedRateLimitingStrategy(max_in_flight_requests=1, max_batch_size=2)
+    with writing(service, strategy=strategy) as writer:
+        writer.write(rows(range(10)))
+        writer.flush()
+    assert service.most_in_flight == 1
+    assert {len(request) for request in service.requests} == {2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"max_batch_size": 0}, "max_batch_size"),
+        ({"max_in_flight_requests": -1}, "max_in_flight_requests"),
+        ({"max_buffered_requests": 4}, "max_buffered_requests"),
+        ({"max_batch_size_in_bytes": 49}, "max_batch_size_in_bytes"),
+        ({"initial_backoff": timedelta(0)}, "initial_backoff"),
+        ({"initial_backoff": LATE}, "max_backoff"),
+        ({"request_timeout": timedelta(0)}, "request_timeout"),
+    ],
+)
+def test_bounds_that_cannot_be_kept_are_refused(changes: dict[str, Any], option: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        configuration(**changes)
+    assert caught.value.option == option
+
+
+def test_a_sink_cannot_be_both_asynchronous_and_two_phase() -> None:
+    with pytest.raises(UnsupportedError, match="Both is an AsyncSink"):
+
+        class Both(AsyncSink[Entry], TwoPhaseCommittingSink[Any]):
+            pass
