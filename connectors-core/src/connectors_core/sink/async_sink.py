@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Coroutine, Hashable, Iterable, Sequence
@@ -26,6 +27,8 @@ __all__ = ["AsyncSink", "AsyncSinkWriter", "AsyncSinkWriterConfiguration", "Elem
 
 EntryT = TypeVar("EntryT")
 T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
 
 _CONVERTED_ROWS: Final = 1024
 _CLOSE_SECONDS: Final = 10.0
@@ -82,7 +85,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         context: The writer's.
         configuration: The bounds.
         rate_limiting_strategy: When the next request is sent; one of its own. By default what is on
-            its way grows with every success and is halved with every failure.
+            its way is halved with every failure, and grows again with every success.
     """
 
     def __init__(
@@ -170,7 +173,16 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
 
     def close(self) -> None:
         """Give up what is on its way, and close the client."""
-        submit(self._stop()).result(_CLOSE_SECONDS)
+        stopped = submit(self._stop())
+        try:
+            stopped.result(_CLOSE_SECONDS)
+        except TimeoutError:
+            stopped.cancel()
+            _logger.warning(
+                "the client of sink %r was not closed in %g seconds and is left to its process",
+                self._context.sink_uid,
+                _CLOSE_SECONDS,
+            )
 
     async def _stop(self) -> None:
         await self._sending.stop()

@@ -152,7 +152,8 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         max_batch_size: Entries of a request.
         scaling: How the bound moves; by default additive increase, multiplicative decrease, up to
             what the other two allow.
-        initial_max_in_flight_messages: Where it begins; by default one full request.
+        initial_max_in_flight_messages: Where it begins; by default all that the first two allow,
+            since a writer lives for one epoch only (Flink's lives on and begins with one request).
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     ) -> None:
         initial = initial_max_in_flight_messages
         if initial is None:
-            initial = max_batch_size
+            initial = max_in_flight_requests * max_batch_size
         _check_positive(
             max_in_flight_requests=max_in_flight_requests,
             max_batch_size=max_batch_size,
