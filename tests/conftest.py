@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent))
 GUIDE = ROOT / "docs/write-a-connector.md"
 SECTION = re.compile(r"^## \d+\. (.*)\n((?:(?!## \d+\. ).*\n)*)", re.MULTILINE)
 # A file under its name, or commands and perhaps what they print.

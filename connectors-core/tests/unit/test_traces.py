@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret is found in whatever holds it."""
+"""A secret is found in whatever holds it, and a coroutine that nobody ended."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors_core.testing.traces import assert_unseen
+from connectors_core.event_loop import submit
+from connectors_core.testing.traces import assert_unseen, nothing_left
 
 
 @given(before=st.binary(max_size=8), after=st.binary(max_size=8))
@@ -26,3 +28,18 @@ def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
     with pytest.raises(AssertionError, match=r"a secret stands in .*/b") as failure:
         assert_unseen(["canary-5e0b"], [], tmp_path)
     assert "canary" not in str(failure.value).splitlines()[0]
+
+
+def test_a_coroutine_that_nobody_ended_is_seen(tmp_path):
+    hanging = []
+    with (
+        pytest.raises(AssertionError, match="coroutines that still run"),
+        nothing_left(tmp_path / "temporary"),
+    ):
+        hanging.append(submit(asyncio.Event().wait()))
+    hanging[0].cancel()
+
+
+def test_the_event_loop_of_the_process_is_there_to_stay(tmp_path):
+    with nothing_left(tmp_path / "temporary"):
+        submit(asyncio.sleep(0)).result(20)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import gc
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from connectors_core.event_loop import event_loop
+
 # The other side of a connection may need a moment to see that it was closed.
 _GRACE_SECONDS: Final = 3.0
 
@@ -22,6 +25,8 @@ _GRACE_SECONDS: Final = 3.0
 @contextlib.contextmanager
 def nothing_left(folder: Path) -> Iterator[None]:
     """What begins in this context ends in it: threads, open files and sockets, temporary files.
+
+    So do coroutines on the event loop of the process; the loop itself is there to stay.
 
     Args:
         folder: Takes the temporary files meanwhile.
@@ -31,6 +36,8 @@ def nothing_left(folder: Path) -> Iterator[None]:
     """
     folder.mkdir()
     before_folder, tempfile.tempdir = tempfile.tempdir, str(folder)
+    loop = event_loop()
+    coroutines = asyncio.all_tasks(loop)
     threads = _threads()
     opened = _handles()
     try:
@@ -39,6 +46,7 @@ def nothing_left(folder: Path) -> Iterator[None]:
         tempfile.tempdir = before_folder
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
     assert not files, f"temporary files: {', '.join(files)}"
+    _wait_until_gone(lambda: asyncio.all_tasks(loop) - coroutines, "coroutines that still run")
     _wait_until_gone(lambda: _threads() - threads, "threads that still run")
     gc.collect()  # what nobody can reach any more is closed
     _wait_until_gone(lambda: _handles() - opened, "files and sockets that are still open")

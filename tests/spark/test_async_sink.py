@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sink of docs/write-a-connector/async-sink.md on Spark, its service refusing and killed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from document_service import (
+    DocumentService,
+    is_refused_at_first,
+    running_service,
+    sink_of_the_page,
+)
+from pyspark import cloudpickle
+
+from connectors_core import Pipeline
+from connectors_core.metrics import SinkMetric
+from connectors_core.records import RecordPolicy
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.testing.directory_sink import DirectorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+document_sink = sink_of_the_page()
+cast(Any, cloudpickle).register_pickle_by_value(document_sink)  # executors cannot import it
+
+ROWS = 3_000
+SECONDS = 60.0
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[DocumentService]:
+    with running_service(tmp_path / "documents") as running:
+        yield running
+
+
+def values(service: DocumentService) -> Counter[int]:
+    return Counter(document["value"] for document in service.documents())
+
+
+def test_what_is_refused_for_now_arrives_later(
+    spark: SparkSession, tmp_path: Path, service: DocumentService
+) -> None:
+    with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2) as pipeline:
+        numbers = pipeline.from_source(NumberSequenceSource(0, ROWS - 1), uid="numbers")
+        pipeline.sink_to(numbers, document_sink.DocumentSink(service.port), uid="documents")
+        pipeline.run()
+        (sink,) = pipeline.status().sinks
+    assert values(service) == Counter(range(ROWS))
+    assert sink.rows == ROWS
+    refused = sum(is_refused_at_first(b'{"value":%d}' % number) for number in range(ROWS))
+    assert sink.counters[SinkMetric.NUM_RETRIES] == refused > 0
+    assert sink.counters[SinkMetric.NUM_REQUESTS] > ROWS / document_sink.BOUNDS.max_batch_size
+
+
+def test_what_is_refused_for_good_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path, service: DocumentService
+) -> None:
+    letters = DirectorySink(tmp_path / "letters")
+    with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2) as pipeline:
+        numbers = pipeline.from_source(NumberSequenceSource(-3, 20), uid="numbers")
+        pipeline.sink_to(
+            numbers,
+            document_sink.DocumentSink(service.port),
+            uid="documents",
+            record_policy=RecordPolicy.dead_letter(letters),
+        )
+        pipeline.run()
+    assert values(service) == Counter(range(21))
+    found = letters.read()
+    assert sorted(found["raw"].to_pylist()) == [b'{"value":%d}' % n for n in (-1, -2, -3)]
+    assert set(found["reason"].to_pylist()) == {"the service does not take it"}
+
+
+def test_nothing_is_lost_when_the_service_is_killed_and_comes_back(
+    spark: SparkSession, tmp_path: Path, service: DocumentService
+) -> None:
+    with Pipeline(
+        spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2, streaming=True
+    ) as pipeline:
+        numbers = pipeline.from_source(
+            NumberSequenceSource(0, ROWS - 1, split_rows=100),
+            uid="numbers",
+            limits=PlanLimits(rows=500),
+        )
+        pipeline.sink_to(numbers, document_sink.DocumentSink(service.port), uid="documents")
+        pipeline.start()
+        for least in (100, 1_500):
+            deadline = time.monotonic() + SECONDS
+            while len(values(service)) <= least:
+                assert time.monotonic() < deadline, f"not more than {least} documents in time"
+                pipeline.await_termination(0.02)
+            service.kill()
+            service.start_again()
+        pipeline.await_termination()
+    assert values(service).keys() == set(range(ROWS))  # at least once
