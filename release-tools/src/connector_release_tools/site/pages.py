@@ -28,6 +28,7 @@ _GUIDES: Final = (
     "docs/getting-started",
     "docs/write-a-connector",
     "docs/write-a-connector/abilities",
+    "docs/write-a-connector/async-sink",
     "docs/formats",
     "docs/hybrid-source",
     "docs/deploy",
