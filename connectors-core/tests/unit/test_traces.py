@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 
 import pytest
 from hypothesis import given
@@ -31,12 +32,22 @@ def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
 
 
 def test_a_coroutine_that_nobody_ended_is_seen(tmp_path):
+    begun = threading.Event()
     hanging = []
+
+    async def hang():
+        begun.set()
+        await asyncio.Event().wait()
+
+    def leave_it():
+        hanging.append(submit(hang()))
+        assert begun.wait(20)
+
     with (
         pytest.raises(AssertionError, match="coroutines that still run"),
         nothing_left(tmp_path / "temporary"),
     ):
-        hanging.append(submit(asyncio.Event().wait()))
+        leave_it()
     hanging[0].cancel()
 
 
