@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service and the sink of docs/write-a-connector/async-sink.md.
-
-The service is a process on loopback, which tests kill.
+"""The service of docs/write-a-connector/async-sink.md: a process on loopback, which tests kill.
 
 A request is a line with a list of documents; the answer says by number which were refused for now
 and which for good. A document is in the file before its request is answered, once for every time
@@ -11,32 +9,15 @@ that it was taken. One of five is refused the first time; one with a negative va
 from __future__ import annotations
 
 import asyncio
-import atexit
-import importlib
 import json
-import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
-
-PAGE = Path(__file__).parents[1] / "docs/write-a-connector/async-sink.md"
-_FILE = re.compile(r"^`(\w+)\.py`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def sink_of_the_page() -> Any:
-    """The module of the page, in a file: drivers that tests kill run in processes of their own."""
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    sys.path.insert(0, folder.name)
-    ((name, code),) = _FILE.findall(PAGE.read_text(encoding="utf-8"))
-    Path(folder.name, f"{name}.py").write_text(code, encoding="utf-8")
-    return importlib.import_module(name)
 
 
 @dataclass

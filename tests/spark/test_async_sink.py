@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from document_service import (
-    DocumentService,
-    is_refused_at_first,
-    running_service,
-    sink_of_the_page,
-)
+from document_service import DocumentService, is_refused_at_first, running_service
+from page_modules import modules_of
 from pyspark import cloudpickle
 
 from connectors_core import Pipeline
@@ -27,7 +23,7 @@ from connectors_core.testing.directory_sink import DirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-document_sink = sink_of_the_page()
+document_sink = modules_of("async-sink.md")["document_sink"]
 cast(Any, cloudpickle).register_pickle_by_value(document_sink)  # executors cannot import it
 
 ROWS = 3_000

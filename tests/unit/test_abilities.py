@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import atexit
-import importlib
 import itertools
-import re
-import sys
-import tempfile
 from pathlib import Path
+
+from page_modules import modules_of
 
 from connectors_core.formats import JsonFormat
 from connectors_core.testing import (
@@ -21,17 +18,8 @@ from connectors_core.testing import (
     SplitDataWriter,
 )
 
-PAGE = Path(__file__).parents[2] / "docs/write-a-connector/abilities.md"
-FILE = re.compile(r"^`(\w+)\.py`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-# In files, since drivers that tests kill run in processes of their own.
-files = tempfile.TemporaryDirectory()
-atexit.register(files.cleanup)
-sys.path.insert(0, files.name)
-for name, code in FILE.findall(PAGE.read_text(encoding="utf-8")):
-    Path(files.name, f"{name}.py").write_text(code, encoding="utf-8")
-log_source = importlib.import_module("log_source")
-test_slot_sink = importlib.import_module("test_slot_sink")
+modules = modules_of("abilities.md")
+log_source, test_slot_sink = modules["log_source"], modules["test_slot_sink"]
 
 TestSlotSink = test_slot_sink.TestSlotSink
 TestSlotCommitter = test_slot_sink.TestSlotCommitter

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
-from document_service import running_service, sink_of_the_page
+from document_service import running_service
+from page_modules import modules_of
 
 from connectors_core.testing import (
     ROWS,
@@ -17,7 +18,7 @@ from connectors_core.testing import (
     SinkTestSuite,
 )
 
-document_sink = sink_of_the_page()
+document_sink = modules_of("async-sink.md")["document_sink"]
 
 
 class Documents(SinkExternalContext):

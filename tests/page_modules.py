@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules that a page of the guide writes out, importable."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_GUIDE = Path(__file__).parents[1] / "docs/write-a-connector"
+_FILE = re.compile(r"^`(\w+)\.py`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def modules_of(page: str) -> dict[str, Any]:
+    """The modules of a page by name, in files: drivers that tests kill are other processes."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    sys.path.insert(0, folder.name)
+    files = dict(_FILE.findall((_GUIDE / page).read_text(encoding="utf-8")))
+    for name, code in files.items():
+        Path(folder.name, f"{name}.py").write_text(code, encoding="utf-8")
+    return {name: importlib.import_module(name) for name in files}
