@@ -23,7 +23,7 @@ class Held(Generic[EntryT]):
         key: Entries with the same key are sent one after the other; None: in any order.
         since: When it was taken.
         attempts: How often it was sent.
-        failing_since: When it was to be sent again for the first time.
+        failing_since: When it was to be sent again for the first time; infinity before.
     """
 
     entry: EntryT
@@ -31,7 +31,7 @@ class Held(Generic[EntryT]):
     key: Hashable | None
     since: float
     attempts: int = 0
-    failing_since: float | None = None
+    failing_since: float = math.inf
 
 
 @dataclass

@@ -16,6 +16,7 @@ from connectors_core.annotations import public
 from connectors_core.errors import ConnectorError, FatalError, InvalidOptionError, RetryableError
 from connectors_core.event_loop import event_loop
 from connectors_core.metrics import SinkMetric
+from connectors_core.options import positive
 from connectors_core.sink.rate_limiting import RateLimitingStrategy, RequestInfo, ResultInfo
 from connectors_core.sink.request_buffer import Held, RequestBuffer
 from connectors_core.sink.sink import WriterInitContext
@@ -64,9 +65,13 @@ class AsyncSinkWriterConfiguration:
             "request_timeout",
         ):
             value = getattr(self, option)
-            if value <= type(value)(0):
+            expected = positive(value)
+            if expected is not None:
                 raise InvalidOptionError(
-                    f"{option} must be more than nothing", found=value, option=option
+                    f"{option} must be more than nothing",
+                    expected=expected,
+                    found=value,
+                    option=option,
                 )
         for option, least in (
             ("max_buffered_requests", "max_batch_size"),
@@ -109,7 +114,6 @@ class RequestSender(Generic[EntryT]):
         )
         self._loop = event_loop()
         self._requests: set[asyncio.Task[None]] = set()
-        self._in_flight = 0
         self._draining = False
         self._error: BaseException | None = None
         self._changed = asyncio.Event()
@@ -150,7 +154,7 @@ class RequestSender(Generic[EntryT]):
         return min(self._configuration.max_batch_size, self._strategy.max_batch_size)
 
     def _is_blocked(self) -> bool:
-        if self._in_flight >= self._configuration.max_in_flight_requests:
+        if len(self._requests) >= self._configuration.max_in_flight_requests:
             return True
         size = min(self._buffer.ready, self._max_batch_size)
         return self._strategy.should_block(RequestInfo(size))
@@ -183,10 +187,9 @@ class RequestSender(Generic[EntryT]):
                 break
             entries = self._buffer.take(self._max_batch_size)
             self._strategy.register_in_flight_request(RequestInfo(len(entries)))
-            self._in_flight += 1
             request = self._loop.create_task(self._request(entries))
             self._requests.add(request)  # a loop keeps no task alive
-            request.add_done_callback(self._requests.discard)
+            request.add_done_callback(self._request_ended)
         self._wait(blocked)
 
     def _wait(self, blocked: bool) -> None:
@@ -196,7 +199,7 @@ class RequestSender(Generic[EntryT]):
             self._timer = None
         moment = self._buffer.next_moment()
         if blocked:
-            moment = math.inf if self._in_flight else self._loop.time() + _BLOCKED_SECONDS
+            moment = math.inf if self._requests else self._loop.time() + _BLOCKED_SECONDS
         if moment != math.inf:
             self._timer = self._loop.call_at(moment, self._send)
 
@@ -204,11 +207,14 @@ class RequestSender(Generic[EntryT]):
         failed = entries
         try:
             failed = await self._answer(entries)
-        except Exception as error:
-            self._fail(error)
         finally:
             self._strategy.register_completed_request(ResultInfo(len(failed), len(entries)))
-            self._in_flight -= 1
+
+    def _request_ended(self, request: asyncio.Task[None]) -> None:
+        self._requests.discard(request)
+        error = None if request.cancelled() else request.exception()
+        if error is not None:
+            self._fail(error)
         self._changed.set()
         self._send()
 
@@ -238,10 +244,9 @@ class RequestSender(Generic[EntryT]):
     def _try_again(self, failed: Sequence[Held[EntryT]], error: RetryableError | None) -> None:
         now = self._loop.time()
         for held in failed:
-            if held.failing_since is None:
-                held.failing_since = now
+            held.failing_since = min(held.failing_since, now)
         longest = self._configuration.retry_timeout.total_seconds()
-        if any(now - (held.failing_since or now) > longest for held in failed):
+        if now - min(held.failing_since for held in failed) > longest:
             raise RetryableError(
                 f"the service did not take {len(failed)} entries for {longest:g} seconds",
                 found=None if error is None else error.message,
