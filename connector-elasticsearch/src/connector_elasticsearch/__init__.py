@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source and an exactly-once sink; what is exported here is the connector's public API."""
+
+from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
+from connector_elasticsearch.source import SOURCE_OPTIONS, ElasticsearchSource
+from connectors_core.compatibility import check_spark
+
+__all__ = [
+    "SINK_OPTIONS",
+    "SOURCE_OPTIONS",
+    "ElasticsearchSink",
+    "ElasticsearchSource",
+]
+
+check_spark("connector-elasticsearch")

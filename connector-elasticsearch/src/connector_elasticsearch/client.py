@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of the external system: the one module that knows how to talk to it.
+
+Replace it by the client library of your system, imported here and nowhere else. What stays: rows
+come and go as Arrow batches, and every error becomes one of the core's, in `call` and
+`_failure`. That tells the runtime what to do: `RetryableError` (later it may work),
+`ConfigurationError` (a person must change an option), `FatalError` (going on would lose data).
+"""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlencode
+
+import pyarrow as pa
+
+from connector_elasticsearch.options import ADDRESS, TOKEN, TOPIC, Connection
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    FatalError,
+    InvalidOptionError,
+    RetryableError,
+)
+
+__all__ = ["Client", "decode_rows", "encode_rows", "fitted"]
+
+_TIMEOUT_SECONDS = 30.0
+
+
+class Client:
+    """A connection to the log server; belongs to one thread. No I/O in the constructor.
+
+    Args:
+        connection: How the server is reached.
+
+    Raises:
+        ConfigurationError: The address is none.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        host, _, port = connection.address.rpartition(":")
+        if not host or not port.isdigit():
+            raise InvalidOptionError(
+                "the address of the server cannot be used",
+                expected="host:port",
+                found=connection.address,
+                option=ADDRESS.key,
+            )
+        self._connection = connection
+        self._http = HTTPConnection(host, int(port), timeout=_TIMEOUT_SECONDS)
+
+    def schema(self) -> pa.Schema:
+        """Columns of the topic."""
+        return pa.ipc.read_schema(pa.py_buffer(self.call("schema")))
+
+    # --- Reading ---
+
+    def ends(self) -> dict[int, int]:
+        """The partitions of the topic, and the offset behind the last row of each."""
+        answer: dict[str, int] = json.loads(self.call("ends"))
+        return {int(partition): end for partition, end in answer.items()}
+
+    def read(self, partition: int, offset: int, limit: int) -> pa.RecordBatch | None:
+        """The next rows of a partition, `limit` at most; None where there are none yet.
+
+        A log never changes, so the same offset gives the same rows in the same order again.
+        """
+        answer = self.call("read", partition=partition, offset=offset, limit=limit)
+        return decode_rows(answer) if answer else None
+
+    # --- Writing ---
+
+    def stage(self, transaction: str, partition: int, rows: pa.RecordBatch) -> None:
+        """Add rows to a transaction, which is begun by its first rows; nobody sees them yet."""
+        self.call("stage", encode_rows(rows), transaction=transaction, partition=partition)
+
+    def commit(self, transaction: str) -> bool | None:
+        """Make the rows of a transaction visible, all at once.
+
+        Returns:
+            True if this call did it, False if an earlier one did, None if nothing is known of it.
+        """
+        answer: bool | None = json.loads(self.call("commit", transaction=transaction))
+        return answer
+
+    def abort(self, transaction: str) -> None:
+        """Drop an open transaction; nothing happens if there is none."""
+        self.call("abort", transaction=transaction)
+
+    def open_transactions(self, prefix: str) -> list[str]:
+        """Names of the open transactions that begin like this."""
+        answer: list[str] = json.loads(self.call("open", prefix=prefix))
+        return answer
+
+    def call(self, name: str, body: bytes = b"", **arguments: Any) -> bytes:
+        """Ask the server for something.
+
+        Args:
+            name: What.
+            body: Data of the call.
+            **arguments: Its arguments.
+
+        Raises:
+            ConnectorError: It cannot be had; the class says what the caller must do.
+        """
+        token = self._connection.token
+        headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
+        query = urlencode({"topic": self._connection.topic, **arguments})
+        try:
+            self._http.request("POST", f"/{name}?{query}", body, headers)
+            response = self._http.getresponse()
+            answer = response.read()
+        except (OSError, HTTPException) as exc:
+            self.close()  # the next call connects anew
+            raise RetryableError(
+                f"the server at {self._connection.address} does not answer",
+                found=f"{type(exc).__name__}: {exc}",
+                option=ADDRESS.key,
+            ) from exc
+        if response.status != 200:
+            raise self._failure(name, response.status, answer.decode(errors="replace"))
+        return answer
+
+    def close(self) -> None:
+        """Close the connection; a later call opens it again."""
+        self._http.close()
+
+    def _failure(self, name: str, status: int, answer: str) -> ConnectorError:
+        where = f"the server at {self._connection.address}"
+        if status == 401:
+            return ConfigurationError(f"{where} refuses the token", option=TOKEN.key)
+        if status == 404:
+            return ConfigurationError(
+                f"{where} has no such topic", found=self._connection.topic, option=TOPIC.key
+            )
+        if status >= 500:
+            return RetryableError(f"{where} cannot {name} now", found=f"{status}: {answer}")
+        return FatalError(f"{where} refuses to {name}", found=f"{status}: {answer}")
+
+
+def encode_rows(rows: pa.RecordBatch) -> bytes:
+    """Rows as they travel: an Arrow IPC stream."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema) as writer:
+        writer.write_batch(rows)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
+def decode_rows(data: bytes) -> pa.RecordBatch:
+    """The rows that `encode_rows` wrote."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()
+
+
+def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with exactly the columns of a schema; one that they do not have is null.
+
+    Raises:
+        pyarrow.ArrowException: A value has no place in its column.
+    """
+    columns = [
+        rows.column(each.name).cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

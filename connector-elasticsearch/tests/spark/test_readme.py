@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example of the README runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+README = Path(__file__).parents[2] / "README.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_of_the_readme(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (code,) = CODE.findall(README.read_text(encoding="utf-8"))
+    variables: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, README.name, "exec", dont_inherit=True), variables)
+    assert [row["flight"] for row in variables["found"]] == ["UA1545", "B6725"]

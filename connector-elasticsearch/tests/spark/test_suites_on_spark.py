@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core, on Spark: what every connector keeps to."""
+
+from __future__ import annotations
+
+from log_suites import (
+    LogSinkSuite,
+    LogSourceSuite,
+)
+
+
+class TestElasticsearchSourceOnSpark(LogSourceSuite):
+    on_spark = True
+
+
+class TestElasticsearchSinkOnSpark(LogSinkSuite):
+    on_spark = True

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of the system become those of the core, which say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from connector_elasticsearch.client import Client
+from connector_elasticsearch.options import Connection
+from connector_elasticsearch.testing import Topic, running_server
+from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.secrets import Secret
+
+TOKEN = "open sesame"
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with running_server(TOKEN) as address:
+        Topic(address, "known", TOKEN).create(SCHEMA)
+        yield address
+
+
+def client(address: str, *, token: str | None = TOKEN, topic: str = "known") -> Client:
+    secret = None if token is None else Secret(token)
+    return Client(Connection(address=address, token=secret, topic=topic))
+
+
+def test_a_topic_has_the_columns_that_it_was_created_with(address: str) -> None:
+    assert client(address).schema() == SCHEMA
+
+
+@pytest.mark.parametrize("token", [None, "guessed"])
+def test_a_wrong_token_is_an_option_to_change(address: str, token: str | None) -> None:
+    with pytest.raises(ConfigurationError) as failure:
+        client(address, token=token).schema()
+    assert failure.value.option == "token"
+    assert "guessed" not in str(failure.value)
+
+
+def test_an_unknown_topic_is_an_option_to_change(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="unknown") as failure:
+        client(address, topic="unknown").schema()
+    assert failure.value.option == "topic"
+
+
+def test_an_address_without_a_port_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="host:port"):
+        client("localhost")
+
+
+def test_a_server_that_is_gone_may_come_back() -> None:
+    with running_server(TOKEN) as address:
+        Topic(address, "known", TOKEN).create(SCHEMA)
+        reader = client(address)
+        assert reader.schema() == SCHEMA
+    with pytest.raises(RetryableError):
+        reader.schema()
