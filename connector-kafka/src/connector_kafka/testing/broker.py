@@ -18,13 +18,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from connector_kafka.testing.errors import BrokerError
-from connector_kafka.testing.guard import GuardedProcess
 from connector_kafka.testing.java import KafkaJava
-from connector_kafka.testing.ports import HOST, free_ports
 from connector_kafka.testing.proxy import KafkaProxy
 from connector_kafka.testing.security import BrokerSecurity
 from connector_kafka.testing.topics import Topics
 from connectors_core.secrets import Secret
+from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
 
 NEWEST: Final = "4.3.1"
 _ATTEMPTS: Final = 3

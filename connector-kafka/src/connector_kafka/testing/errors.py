@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from connectors_core.errors import ConnectorError
+from connectors_core.testing.servers import ServerError
 
 __all__ = ["BrokerError"]
 
 
-class BrokerError(ConnectorError):
+class BrokerError(ServerError):
     """The broker of the tests, or a tool of Kafka, did not do what it was started for."""
 
     code = "KAFKA_TEST_BROKER"

@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from connector_kafka.testing.jars import cache_folder, class_path, find_java
+from connector_kafka.testing.jars import class_path
+from connectors_core.testing.servers import cache_folder, find_java
 
 # Short lives: quick compilation counts, not the best code.
 _OPTIONS: Final = (

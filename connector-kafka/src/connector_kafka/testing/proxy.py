@@ -3,23 +3,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import struct
-import threading
-from collections.abc import Coroutine
-from types import TracebackType
-from typing import Any, Final, Self
-
-from connector_kafka.testing.errors import BrokerError
-from connector_kafka.testing.ports import HOST, free_ports
-
-_CHUNK: Final = 1 << 16
-# Not to linger, for no seconds: the other side sees a reset and not an end.
-_RESET: Final = struct.pack("ii", 1, 0)
+from connectors_core.testing.servers import FaultyNetwork
 
 
-class KafkaProxy:
+class KafkaProxy(FaultyNetwork):
     """Stands in front of a broker on loopback, and slows, cuts or refuses its connections.
 
     ```python
@@ -32,151 +19,7 @@ class KafkaProxy:
     begin at the broker's own go past it.
     """
 
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.StreamWriter] = set()
-        self._target = 0
-        self._port = 0
-        self._bytes_per_second = float("inf")
-        self._latency = 0.0
-        self._left = float("inf")
-        self._cuts = 0
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        if self._loop is None:
-            raise BrokerError("the proxy was not started", hint="use it as a context manager")
-        return self._port
-
     @property
     def bootstrap_servers(self) -> str:
         """Where clients begin that are to go through it."""
-        return f"{HOST}:{self.port}"
-
-    @property
-    def cuts(self) -> int:
-        """How often connections were cut."""
-        return self._cuts
-
-    def forward_to(self, port: int) -> None:
-        """Take a broker: the port of its listener that gives this proxy as its address."""
-        self._target = port
-
-    def slow(self, *, bytes_per_second: float = float("inf"), latency: float = 0.0) -> None:
-        """Let each connection carry less in each direction.
-
-        Args:
-            bytes_per_second: The most that it carries.
-            latency: Seconds that every packet is late.
-        """
-        self._bytes_per_second = bytes_per_second
-        self._latency = latency
-
-    def cut(self) -> None:
-        """Reset all connections; new ones are welcome."""
-        self._run(self._cut())
-
-    def cut_after(self, answered: int) -> None:
-        """Reset all connections once the broker has answered so many more bytes: in mid-answer."""
-        self._left = answered
-
-    def refuse(self) -> None:
-        """Reset all connections and refuse new ones, until `restore`."""
-        self._run(self._refuse())
-
-    def restore(self) -> None:
-        """Be a good network again."""
-        self._left = float("inf")
-        self.slow()
-        self._run(self._listen())
-
-    def __enter__(self) -> Self:
-        (self._port,) = free_ports(1)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
-        self._thread.start()
-        self._run(self._listen())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._run(self._end())
-        assert self._loop is not None
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self._loop = self._thread = None
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    async def _listen(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, HOST, self._port)
-
-    async def _refuse(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        await self._cut()
-
-    async def _end(self) -> None:
-        await self._refuse()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*left, return_exceptions=True)
-
-    async def _cut(self) -> None:
-        self._cuts += 1
-        for connection in self._connections:
-            peer: socket.socket = connection.get_extra_info("socket")
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            connection.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(writer)
-        try:
-            answers, questions = await asyncio.open_connection(HOST, self._target)
-        except OSError:  # the broker is down: so is this connection
-            self._connections.discard(writer)
-            writer.close()
-            return
-        self._connections.add(questions)
-        pumps = [
-            asyncio.create_task(self._pump(reader, questions)),
-            asyncio.create_task(self._pump(answers, writer, answering=True)),
-        ]
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)  # a cut is what we are here for
-        for connection in (writer, questions):
-            self._connections.discard(connection)
-            connection.close()
-
-    async def _pump(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        answering: bool = False,
-    ) -> None:
-        while data := await reader.read(_CHUNK):
-            if delay := self._latency + len(data) / self._bytes_per_second:
-                await asyncio.sleep(delay)
-            if answering:
-                data = data[: int(min(self._left, _CHUNK))]
-                self._left -= len(data)
-            writer.write(data)
-            await writer.drain()
-            if self._left <= 0:
-                self._left = float("inf")
-                await self._cut()
+        return self.address

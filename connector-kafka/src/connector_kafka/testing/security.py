@@ -3,69 +3,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
-from connector_kafka.testing.ports import HOST
-from connectors_core.errors import ConfigurationError, MissingDependencyError
+from connectors_core.errors import ConfigurationError
 from connectors_core.secrets import Secret
+from connectors_core.testing.servers import Authority, Identity
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-
-_DAY: Final = timedelta(days=1)
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-
-
-@dataclass(frozen=True)
-class Identity:
-    """A certificate and its key.
-
-    Attributes:
-        certificate: As PEM.
-        key: As PEM.
-    """
-
-    certificate: str
-    key: Secret
-
-
-class Authority:
-    """Issues certificates that those trust who trust it. Needs the package ``cryptography``.
-
-    Args:
-        key: Its key.
-        identity: Its own certificate.
-    """
-
-    def __init__(self, key: EllipticCurvePrivateKey, identity: Identity) -> None:
-        self._key = key
-        self.certificate = identity.certificate
-
-    @classmethod
-    def create(cls) -> Self:
-        """A new one, that nobody trusts yet."""
-        key = _new_key()
-        return cls(key, _certify("test authority", key, key, issuer="test authority"))
-
-    def issue(self, name: str, *, host: str = HOST, expired: bool = False) -> Identity:
-        """A certificate for a broker or a client.
-
-        Args:
-            name: Whose it is.
-            host: The address that it is for.
-            expired: Whether it was for yesterday.
-        """
-        return _certify(
-            name, _new_key(), self._key, issuer="test authority", host=host, expired=expired
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,54 +98,3 @@ class BrokerSecurity:
             found["sasl.username"] = self.user
             found["sasl.password"] = self.password
         return found
-
-
-def _new_key() -> EllipticCurvePrivateKey:
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError as error:
-        raise MissingDependencyError(
-            "cryptography", install="pip install cryptography", feature="a broker with TLS"
-        ) from error
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def _certify(
-    name: str,
-    key: EllipticCurvePrivateKey,
-    signer: EllipticCurvePrivateKey,
-    *,
-    issuer: str,
-    host: str | None = None,
-    expired: bool = False,
-) -> Identity:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.x509.oid import NameOID
-
-    def named(common_name: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(named(name))
-        .issuer_name(named(issuer))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - 2 * _DAY)
-        .not_valid_after(now - _DAY if expired else now + _DAY)
-        .add_extension(x509.BasicConstraints(ca=host is None, path_length=None), critical=True)
-    )
-    if host is not None:
-        address = x509.IPAddress(ipaddress.ip_address(host))
-        builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-    pem = serialization.Encoding.PEM
-    return Identity(
-        builder.sign(signer, hashes.SHA256()).public_bytes(pem).decode(),
-        Secret(
-            key.private_bytes(
-                pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            ).decode()
-        ),
-    )

@@ -2,13 +2,16 @@
 """A guarded process ends when it is told to, and when nobody is left to tell it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from connector_kafka.testing.guard import GuardedProcess
+import pytest
+
+from connectors_core.testing.servers import GuardedProcess
 
 SLEEP = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
 
@@ -65,7 +68,7 @@ def test_one_that_has_ended_takes_signals_in_silence(tmp_path: Path) -> None:
 def test_it_dies_with_its_parent_even_when_it_hangs(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from connector_kafka.testing.guard import GuardedProcess\n"
+        "from connectors_core.testing.servers import GuardedProcess\n"
         "process = GuardedProcess.start(sys.argv[2:], Path(sys.argv[1]))\n"
         "sys.stdin.read(1); process.send(signal.SIGSTOP)\n"
         "print('stopped', flush=True); sys.stdin.read()"
@@ -85,3 +88,44 @@ def test_it_dies_with_its_parent_even_when_it_hangs(tmp_path: Path) -> None:
         assert becomes(pid, "T")
         parent.kill()
     assert gone(pid)
+
+
+def test_what_the_process_started_itself_ends_with_it(tmp_path: Path) -> None:
+    parent = f"import subprocess; subprocess.run({SLEEP!r})"
+    process = GuardedProcess.start([sys.executable, "-c", parent], tmp_path / "log")
+    child = started(tmp_path / "log")
+    process.send(signal.SIGKILL)
+    process.wait(20)
+    assert process.exit_code == 128 + signal.SIGKILL
+    assert gone(child)
+
+
+def test_what_the_process_left_behind_ends_too(tmp_path: Path) -> None:
+    parent = f"import subprocess; print(subprocess.Popen({SLEEP!r}, stdout=-3).pid, flush=True)"
+    process = GuardedProcess.start([sys.executable, "-c", parent], tmp_path / "log")
+    child = started(tmp_path / "log")
+    process.guard.wait(20)
+    process.wait()
+    assert process.exit_code == 0
+    assert gone(child)
+
+
+def test_it_gets_the_environment_that_it_is_given_and_no_other(tmp_path: Path) -> None:
+    program = "import os; print(os.getpid()); print(sorted(os.environ))"
+    command = [sys.executable, "-I", "-c", program]
+    process = GuardedProcess.start(command, tmp_path / "log", environment={"ONLY": "this"})
+    process.guard.wait(20)
+    process.wait()
+    names = (tmp_path / "log").read_text().splitlines()[1]
+    assert "'ONLY'" in names
+    assert "'PATH'" not in names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_it_runs_as_the_user_that_is_named(tmp_path: Path) -> None:
+    shell = shutil.which("sh")
+    assert shell
+    process = GuardedProcess.start([shell, "-c", "id -u; id -G"], tmp_path / "log", user=65534)
+    process.guard.wait(20)
+    process.wait()
+    assert (tmp_path / "log").read_text().split() == ["65534", "65534"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jars are fetched once, by PySpark's Ivy, from the repository that is named; and checked."""
+"""Files are fetched once, by PySpark's Ivy, from the repository that is named; and checked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from connector_kafka.testing import BrokerError, jars
+from connectors_core.testing.servers import Artifact, PinnedArtifacts, ServerError, cache_folder
+from connectors_core.testing.servers.artifacts import REPOSITORY_VARIABLE
 
 pytestmark = pytest.mark.line("3.5")  # no Spark in them
-CONTENT = b"the content of a jar"
+CONTENT = b"the content of a file"
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+VARIABLE = "CONNECTORS_TEST_FILES"
+BOTH = PinnedArtifacts(
+    "both",
+    (
+        Artifact("org.example", "one", "1.0", DIGEST),
+        Artifact("org.example", "two", "1.0", DIGEST, extension="zip"),
+    ),
+    VARIABLE,
+)
 
 
 class Repository:
@@ -31,19 +42,15 @@ class Repository:
         self.asked: list[str] = []
 
     def offer(self, name: str, content: bytes) -> None:
-        folder = self.folder / "org" / "example" / name / "1.0"
+        module = name.partition("-")[0]
+        folder = self.folder / "org" / "example" / module / "1.0"
         folder.mkdir(parents=True)
-        (folder / f"{name}-1.0.jar").write_bytes(content)
+        (folder / name).write_bytes(content)
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """The repository that is asked, a list of two jars, and a cache that is empty."""
-    lists = tmp_path / "pinned"
-    lists.mkdir()
-    digest = hashlib.sha256(CONTENT).hexdigest()
-    lines = [f"org.example:{name}:1.0 sha256:{digest}\n" for name in ("one", "two")]
-    (lists / "both-1.0.txt").write_text("".join(lines))
+    """The repository that is asked, and a cache that is empty."""
     found = Repository(tmp_path / "repository")
     found.folder.mkdir()
 
@@ -55,48 +62,46 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         address = f"http://127.0.0.1:{server.server_address[1]}/"
-        monkeypatch.setenv(jars.REPOSITORY_VARIABLE, address)
+        monkeypatch.setenv(REPOSITORY_VARIABLE, address)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        monkeypatch.delenv(jars.FOLDER_VARIABLE, raising=False)
-        monkeypatch.setattr(jars, "_PINNED", lists)
+        monkeypatch.delenv(VARIABLE, raising=False)
         yield found
         server.shutdown()
 
 
 def test_those_who_need_them_at_the_same_time_fetch_them_once(repository: Repository) -> None:
-    repository.offer("one", CONTENT)
-    repository.offer("two", CONTENT)
+    repository.offer("one-1.0.jar", CONTENT)
+    repository.offer("two-1.0.zip", CONTENT)
     with ThreadPoolExecutor(2) as both:
-        first, second = both.map(jars.class_path, ["both-1.0"] * 2)
-    assert first == second
-    paths = [Path(path) for path in first.split(":")]
+        paths, again = both.map(PinnedArtifacts.paths, [BOTH] * 2)
+    assert paths == again
     assert [path.read_bytes() for path in paths] == [CONTENT, CONTENT]
-    names = ["one-1.0.jar", "two-1.0.jar"]
+    names = ["one-1.0.jar", "two-1.0.zip"]
     asked = [Path(each).name for each in repository.asked if each.startswith("GET")]
     assert sorted(each for each in asked if each in names) == names
     assert sorted(path.name for path in paths[0].parent.iterdir()) == [".lock", *names]
 
 
 def test_what_is_there_is_not_fetched_again(repository: Repository) -> None:
-    repository.offer("two", CONTENT)
-    folder = jars.cache_folder() / "jars"
+    repository.offer("two-1.0.zip", CONTENT)
+    folder = cache_folder() / "jars"
     folder.mkdir(parents=True)
     (folder / "one-1.0.jar").write_bytes(CONTENT)
-    jars.class_path("both-1.0")
+    BOTH.paths()
     assert not any("one-1.0" in asked for asked in repository.asked)
 
 
-def test_another_jar_than_the_pinned_one_is_refused(repository: Repository) -> None:
-    repository.offer("one", CONTENT)
-    repository.offer("two", b"something else")
-    with pytest.raises(BrokerError, match=r"not the one that is pinned(.|\n)*two-1\.0\.jar"):
-        jars.class_path("both-1.0")
-    assert not list(jars.cache_folder().rglob("*.jar"))
+def test_another_file_than_the_pinned_one_is_refused(repository: Repository) -> None:
+    repository.offer("one-1.0.jar", CONTENT)
+    repository.offer("two-1.0.zip", b"something else")
+    with pytest.raises(ServerError, match=r"not the one that is pinned(.|\n)*two-1\.0\.zip"):
+        BOTH.paths()
+    assert not list(cache_folder().rglob("*-1.0.*"))
 
 
-def test_a_jar_that_is_not_offered_is_named(repository: Repository) -> None:
-    repository.offer("one", CONTENT)
-    with pytest.raises(BrokerError) as error:
-        jars.class_path("both-1.0")
+def test_a_file_that_is_not_offered_is_named(repository: Repository) -> None:
+    repository.offer("one-1.0.jar", CONTENT)
+    with pytest.raises(ServerError) as error:
+        BOTH.paths()
     assert "two" in str(error.value)
-    assert jars.FOLDER_VARIABLE in str(error.value)
+    assert VARIABLE in str(error.value)

@@ -19,7 +19,7 @@ def free_ports(number: int) -> list[int]:
     """Ports that nobody listens on, and that stay free while their owner is away.
 
     They are below those that the system gives to outgoing connections: one of these could take it
-    while a broker restarts, and a client that tries to reach the broker could connect to itself.
+    while a server restarts, and a client that tries to reach the server could connect to itself.
 
     Args:
         number: How many; they differ.

@@ -4,7 +4,8 @@
 Between the two stands a guard: this file, run as a program. It starts the command, obeys the bytes
 that come through its standard input (each is a signal to pass on, and is sent back when that is
 done), and kills the command when the input ends: a pipe whose other end is gone. Unlike the signal
-that Linux can send to orphans, that does not depend on the thread that started the process.
+that Linux can send to orphans, that does not depend on the thread that started the process. A
+signal goes to the command and all that it started itself; none of these is left when it has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,17 +31,28 @@ class GuardedProcess:
     guard: subprocess.Popen[bytes]
 
     @classmethod
-    def start(cls, command: Sequence[str], log: Path) -> GuardedProcess:
+    def start(
+        cls,
+        command: Sequence[str],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: int | None = None,
+    ) -> GuardedProcess:
         """Start a command.
 
         Args:
             command: The command.
             log: File that its output is added to.
+            environment: All its environment variables; those of this process if None.
+            user: Number of the user and the group that it runs as; those of this process if None.
         """
+        identity = "-" if user is None else str(user)
         with log.open("ab") as output:
             return cls(
                 subprocess.Popen(  # noqa: S603  # no shell, and nothing in it comes from data
-                    [sys.executable, "-I", "-S", __file__, *command],
+                    [sys.executable, "-I", "-S", __file__, identity, *command],
+                    env=environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=output,
@@ -81,19 +93,31 @@ class GuardedProcess:
             pipe.close()
 
 
-def _obey(process: subprocess.Popen[bytes]) -> None:
+def _obey(group: int) -> None:
     while order := os.read(0, 1):
-        process.send_signal(order[0])
+        os.killpg(group, order[0])
         os.write(1, order)
-    process.kill()
+    os.killpg(group, signal.SIGKILL)
 
 
-def _main() -> int:
-    process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=2)  # noqa: S603
-    threading.Thread(target=_obey, args=(process,), daemon=True).start()
+def _main(identity: str, *command: str) -> int:
+    user = None if identity == "-" else int(identity)
+    process = subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        process_group=0,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+    )
+    threading.Thread(target=_obey, args=(process.pid,), daemon=True).start()
+    # Not reaped yet, it keeps its number, which is that of the group.
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
     return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(_main(*sys.argv[1:]))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network forwards, slows, cuts and refuses."""
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from connectors_core.testing.servers import HOST, FaultyNetwork, ServerError
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        while data := self.request.recv(1 << 16):
+            self.request.sendall(data)
+
+
+@pytest.fixture
+def network() -> Iterator[FaultyNetwork]:
+    """A network in front of a server that says what it hears."""
+    with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server, FaultyNetwork() as network:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        network.forward_to(server.server_address[1])
+        yield network
+        network.cut()
+        server.shutdown()
+
+
+def connect(network: FaultyNetwork) -> socket.socket:
+    return socket.create_connection((HOST, network.port), timeout=20)
+
+
+def echo(connection: socket.socket, data: bytes) -> bytes:
+    connection.sendall(data)
+    with connection.makefile("rb") as answer:
+        return answer.read(len(data))
+
+
+def test_a_good_network_carries_all(network: FaultyNetwork) -> None:
+    data = bytes(range(256)) * 2000
+    with connect(network) as one, connect(network) as two:
+        assert echo(one, data) == data
+        assert echo(two, b"hello") == b"hello"
+
+
+def test_a_cut_resets_what_is_open_and_lets_in_what_comes(network: FaultyNetwork) -> None:
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+        network.cut()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert network.cuts == 1
+    with connect(network) as connection:
+        assert echo(connection, b"again") == b"again"
+
+
+def test_a_cut_can_come_in_mid_answer(network: FaultyNetwork) -> None:
+    network.cut_after(3)
+    with connect(network) as connection:
+        connection.sendall(b"hello")
+        assert connection.recv(5) == b"hel"
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+
+
+def test_one_that_refuses_lets_nobody_in_until_it_is_restored(network: FaultyNetwork) -> None:
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+        network.refuse()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with pytest.raises(ConnectionRefusedError):
+        connect(network)
+    network.restore()
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+
+
+def test_a_slow_network_is_slow(network: FaultyNetwork) -> None:
+    network.slow(latency=0.1, bytes_per_second=1000)
+    start = time.monotonic()
+    with connect(network) as connection:
+        assert echo(connection, bytes(100)) == bytes(100)
+    assert time.monotonic() - start >= 2 * (0.1 + 0.1)
+
+
+def test_without_a_server_connections_end(network: FaultyNetwork) -> None:
+    with socket.socket() as nobody:
+        nobody.bind((HOST, 0))
+        network.forward_to(nobody.getsockname()[1])
+        with connect(network) as connection:
+            assert connection.recv(1) == b""
+
+
+def test_one_that_was_not_started_says_so() -> None:
+    with pytest.raises(ServerError, match="not started"):
+        FaultyNetwork().address  # noqa: B018
