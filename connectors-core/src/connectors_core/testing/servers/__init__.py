@@ -9,6 +9,7 @@ from connectors_core.testing.servers.artifacts import (
     Artifact,
     PinnedArtifacts,
     cache_folder,
+    exclusively,
     find_java,
 )
 from connectors_core.testing.servers.certificates import Authority, Identity
@@ -27,6 +28,7 @@ __all__ = [
     "PinnedArtifacts",
     "ServerError",
     "cache_folder",
+    "exclusively",
     "find_java",
     "free_ports",
 ]

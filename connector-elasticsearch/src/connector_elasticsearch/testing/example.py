@@ -43,7 +43,7 @@ def running_server(token: str = "") -> Iterator[str]:
         Its address.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "connector_elasticsearch.testing"],
+        [sys.executable, "-m", "connector_elasticsearch.testing.example"],
         stdin=PIPE,
         stdout=PIPE,
         text=True,

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Elasticsearch for tests and examples: one Java process, without a container.
+
+Needs Java 17 for Elasticsearch 8 and Java 21 for Elasticsearch 9. Elastic's own artefact is fetched
+once into the user's cache; its licence is Elastic's, and it is never shipped.
+"""
+
+from connector_elasticsearch.testing.errors import ElasticsearchServerError
+from connector_elasticsearch.testing.example import LogSystem, Topic, running_server
+from connector_elasticsearch.testing.security import ServerSecurity
+from connector_elasticsearch.testing.server import ElasticsearchServer
+
+__all__ = [
+    "ElasticsearchServer",
+    "ElasticsearchServerError",
+    "LogSystem",
+    "ServerSecurity",
+    "Topic",
+    "running_server",
+]

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Elasticsearch on loopback."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from connector_elasticsearch.testing.distribution import Distribution
+from connector_elasticsearch.testing.errors import ElasticsearchServerError
+from connector_elasticsearch.testing.security import ServerSecurity
+from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
+
+NEWEST_FOR_JAVA_17: Final = "8.19.21"
+_UNPRIVILEGED: Final = 65534  # nobody: Elasticsearch does not run as root
+_END_SECONDS: Final = 60.0
+_SETTINGS: Final = {
+    "action.destructive_requires_name": "false",
+    "cluster.routing.allocation.disk.threshold_enabled": "false",
+    "discovery.type": "single-node",
+    "network.host": HOST,
+    "xpack.security.enabled": "false",
+}
+# Short lives on few cores: quick compilation counts, not the best code.
+_JVM_OPTIONS: Final = """\
+-XX:+UseSerialGC
+-XX:TieredStopAtLevel=1
+-Xshare:auto
+-XX:+ExitOnOutOfMemoryError
+-Djava.io.tmpdir=${ES_TMPDIR}
+-Dorg.apache.lucene.store.MMapDirectory.sharedArenaMaxPermits=1
+20-:--add-modules=jdk.incubator.vector
+"""
+_LOGGING: Final = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%-25c{1.}] %m%consoleException%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+class ElasticsearchServer:
+    """An Elasticsearch of one node on loopback.
+
+    ```python
+    with ElasticsearchServer() as server:
+        sink = ElasticsearchSink(server.url, index="flights")
+    ```
+
+    It fetches Elastic's artefact at its first start (`CONNECTORS_ELASTICSEARCH_ZIPS` names a folder
+    that holds it where there is no network). It dies with the process that started it, however that
+    ends. Its port stays the same over restarts, and so do its data, until the context ends.
+
+    Args:
+        version: One that is pinned: 8.19.21, or 9.5.3, which needs Java 21.
+        security: Encryption and login of its clients; by default neither.
+        settings: Further settings, by Elasticsearch's names.
+        heap: The most memory that it takes for its objects, as Java spells it.
+        quick: Whether a quick start counts more than the speed of what follows; not in a benchmark.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = NEWEST_FOR_JAVA_17,
+        security: ServerSecurity | None = None,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "256m",
+        quick: bool = True,
+    ) -> None:
+        self.version = version
+        self._distribution = Distribution(version)
+        self._security = security
+        self._given = dict(settings or {})
+        self._heap = heap
+        self._quick = quick
+        self._folder: Path | None = None
+        self._process: GuardedProcess | None = None
+        self._ports: list[int] = []
+
+    @property
+    def port(self) -> int:
+        """Where it listens for HTTP."""
+        if not self._ports:
+            raise ElasticsearchServerError(
+                "the server was never started", hint="use it as a context manager"
+            )
+        return self._ports[0]
+
+    @property
+    def url(self) -> str:
+        """Where clients find it; it stays the same over restarts."""
+        encrypted = self._security is not None and self._security.authority is not None
+        return f"{'https' if encrypted else 'http'}://{HOST}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there, be it paused."""
+        return self._process is not None and self._process.running
+
+    @property
+    def log(self) -> str:
+        """What it printed since its data began."""
+        path = self._home / "server.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self, seconds: float = 180.0) -> None:
+        """Start it where it does not run: on the data and the port that it had, if it had some.
+
+        Args:
+            seconds: How long it may take to be ready.
+
+        Raises:
+            ElasticsearchServerError: It was not ready in that time; says what it printed.
+            ConfigurationError: There is no Java that is new enough.
+        """
+        if self.running:
+            return
+        deadline = time.monotonic() + seconds
+        self._configure()
+        printed = len(self.log)
+        self._process = GuardedProcess.start(
+            [str(self._distribution.home / "bin" / "elasticsearch")],
+            self._home / "server.log",
+            environment=self._environment(),
+            user=_user(),
+        )
+        while not self._is_ready():
+            if not self._process.running or time.monotonic() > deadline:
+                code = self._process.exit_code
+                self.kill()
+                ended = "the server did not start" if code is None else f"it ended with {code}"
+                raise ElasticsearchServerError(ended, found=self.log[printed:][-4000:])
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it in good order; its data stay."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; its data stay."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it, if it runs, and start it on the same data and the same port."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Let it hang: its connections stay and nothing answers, until `resume`."""
+        self._live_process().send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._live_process().send(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stop it, and remove its data."""
+        self.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+            self._ports = []
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """What the owner of the server does or sees: one request, with all rights.
+
+        Args:
+            method: GET, PUT, POST, DELETE or HEAD.
+            path: From the first slash on, with its query.
+            body: An object to send as JSON; bytes are sent as they are, as lines of JSON.
+
+        Returns:
+            The answer: an object of JSON, None where it is empty.
+
+        Raises:
+            ElasticsearchServerError: It did not answer, or not with success; says what it answered.
+        """
+        try:
+            return self._request(method, path, body, seconds=60.0)
+        except urllib.error.HTTPError as error:
+            raise ElasticsearchServerError(
+                f"{method} {path} was answered by {error.code}", found=error.read().decode()[:4000]
+            ) from error
+        except OSError as error:
+            raise ElasticsearchServerError(f"{method} {path} was not answered") from error
+
+    def documents(self, index: str) -> list[dict[str, Any]]:
+        """All documents of an index, alias or pattern that were written so far, as hits.
+
+        Args:
+            index: The index; at most 10,000 documents.
+        """
+        self.request("POST", f"/{index}/_refresh")
+        found = self.request(
+            "POST", f"/{index}/_search?version=true&size=10000", {"sort": ["_doc"]}
+        )
+        hits: list[dict[str, Any]] = found["hits"]["hits"]
+        if len(hits) != found["hits"]["total"]["value"]:
+            raise ElasticsearchServerError(f"{index} has more documents than one answer holds")
+        return hits
+
+    def count(self, index: str) -> int:
+        """How many documents an index, alias or pattern holds."""
+        self.request("POST", f"/{index}/_refresh")
+        number: int = self.request("GET", f"/{index}/_count")["count"]
+        return number
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="elasticsearch-"))
+        return self._folder
+
+    def _live_process(self) -> GuardedProcess:
+        if self._process is None or not self._process.running:
+            raise ElasticsearchServerError("the server does not run", hint="start it first")
+        return self._process
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send(number)
+        self._process.send(signal.SIGCONT)  # one that is paused would never see that it is to end
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.send(signal.SIGKILL)
+            self._process.wait()
+        self._process = None
+
+    def _configure(self) -> None:
+        self._ports = self._ports or free_ports(2)
+        config = self._home / "config"
+        if not config.exists():
+            shutil.copytree(self._distribution.home / "config", config)
+            for name in ("data", "logs", "tmp"):
+                (self._home / name).mkdir()
+        files = {
+            "elasticsearch.yml": "".join(
+                f"{name}: {json.dumps(value)}\n" for name, value in self._settings().items()
+            ),
+            "jvm.options.d/tests.options": f"-Xms{self._heap}\n-Xmx{self._heap}\n",
+            "log4j2.properties": _LOGGING,
+        }
+        if self._quick:
+            files["jvm.options"] = _JVM_OPTIONS
+        if self._security is not None:
+            files |= self._security.files()
+        for name, text in files.items():
+            (config / name).parent.mkdir(exist_ok=True)
+            (config / name).touch(mode=0o600)  # it may hold a key
+            (config / name).write_text(text)
+        if (user := _user()) is not None:
+            for path in [self._home, *self._home.rglob("*")]:
+                os.chown(path, user, user)
+
+    def _settings(self) -> dict[str, str]:
+        http, transport = map(str, self._ports)
+        found = _SETTINGS | {
+            "http.port": http,
+            "path.data": str(self._home / "data"),
+            "path.logs": str(self._home / "logs"),
+            "transport.port": transport,
+        }
+        if self._security is not None:
+            found |= self._security.settings()
+        return found | self._given
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "CLI_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Xmx32m",
+            "ES_JAVA_HOME": str(self._distribution.java_home),
+            "ES_PATH_CONF": str(self._home / "config"),
+            "ES_TMPDIR": str(self._home / "tmp"),
+            "HOME": str(self._home),
+            "LANG": "C.UTF-8",
+            "PATH": os.defpath,
+        }
+
+    def _is_ready(self) -> bool:
+        try:
+            health = self._request(
+                "GET", "/_cluster/health?wait_for_status=yellow&timeout=1s", None, seconds=5.0
+            )
+        except OSError:
+            return False
+        return health["status"] in {"yellow", "green"}
+
+    def _request(self, method: str, path: str, body: Any, *, seconds: float) -> Any:
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, method=method, data=data)  # noqa: S310
+        kind = "application/x-ndjson" if isinstance(body, bytes) else "application/json"
+        request.add_header("Content-Type", kind)
+        context = None
+        if self._security is not None:
+            login = f"{self._security.user}:{self._security.password.reveal()}".encode()
+            request.add_header("Authorization", f"Basic {base64.b64encode(login).decode()}")
+            if self._security.authority is not None:
+                context = ssl.create_default_context(cadata=self._security.authority.certificate)
+                if self._security.identity is not None:  # one that is wrong on purpose, maybe
+                    context.check_hostname = False
+                    context.verify_mode = ssl.CERT_NONE
+        with urllib.request.urlopen(request, timeout=seconds, context=context) as answer:  # noqa: S310
+            text = answer.read()
+        return json.loads(text) if text else None
+
+
+def _user() -> int | None:
+    """Who runs the server: none other than ourselves, unless that is root."""
+    return _UNPRIVILEGED if os.geteuid() == 0 else None
