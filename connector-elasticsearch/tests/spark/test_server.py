@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -55,7 +56,8 @@ def test_data_and_address_outlive_a_crash_and_a_restart() -> None:
 
 
 def test_only_those_who_can_log_in_are_let_in() -> None:
-    security = ServerSecurity(authority=Authority.create())
+    names = []
+    security = ServerSecurity(authority=Authority.create(), api_keys=True)
     with ElasticsearchServer(security=security) as server:
         assert server.url.startswith("https://")
         server.request("PUT", "/flights/_doc/1?refresh=true", {"carrier": "UA"})
@@ -65,10 +67,13 @@ def test_only_those_who_can_log_in_are_let_in() -> None:
             urllib.request.urlopen(path, timeout=20, context=trusting)
         with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
             urllib.request.urlopen(path, timeout=20)
-        request = urllib.request.Request(f"{server.url}/_security/_authenticate")
-        request.add_header("Authorization", f"Bearer {security.bearer_token.reveal()}")
-        with urllib.request.urlopen(request, timeout=20, context=trusting) as answer:
-            assert b"elastic/fleet-server" in answer.read()
+        key = server.api_key({"flights": ["read"]})
+        for login in (f"Bearer {security.bearer_token.reveal()}", f"ApiKey {key.reveal()}"):
+            request = urllib.request.Request(f"{server.url}/_security/_authenticate")
+            request.add_header("Authorization", login)
+            with urllib.request.urlopen(request, timeout=20, context=trusting) as answer:
+                names.append(json.loads(answer.read())["username"])
+        assert names == ["elastic/fleet-server", "tester"]
         assert security.password.reveal() not in server.log
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from connector_elasticsearch.testing import security_index
 from connectors_core.errors import ConfigurationError
 from connectors_core.testing.servers import (
     Artifact,
@@ -41,9 +42,11 @@ class Distribution:
 
     Attributes:
         version: One that is pinned: 8.19.21 or 9.5.3.
+        api_keys: Whether API keys can be made, which needs Java's compiler once.
     """
 
     version: str
+    api_keys: bool = False
 
     def __post_init__(self) -> None:
         if self.version not in _DIGESTS:
@@ -69,32 +72,35 @@ class Distribution:
 
         Raises:
             ConfigurationError: The folder for offline use lacks it, or holds another.
+            ElasticsearchServerError: API keys are asked for, and there is no compiler.
             MissingDependencyError: PySpark, whose Ivy fetches it, is not installed.
             ServerError: It could not be fetched, or is not the one that is pinned.
         """
         cache = _SYSTEM_CACHE if os.geteuid() == 0 else cache_folder()
         folder = cache / "elasticsearch"
-        found = folder / f"elasticsearch-{self.version}"
+        found = folder / f"elasticsearch-{self.version}{'-api-keys' if self.api_keys else ''}"
         if not found.exists():
             with exclusively(folder):
                 if not found.exists():
-                    self._unpack(folder)
+                    self._unpack(found)
         return found
 
-    def _unpack(self, folder: Path) -> None:
-        """Unpack it into a folder, where it appears when it is complete."""
+    def _unpack(self, home: Path) -> None:
+        """Unpack it into a folder, which appears when it is complete."""
         artifact = Artifact(
             _GROUP, "elasticsearch", self.version, _DIGESTS[self.version], extension="zip"
         )
         pinned = PinnedArtifacts(f"elasticsearch-{self.version}", (artifact,), FOLDER_VARIABLE)
         (path,) = pinned.paths()
-        work = Path(tempfile.mkdtemp(dir=folder))
+        work = Path(tempfile.mkdtemp(dir=home.parent))
         try:
             with zipfile.ZipFile(path) as archive:
                 archive.extractall(work)  # its digest has been checked
             unpacked = work / f"elasticsearch-{self.version}"
             for program in (unpacked / "bin").iterdir():
                 program.chmod(0o755)  # zipfile does not keep it
-            unpacked.rename(folder / unpacked.name)
+            if self.api_keys:
+                security_index.install(unpacked, self.version, self.java_home)
+            unpacked.rename(home)
         finally:
             shutil.rmtree(work)

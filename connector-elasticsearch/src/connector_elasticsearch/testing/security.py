@@ -24,6 +24,7 @@ class ServerSecurity:
     Attributes:
         authority: Who issues the server's certificate; None for no encryption.
         identity: The server's certificate; by default one of the authority for its address.
+        api_keys: Whether `ElasticsearchServer.api_key` can make one; needs Java's compiler.
         user: Who may do everything.
         password: With what; by default made up.
         token: The secret part of `bearer_token`; by default made up.
@@ -31,6 +32,7 @@ class ServerSecurity:
 
     authority: Authority | None = None
     identity: Identity | None = None
+    api_keys: bool = False
     user: str = "tester"
     password: Secret = field(default_factory=lambda: Secret(secrets.token_hex(16)))
     token: Secret = field(default_factory=lambda: Secret(secrets.token_hex(16)))
@@ -52,7 +54,7 @@ class ServerSecurity:
             "xpack.security.enabled": "true",
             "xpack.security.autoconfiguration.enabled": "false",
             "xpack.security.transport.ssl.enabled": "false",
-            "xpack.security.authc.api_key.enabled": "true",
+            "xpack.security.authc.api_key.enabled": str(self.api_keys).lower(),
         } | (encrypted if self.authority else {})
 
     def files(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +22,7 @@ from typing import Any, Final, Self
 from connector_elasticsearch.testing.distribution import Distribution
 from connector_elasticsearch.testing.errors import ElasticsearchServerError
 from connector_elasticsearch.testing.security import ServerSecurity
+from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
@@ -85,7 +86,8 @@ class ElasticsearchServer:
         quick: bool = True,
     ) -> None:
         self.version = version
-        self._distribution = Distribution(version)
+        api_keys = security is not None and security.api_keys
+        self._distribution = Distribution(version, api_keys=api_keys)
         self._security = security
         self._given = dict(settings or {})
         self._heap = heap
@@ -200,6 +202,24 @@ class ElasticsearchServer:
             ) from error
         except OSError as error:
             raise ElasticsearchServerError(f"{method} {path} was not answered") from error
+
+    def api_key(self, privileges: Mapping[str, Sequence[str]]) -> Secret:
+        """Make an API key, as clients send it, on a server whose security has them.
+
+        Args:
+            privileges: What it may do to the indices of each pattern, by Elasticsearch's names.
+
+        Raises:
+            ElasticsearchServerError: The server has no API keys.
+        """
+        indices = [
+            {"names": [pattern], "privileges": list(names)} for pattern, names in privileges.items()
+        ]
+        role = {"connectors": {"cluster": ["monitor"], "indices": indices}}
+        made = self.request(
+            "POST", "/_security/api_key", {"name": "connectors", "role_descriptors": role}
+        )
+        return Secret(made["encoded"])
 
     def documents(self, index: str) -> list[dict[str, Any]]:
         """All documents of an index, alias or pattern that were written so far, as hits.
