@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service of docs/write-a-connector/async-sink.md: a process on loopback, which tests kill.
 
-A request is a line with a list of documents; the answer says by number which were refused for now
-and which for good. A document is in the file before its request is answered, once for every time
-that it was taken. One of five is refused the first time; one with a negative value for good.
+A request is a line with a list of documents; the answer has a status, and says by number which
+were refused for now and which for good. A document is in the file before its request is answered,
+once for every time that it was taken. One of five is refused the first time; one with a negative
+value for good.
+
+A line with an object says what becomes of the next requests instead (`DocumentService.tell`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zlib import crc32
 
 
@@ -30,6 +34,17 @@ class DocumentService:
 
     def documents(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.file.read_text().splitlines()]
+
+    def tell(self, **orders: Any) -> None:
+        """Say how requests are treated from now on.
+
+        Args:
+            **orders: `fault`, a `RequestFault` or None, with `requests`, how many of the next ones;
+                or `reject`, the `seq` of a document that is refused for good.
+        """
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(json.dumps(orders).encode() + b"\n")
+            assert connection.makefile().readline() == "{}\n"
 
     def kill(self) -> None:
         self.process.kill()
@@ -69,27 +84,73 @@ def is_refused_at_first(document: bytes) -> bool:
     return crc32(document) % 5 == 0
 
 
-async def main(port: int, file: Path) -> None:
-    seen: set[bytes] = set()
-    with file.open("ab") as output:
+class Documents:
+    """Takes documents, or does not."""
 
-        def put(documents: list[dict[str, Any]]) -> dict[str, list[int]]:
-            refused: dict[str, list[int]] = {"later": [], "never": []}
-            for number, document in enumerate(documents):
-                text = json.dumps(document, separators=(",", ":")).encode()
-                if document.get("value", 0) < 0:
-                    refused["never"].append(number)
-                elif is_refused_at_first(text) and text not in seen:
-                    refused["later"].append(number)
-                else:
-                    output.write(text + b"\n")
-                seen.add(text)
-            output.flush()
-            return refused
+    def __init__(self, output: BinaryIO) -> None:
+        self.output = output
+        self.seen: set[bytes] = set()
+        self.never: set[int] = set()
+        self.refuses_at_first = True
+        self.fault: str | None = None
+        self.left: int | None = None
+        self.goes_on = asyncio.Event()
+
+    def obey(self, orders: dict[str, Any]) -> None:
+        self.refuses_at_first = False
+        if "reject" in orders:
+            self.never.add(orders["reject"])
+        else:
+            self.fault, self.left = orders["fault"], orders["requests"]
+            if self.fault is None:
+                self.goes_on.set()
+
+    async def answer(self, documents: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """The answer to a request, None where there is none."""
+        fault = self._next_fault()
+        if fault == "stall":
+            await self.goes_on.wait()
+        if fault in {"refuse", "refuse for good"}:
+            return {"status": 429 if fault == "refuse" else 401}
+        refused: dict[str, list[int]] = {"later": [], "never": []}
+        for number, document in enumerate(documents):
+            text = json.dumps(document, separators=(",", ":")).encode()
+            if document.get("value", 0) < 0 or document.get("seq") in self.never:
+                refused["never"].append(number)
+            elif (fault == "refuse some" and number % 2 == 0) or self._is_refused_at_first(text):
+                refused["later"].append(number)
+            else:
+                self.output.write(text + b"\n")
+            self.seen.add(text)
+        self.output.flush()
+        return None if fault == "lose answer" else {"status": 200, **refused}
+
+    def _next_fault(self) -> str | None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                return None
+        return self.fault
+
+    def _is_refused_at_first(self, text: bytes) -> bool:
+        return self.refuses_at_first and is_refused_at_first(text) and text not in self.seen
+
+
+async def main(port: int, file: Path) -> None:
+    with file.open("ab") as output:
+        documents = Documents(output)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while line := await reader.readline():
-                writer.write(json.dumps(put(json.loads(line))).encode() + b"\n")
+                said = json.loads(line)
+                if isinstance(said, dict):
+                    documents.obey(said)
+                    answer: dict[str, Any] | None = {}
+                else:
+                    answer = await documents.answer(said)
+                if answer is None:
+                    break
+                writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
             writer.close()
 

@@ -3,44 +3,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
-import pyarrow as pa
-from document_service import running_service
+from document_context import DocumentsToTreat
 from page_modules import modules_of
 
-from connectors_core.testing import (
-    ROWS,
-    Capabilities,
-    Capability,
-    SinkExternalContext,
-    SinkTestSuite,
-)
+from connectors_core.testing import Capabilities, Capability, SinkTestSuite
 
-document_sink = modules_of("async-sink.md")["document_sink"]
-
-
-class Documents(SinkExternalContext):
-    def __init__(self, folder: Path) -> None:
-        self.running = ExitStack()
-        self.service = self.running.enter_context(running_service(folder / "documents"))
-
-    def create_sink(self):
-        return document_sink.DocumentSink(self.service.port)
-
-    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
-        columns = [
-            pa.array([document.get(field.name) for document in self.service.documents()])
-            for field in schema
-        ]
-        return pa.table(
-            [column.cast(field.type) for column, field in zip(columns, schema, strict=True)],
-            schema=schema,
-        )
-
-    def close(self) -> None:
-        self.running.close()
+TestDocumentWriter = modules_of("async-sink.md")["test_document_writer"].TestDocumentWriter
 
 
 class TestDocumentSink(SinkTestSuite):
@@ -56,5 +26,5 @@ class TestDocumentSink(SinkTestSuite):
         },
     )
 
-    def external_context(self, folder: Path) -> Documents:
-        return Documents(folder)
+    def external_context(self, folder: Path) -> DocumentsToTreat:
+        return DocumentsToTreat(folder)

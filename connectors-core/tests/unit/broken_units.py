@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+from broken_async_sinks import ASYNC_SINKS, async_sink_suite
 from toy_connector import BATCH_LINES, LogEnumerator, LogFolder, LogReader, LogSource, LogState
 from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
 
@@ -975,9 +976,10 @@ OPTIONS = {
     ShowsThePasswordInErrors: "test_no_secret_is_shown",
 }
 
+_TABLES = (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, ASYNC_SINKS, OPTIONS)
 SEEN_BY = {
     f"Test{broken.__name__}": {seen} if isinstance(seen, str) else seen
-    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, OPTIONS)
+    for table in _TABLES
     for broken, seen in table.items()
 }
 
@@ -1085,13 +1087,15 @@ def suite_of(broken):
         return committer_suite(broken)
     if broken in LEASED:
         return leased_suite(broken)
+    if broken in ASYNC_SINKS:
+        return async_sink_suite(broken)
     return options_suite(broken)
 
 
 def suites():
     """A suite for each, by name."""
     found = {}
-    for table in (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, OPTIONS):
+    for table in _TABLES:
         for broken in table:
             base, members = suite_of(broken)
             name = f"Test{broken.__name__}"

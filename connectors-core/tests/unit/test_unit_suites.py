@@ -7,9 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from toy_connector import LogFolder, LogSource
+from toy_service import ServiceContext
 from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink
 
 from connectors_core.testing import (
+    AsyncSinkWriterTestSuite,
     Capabilities,
     Capability,
     CommitterTestSuite,
@@ -83,3 +85,10 @@ class TestDirectorySerializer(SerializerTestSuite):
 
     def examples(self):
         return {"committable": [StagedFile("/data/_staging/1/a.arrow", "a.arrow")]}
+
+
+class TestServiceWriter(AsyncSinkWriterTestSuite):
+    capabilities = Capabilities(can=frozenset({Capability.KEYS, Capability.SECRETS}))
+
+    def external_context(self, folder):
+        return ServiceContext()

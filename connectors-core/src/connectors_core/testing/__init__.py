@@ -16,11 +16,14 @@ from connectors_core.testing.faults import (
 )
 
 if TYPE_CHECKING:
+    from connectors_core.testing.async_sink_suite import AsyncSinkWriterTestSuite
     from connectors_core.testing.capabilities import Capabilities, Capability
     from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case
     from connectors_core.testing.committer_suite import CommitterTestSuite
     from connectors_core.testing.context import (
         ROWS,
+        AsyncSinkExternalContext,
+        RequestFault,
         SinkExternalContext,
         SourceExternalContext,
         SplitDataWriter,
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ROWS",
     "SUITE_VERSION",
+    "AsyncSinkExternalContext",
+    "AsyncSinkWriterTestSuite",
     "Capabilities",
     "Capability",
     "CommitterTestSuite",
@@ -55,6 +60,7 @@ __all__ = [
     "LocalSpark",
     "ManualEnumeratorContext",
     "OptionsTestSuite",
+    "RequestFault",
     "SerializerTestSuite",
     "SinkExternalContext",
     "SinkTestSuite",
@@ -72,10 +78,18 @@ __all__ = [
 ]
 
 _MODULES = {
+    "async_sink_suite": ("AsyncSinkWriterTestSuite",),
     "capabilities": ("Capabilities", "Capability"),
     "cases": ("SUITE_VERSION", "ConnectorSuite", "case"),
     "committer_suite": ("CommitterTestSuite",),
-    "context": ("ROWS", "SinkExternalContext", "SourceExternalContext", "SplitDataWriter"),
+    "context": (
+        "ROWS",
+        "AsyncSinkExternalContext",
+        "RequestFault",
+        "SinkExternalContext",
+        "SourceExternalContext",
+        "SplitDataWriter",
+    ),
     "enumeration": ("ManualEnumeratorContext",),
     "enumerator_suite": ("SplitEnumeratorTestSuite",),
     "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),

@@ -33,6 +33,8 @@ class Capability(StrEnum):
     REWRITING = "rewriting"
     """What was prepared can be lost after the decision, and is written again; the tests can make
     the external system lose it."""
+    KEYS = "keys"
+    """Entries of an `AsyncSink` have keys, and those of one key are sent one after the other."""
     # --- Both ---
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""

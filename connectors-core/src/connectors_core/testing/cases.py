@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from connectors_core.testing.capabilities import Capabilities, Capability
 
-SUITE_VERSION: Final = "1.1"
+SUITE_VERSION: Final = "1.2"
 """Version of the suites here. A connector says for which one it was written."""
 SLOW_ON_SPARK: Final = "slow_on_spark"
 """Marker of a case, or a parameter of it, that shows little on Spark which it does not show in this

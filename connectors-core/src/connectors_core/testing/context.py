@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
 
-from connectors_core.sink import Sink
+from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration, Sink
 from connectors_core.source import Boundedness
 from connectors_core.source.source import AnySource
 
@@ -119,3 +120,47 @@ class SinkExternalContext(ABC):
 
     def close(self) -> None:
         """Remove what the case left in the external system."""
+
+
+class RequestFault(StrEnum):
+    """What the external system of an `AsyncSink` does with a request that it is to treat badly."""
+
+    REFUSE_SOME = "refuse some"
+    """It takes some entries and refuses at least one for now; never all where there are two."""
+    REFUSE = "refuse"
+    """It refuses the whole request for now, as a service that is asked too often."""
+    REFUSE_FOR_GOOD = "refuse for good"
+    """It refuses the whole request, and sending it again cannot help, as with a wrong login."""
+    LOSE_ANSWER = "lose answer"
+    """It takes all entries; then the connection ends without an answer."""
+    STALL = "stall"
+    """It does nothing with the request, and goes on when it treats requests well again."""
+
+
+class AsyncSinkExternalContext(SinkExternalContext):
+    """The external system of an `AsyncSink`, which can be told to treat requests badly."""
+
+    def create_sink(self) -> Sink:
+        """A sink with bounds of the connector's choice."""
+        return self.create_async_sink(AsyncSinkWriterConfiguration())
+
+    @abstractmethod
+    def create_async_sink(self, configuration: AsyncSinkWriterConfiguration) -> AsyncSink[Any]:
+        """A sink for rows of :data:`ROWS` that keeps to these bounds.
+
+        With the capability `KEYS` the rows of one ``split`` have one key.
+        """
+
+    @abstractmethod
+    def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
+        """How the next requests are treated; in force when this returns.
+
+        Args:
+            fault: What becomes of them; None treats all requests well from now on, and sets free
+                those that stall.
+            requests: How many; None is all, until this is called again.
+        """
+
+    @abstractmethod
+    def reject(self, seq: int) -> None:
+        """From now on, never take a row with this ``seq``, as often as it is sent."""

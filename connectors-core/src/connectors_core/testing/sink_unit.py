@@ -103,20 +103,16 @@ class SinkUnitTrial:
         """A writer of a new attempt."""
         attempt = next(self._attempts)
         job = self._job(epoch, uid)
-        return self.sink.create_writer(
-            WriterInitContext(
-                pipeline_id=_PIPELINE,
-                sink_uid=uid,
-                checkpoint_id=epoch,
-                subtask_id=subtask,
-                attempt_number=attempt if attempt_number is None else attempt_number,
-                nonce=f"{attempt:08x}",
-                schema=ROWS,
-                record_errors=RecordErrorHandler(RecordPolicy.fail()),
-                lease=job.lease,
-                claim=job.claim,
-            )
+        context = writer_context(
+            sink_uid=uid,
+            checkpoint_id=epoch,
+            subtask_id=subtask,
+            attempt_number=attempt if attempt_number is None else attempt_number,
+            nonce=f"{attempt:08x}",
+            lease=job.lease,
+            claim=job.claim,
         )
+        return self.sink.create_writer(context)
 
     def _job(self, epoch: int, uid: str) -> _Job:
         """The job whose writers write an epoch; its lease is taken when the first one is made."""
@@ -156,6 +152,21 @@ class _Job:
         free = name not in self._taken
         self._taken.add(name)
         return free
+
+
+def writer_context(**given: Any) -> WriterInitContext:
+    """What a writer of the suites' rows knows of itself; what is not given is as it often is."""
+    known: dict[str, Any] = {
+        "pipeline_id": _PIPELINE,
+        "sink_uid": UID,
+        "checkpoint_id": 0,
+        "subtask_id": 0,
+        "attempt_number": 0,
+        "nonce": "0",
+        "schema": ROWS,
+        "record_errors": RecordErrorHandler(RecordPolicy.fail()),
+    }
+    return WriterInitContext(**known | given)
 
 
 def commit(committer: Committer[Any], committables: Sequence[Any]) -> list[CommitRequest[Any]]:

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suite of an `AsyncSinkWriter` works with: a writer, and all that it sends."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.sink import AsyncSink, AsyncSinkWriter, AsyncSinkWriterConfiguration
+from connectors_core.testing.context import ROWS, AsyncSinkExternalContext
+from connectors_core.testing.data import assert_at_least, make_rows
+from connectors_core.testing.sink_unit import writer_context
+
+# Bounds that a few rows reach. Nothing is sent because it waited for long.
+BOUNDS: Final = AsyncSinkWriterConfiguration(
+    max_batch_size=5,
+    max_in_flight_requests=2,
+    max_buffered_requests=20,
+    max_batch_size_in_bytes=4 << 10,
+    max_record_size_in_bytes=4 << 10,
+    max_time_in_buffer=timedelta(hours=1),
+    request_timeout=timedelta(seconds=5),
+    retry_timeout=timedelta(seconds=20),
+    initial_backoff=timedelta(milliseconds=2),
+    max_backoff=timedelta(milliseconds=20),
+)
+
+
+@dataclass(eq=False)
+class SentRequest:
+    """A request as the core saw it.
+
+    Attributes:
+        entries: What was to be sent.
+        beside: Requests that were on their way then, this one among them.
+        keys_beside: Keys of the entries of the others.
+        again: Entries that must be sent again; None while there is no answer.
+    """
+
+    entries: tuple[Any, ...]
+    beside: int
+    keys_beside: frozenset[Any]
+    again: tuple[Any, ...] | None = None
+
+
+class SentRequests:
+    """Writes down the requests of a writer, between it and what it derives from.
+
+    Args:
+        writer: The writer; it is changed.
+    """
+
+    def __init__(self, writer: AsyncSinkWriter[Any]) -> None:
+        self.all: list[SentRequest] = []
+        self.rejected: list[Any] = []
+        self._writer = writer
+        self._submit = writer.submit_request_entries
+        self._reject = writer.reject
+        vars(writer._sending)["_submit"] = self._submitting
+        vars(writer)["reject"] = self._rejecting
+
+    async def _submitting(self, entries: Sequence[Any]) -> Sequence[Any]:
+        keys = (key for request in self.open() for key in self.keys(request))
+        request = SentRequest(tuple(entries), 1 + len(self.open()), frozenset(keys))
+        self.all.append(request)
+        try:
+            again = await self._submit(entries)
+        except BaseException:
+            request.again = request.entries
+            raise
+        request.again = tuple(again)
+        return again
+
+    def _rejecting(self, entry: Any, *arguments: Any, **named: Any) -> None:
+        self.rejected.append(entry)
+        self._reject(entry, *arguments, **named)
+
+    def open(self) -> list[SentRequest]:
+        """Requests without an answer."""
+        return [request for request in self.all if request.again is None]
+
+    def keys(self, request: SentRequest) -> list[Any]:
+        """The keys of a request's entries."""
+        return [self._writer.get_key(entry) for entry in request.entries]
+
+    def times_sent(self, entry: Any) -> int:
+        """How often this very entry was sent."""
+        return sum(entry is sent for request in self.all for sent in request.entries)
+
+
+class Writing:
+    """A writer at work.
+
+    Args:
+        writer: The writer.
+        errors: What its context does with bad records.
+        seconds: Within which each call must end.
+    """
+
+    def __init__(
+        self, writer: AsyncSinkWriter[Any], errors: RecordErrorHandler, seconds: float
+    ) -> None:
+        self.writer = writer
+        self.requests = SentRequests(writer)
+        self.errors = errors
+        self._seconds = seconds
+
+    @property
+    def held(self) -> int:
+        """Entries that were taken, and neither accepted nor rejected."""
+        return self.writer._sending._buffer.count
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows, in several batches."""
+        for batch in rows.to_batches(max_chunksize=7):
+            self.end(self.begin(functools.partial(self.writer.write, batch)), "write")
+
+    def flush(self) -> None:
+        """Wait until nothing is left."""
+        self.end(self.begin(self.writer.flush), "flush")
+
+    def begin(self, call: Callable[[], None]) -> Future[None]:
+        """Call the writer beside the test: it may wait for what the test does next."""
+        ended: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                call()
+            except BaseException as error:
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
+
+        threading.Thread(target=run, name="writing", daemon=True).start()
+        return ended
+
+    def end(self, call: Future[None], what: str) -> None:
+        """Wait for the end of a call and raise its error."""
+        self.wait(call.done, f"{what} ends")
+        call.result()
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that must come."""
+        deadline = time.monotonic() + self._seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {self._seconds:g} s: {what}"
+            time.sleep(0.005)
+
+
+class AsyncSinkTrial:
+    """One case at work: its external system and its rows.
+
+    Args:
+        context: The external system.
+        seed: Of the rows.
+        seconds: Within which each call of a writer must end.
+    """
+
+    def __init__(self, context: AsyncSinkExternalContext, seed: int, seconds: float) -> None:
+        self.context = context
+        self._seed = seed
+        self._seconds = seconds
+
+    def sink(self, **bounds: Any) -> AsyncSink[Any]:
+        """A sink with the bounds of the suite, or others."""
+        return self.context.create_async_sink(replace(BOUNDS, **bounds))
+
+    @contextlib.contextmanager
+    def writing(self, policy: RecordPolicy | None = None, **bounds: Any) -> Iterator[Writing]:
+        """A writer, closed at the end.
+
+        Args:
+            policy: What becomes of bad records.
+            **bounds: Those that are not `BOUNDS`.
+        """
+        errors = RecordErrorHandler(policy or RecordPolicy.fail())
+        writer = self.sink(**bounds).create_writer(writer_context(record_errors=errors))
+        with contextlib.closing(writer):
+            yield Writing(writer, errors, self._seconds)
+
+    def rows(self, count: int, *, split: int | None = None, letters: int | None = None) -> pa.Table:
+        """Rows from ``seq`` 0, each of a split of its own where none is given.
+
+        Args:
+            count: How many.
+            split: The split of all of them.
+            letters: Length of their texts.
+        """
+        if split is None:
+            each = (make_rows(seq, seq, 1, self._seed) for seq in range(count))
+            rows = pa.concat_tables(each).combine_chunks()
+        else:
+            rows = make_rows(split, 0, count, self._seed)
+        if letters is None:
+            return rows
+        texts = pa.array([f"{number:0{letters}d}" for number in range(count)], pa.string())
+        return rows.set_column(3, ROWS.field("text"), texts)
+
+    def assert_taken(self, *rows: pa.Table) -> None:
+        """The external system has all these rows, and no others."""
+        assert_at_least(self.context.read_back(), rows)
