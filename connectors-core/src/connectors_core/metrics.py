@@ -17,6 +17,7 @@ from enum import StrEnum
 __all__ = [
     "CommitterMetric",
     "EnumeratorMetric",
+    "LookupMetric",
     "Meter",
     "MetricGroup",
     "SinkMetric",
@@ -107,6 +108,33 @@ class CommitterMetric(StrEnum):
     """Decided and neither committed nor failed."""
     LOST_COMMITTABLES = "lostCommittables"
     """Lost after the decision; their rows are written again (not in Flink)."""
+
+
+class LookupMetric(StrEnum):
+    """Of a lookup join, after Flink's FLIP-221.
+
+    Counted in worker processes and brought to the driver with each task that ends: a task that
+    runs again counts again. Gauges are those of the process that was heard last.
+    """
+
+    HIT_COUNT = "hitCount"
+    """Keys that a cache knew; a key counts once for each batch of rows."""
+    MISS_COUNT = "missCount"
+    """Keys that it did not know."""
+    LOAD_COUNT = "loadCount"
+    """Requests that were answered, or reloads of a full cache."""
+    NUM_LOAD_FAILURE = "numLoadFailure"
+    """Requests or reloads that failed; a repetition counts again."""
+    LATEST_LOAD_TIME = "latestLoadTime"
+    """Milliseconds that the last request or reload took."""
+    LOAD_TIME = "loadTime"
+    """Milliseconds of all requests or reloads (not in FLIP-221)."""
+    NUM_LOOKUP_KEYS = "numLookupKeys"
+    """Distinct keys of batches of rows (not in FLIP-221)."""
+    NUM_CACHED_RECORD = "numCachedRecord"
+    """Rows in the cache."""
+    NUM_CACHED_BYTES = "numCachedBytes"
+    """Bytes of the columns in the cache."""
 
 
 # One lock for all: it is held for some nanoseconds, and groups stay plain data that pickles.

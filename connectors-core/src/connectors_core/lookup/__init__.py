@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup joins: functions that fetch rows by key, caches of them, reloads (Flink's FLIP-221)."""
+
+from connectors_core.lookup.cache import CachedRows, DefaultLookupCache, LookupCache
+from connectors_core.lookup.function import (
+    AsyncLookupFunction,
+    FunctionContext,
+    LookupFunction,
+)
+from connectors_core.lookup.options import (
+    FULL_CACHE_OPTIONS,
+    LOOKUP_OPTIONS,
+    PARTIAL_CACHE_OPTIONS,
+    REQUEST_OPTIONS,
+    LookupCacheType,
+    ReloadStrategy,
+    lookup_provider,
+)
+from connectors_core.lookup.provider import (
+    AsyncLookupFunctionProvider,
+    FullCachingLookupProvider,
+    LookupFunctionProvider,
+    LookupRequestConfiguration,
+    PartialCachingLookupProvider,
+)
+from connectors_core.lookup.reload import (
+    CacheReloadContext,
+    CacheReloadTrigger,
+    PeriodicCacheReloadTrigger,
+    ScheduleMode,
+    TimedCacheReloadTrigger,
+)
+
+__all__ = [
+    "FULL_CACHE_OPTIONS",
+    "LOOKUP_OPTIONS",
+    "PARTIAL_CACHE_OPTIONS",
+    "REQUEST_OPTIONS",
+    "AsyncLookupFunction",
+    "AsyncLookupFunctionProvider",
+    "CacheReloadContext",
+    "CacheReloadTrigger",
+    "CachedRows",
+    "DefaultLookupCache",
+    "FullCachingLookupProvider",
+    "FunctionContext",
+    "LookupCache",
+    "LookupCacheType",
+    "LookupFunction",
+    "LookupFunctionProvider",
+    "LookupRequestConfiguration",
+    "PartialCachingLookupProvider",
+    "PeriodicCacheReloadTrigger",
+    "ReloadStrategy",
+    "ScheduleMode",
+    "TimedCacheReloadTrigger",
+    "lookup_provider",
+]

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches of what was looked up (Flink's FLIP-221), a batch of keys at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import cachetools
+import numpy as np
+import pyarrow as pa
+
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError
+from connectors_core.lookup.joining import positions_among
+from connectors_core.metrics import LookupMetric, MetricGroup
+
+__all__ = ["CachedRows", "DefaultLookupCache", "LookupCache"]
+
+_LEAST_SPARE_ROWS: Final = 1_024
+
+
+@public
+class CachedRows(NamedTuple):
+    """What a cache knows of some keys.
+
+    Attributes:
+        present: For each key, whether it is known, be it that there are no rows of it.
+        rows: The rows of those that are, in any order; None where there are none.
+    """
+
+    present: pa.BooleanArray
+    rows: pa.Table | None
+
+
+@public
+class LookupCache(ABC):
+    """Keeps rows by key. One in each worker process, used by one thread at a time.
+
+    Picklable, and empty when it arrives: what it holds stays in its process.
+    """
+
+    def open(self, metric_group: MetricGroup) -> None:
+        """Get ready. Executor, before the first use.
+
+        Args:
+            metric_group: Takes the numbers of the cache; see `LookupMetric`.
+        """
+
+    @abstractmethod
+    def get_if_present(self, keys: pa.RecordBatch) -> CachedRows:
+        """What is known of some keys.
+
+        Args:
+            keys: Distinct, without nulls.
+        """
+
+    @abstractmethod
+    def put(self, keys: pa.RecordBatch, rows: pa.Table) -> None:
+        """Keep what was fetched.
+
+        Args:
+            keys: Those that were asked for, distinct, without nulls.
+            rows: All rows of them, key columns included; keys without a row have none.
+        """
+
+    @abstractmethod
+    def invalidate(self, keys: pa.RecordBatch) -> None:
+        """Forget some keys."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many keys it knows."""
+
+    def close(self) -> None:
+        """Forget everything."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Rows of one key: a part of what was fetched with it."""
+
+    fetched: pa.Table
+    first: int
+    rows: int
+    written: float
+
+
+@public
+class DefaultLookupCache(LookupCache):
+    """Keeps rows in memory: the least recently used go first.
+
+    A key costs one dictionary entry; its rows stay in the columns in which they came. When more
+    than half of these are no longer wanted, the others are copied together.
+
+    Args:
+        max_rows: Rows that are kept; a key without rows counts as one.
+        expire_after_write: How long after it was fetched a key is forgotten.
+        expire_after_access: How long after it was asked for last.
+        cache_missing_keys: Whether it is kept that a key has no rows.
+        clock: Seconds.
+
+    Raises:
+        ConfigurationError: A bound is not more than nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_rows: int = 10_000,
+        expire_after_write: timedelta | None = None,
+        expire_after_access: timedelta | None = None,
+        cache_missing_keys: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        for option, bound in (
+            ("max_rows", max_rows),
+            ("expire_after_write", expire_after_write),
+            ("expire_after_access", expire_after_access),
+        ):
+            if bound is not None and bound <= type(bound)(0):  # type: ignore[operator]
+                raise ConfigurationError(
+                    f"{option} of a lookup cache must be more than nothing",
+                    found=bound,
+                    option=option,
+                )
+        self.max_rows = max_rows
+        self.expire_after_write = expire_after_write
+        self.expire_after_access = expire_after_access
+        self.cache_missing_keys = cache_missing_keys
+        self._clock = clock
+        self._entries = self._empty()
+        self._held_rows = self._held_bytes = 0
+        self._metrics = MetricGroup()
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {
+            "max_rows": self.max_rows,
+            "expire_after_write": self.expire_after_write,
+            "expire_after_access": self.expire_after_access,
+            "cache_missing_keys": self.cache_missing_keys,
+            "clock": self._clock,
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        DefaultLookupCache.__init__(self, **state)
+
+    def open(self, metric_group: MetricGroup) -> None:
+        """Count in this group."""
+        self._metrics = metric_group
+
+    def get_if_present(self, keys: pa.RecordBatch) -> CachedRows:
+        """What is known of some keys."""
+        present = np.zeros(keys.num_rows, bool)
+        found = []
+        for place, key in enumerate(_hashable(keys)):
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            present[place] = True
+            found.append(entry)
+            if self.expire_after_access is not None:
+                self._entries[key] = entry  # expires later now
+        return CachedRows(pa.array(present), _rows_of(found))
+
+    def put(self, keys: pa.RecordBatch, rows: pa.Table) -> None:
+        """Keep what was fetched."""
+        names = keys.schema.names
+        rows = rows.combine_chunks()
+        key_of = positions_among(
+            [rows.column(name).combine_chunks() for name in names], keys.columns
+        )
+        order = np.argsort(key_of, kind="stable")
+        order = order[np.count_nonzero(key_of < 0) :]
+        fetched = rows.take(pa.array(order))
+        counts = np.bincount(key_of[order], minlength=keys.num_rows)
+        firsts = np.cumsum(counts) - counts
+        now = self._clock()
+        for key, first, count in zip(
+            _hashable(keys), firsts.tolist(), counts.tolist(), strict=True
+        ):
+            if self._fits(count):
+                self._entries[key] = _Entry(fetched, first, count, now)
+            else:
+                self._entries.pop(key, None)
+        self._held_rows += fetched.num_rows
+        self._held_bytes += fetched.nbytes
+        if self._held_rows > 2 * max(self._entries.currsize, _LEAST_SPARE_ROWS):
+            self._copy_together()
+        self._observe()
+
+    def invalidate(self, keys: pa.RecordBatch) -> None:
+        """Forget some keys."""
+        for key in _hashable(keys):
+            self._entries.pop(key, None)
+        self._observe()
+
+    def size(self) -> int:
+        """How many keys it knows."""
+        self._entries.expire()
+        return len(self._entries)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._entries = self._empty()
+        self._held_rows = self._held_bytes = 0
+        self._observe()
+
+    def _empty(self) -> cachetools.TLRUCache[Hashable, _Entry]:
+        return cachetools.TLRUCache(
+            self.max_rows, self._expires, self._clock, getsizeof=lambda entry: max(1, entry.rows)
+        )
+
+    def _expires(self, _key: Hashable, entry: _Entry, now: float) -> float:
+        moments = [math.inf]
+        if self.expire_after_write is not None:
+            moments.append(entry.written + self.expire_after_write.total_seconds())
+        if self.expire_after_access is not None:
+            moments.append(now + self.expire_after_access.total_seconds())
+        return min(moments)
+
+    def _fits(self, rows: int) -> bool:
+        return rows <= self.max_rows and (rows > 0 or self.cache_missing_keys)
+
+    def _copy_together(self) -> None:
+        """Let go of rows that nobody wants any more but that came with others."""
+        self._entries.expire()
+        # Not by the cache's own access, which would count as a use.
+        live = [cachetools.Cache.__getitem__(self._entries, key) for key in self._entries]
+        rows = _rows_of(live)
+        self._held_rows = self._held_bytes = 0
+        if rows is not None:
+            rows = rows.combine_chunks()
+            self._held_rows, self._held_bytes = rows.num_rows, rows.nbytes
+        first = 0
+        for _, entry in _by_origin(live):
+            entry.fetched, entry.first = rows, first
+            first += entry.rows
+
+    def _observe(self) -> None:
+        self._metrics.set(LookupMetric.NUM_CACHED_RECORD, self._entries.currsize)
+        self._metrics.set(LookupMetric.NUM_CACHED_BYTES, self._held_bytes)
+
+
+def _by_origin(entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
+    """Those that have rows, together with those that came with them."""
+    origins: dict[int, list[_Entry]] = {}
+    for entry in entries:
+        if entry.rows:
+            origins.setdefault(id(entry.fetched), []).append(entry)
+    return [(origin, entry) for origin, own in origins.items() for entry in own]
+
+
+def _rows_of(entries: Iterable[_Entry]) -> pa.Table | None:
+    """The rows of some entries, in the order of `_by_origin`."""
+    parts = []
+    for _, group in itertools.groupby(_by_origin(entries), key=lambda pair: pair[0]):
+        own = [entry for _, entry in group]
+        firsts = np.array([entry.first for entry in own])
+        counts = np.array([entry.rows for entry in own])
+        nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        parts.append(own[0].fetched.take(pa.array(np.repeat(firsts, counts) + nth)))
+    return pa.concat_tables(parts) if parts else None
+
+
+def _hashable(keys: pa.RecordBatch) -> Iterable[Hashable]:
+    columns: list[list[Any]] = [column.to_pylist() for column in keys.columns]
+    return columns[0] if len(columns) == 1 else zip(*columns, strict=True)

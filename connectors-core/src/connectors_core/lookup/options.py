@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of lookups, declared once for all tables. Keys are Flink's."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
+from connectors_core.lookup.cache import DefaultLookupCache
+from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
+from connectors_core.lookup.provider import (
+    AsyncLookupFunctionProvider,
+    FullCachingLookupProvider,
+    LookupFunctionProvider,
+    LookupRequestConfiguration,
+    PartialCachingLookupProvider,
+)
+from connectors_core.lookup.reload import (
+    CacheReloadTrigger,
+    PeriodicCacheReloadTrigger,
+    ScheduleMode,
+    TimedCacheReloadTrigger,
+)
+from connectors_core.options import Option, Options, at_least, positive
+from connectors_core.source.source import AnySource
+from connectors_core.table.lookup_table_source import LookupRuntimeProvider
+
+T = TypeVar("T")
+
+
+@public
+class LookupCacheType(enum.Enum):
+    """What is kept of a table that is looked up."""
+
+    NONE = "NONE"
+    """Nothing."""
+    PARTIAL = "PARTIAL"
+    """What was asked for."""
+    FULL = "FULL"
+    """The whole table."""
+
+
+@public
+class ReloadStrategy(enum.Enum):
+    """When a table that is cached as a whole is read again."""
+
+    PERIODIC = "PERIODIC"
+    """After an interval."""
+    TIMED = "TIMED"
+    """At a time of day."""
+
+
+CACHE: Final = Option(
+    "lookup.cache",
+    LookupCacheType,
+    default=LookupCacheType.NONE,
+    doc="What is kept of the table.",
+)
+MAX_RETRIES: Final = Option(
+    "lookup.max-retries",
+    int,
+    default=3,
+    doc="How often a request that may succeed later is made again.",
+    validator=at_least(0),
+)
+ASYNC: Final = Option(
+    "lookup.async",
+    bool,
+    default=False,
+    doc="Whether several batches of keys are asked for at a time.",
+)
+PARTIAL_MAX_ROWS: Final = Option(
+    "lookup.partial-cache.max-rows",
+    int,
+    default=10_000,
+    doc="Rows that a partial cache keeps, in each worker process.",
+    validator=positive,
+)
+PARTIAL_EXPIRE_AFTER_WRITE: Final = Option(
+    "lookup.partial-cache.expire-after-write",
+    timedelta,
+    doc="How long after it was fetched a key is forgotten.",
+    validator=positive,
+)
+PARTIAL_EXPIRE_AFTER_ACCESS: Final = Option(
+    "lookup.partial-cache.expire-after-access",
+    timedelta,
+    doc="How long after it was asked for last a key is forgotten.",
+    validator=positive,
+)
+PARTIAL_CACHE_MISSING_KEY: Final = Option(
+    "lookup.partial-cache.cache-missing-key",
+    bool,
+    default=True,
+    doc="Whether it is kept that a key has no rows.",
+)
+RELOAD_STRATEGY: Final = Option(
+    "lookup.full-cache.reload-strategy",
+    ReloadStrategy,
+    default=ReloadStrategy.PERIODIC,
+    doc="When the whole table is read again.",
+)
+RELOAD_INTERVAL: Final = Option(
+    "lookup.full-cache.periodic-reload.interval",
+    timedelta,
+    doc="From one reload to the next; without it the table is read once for each start.",
+    validator=positive,
+)
+RELOAD_SCHEDULE_MODE: Final = Option(
+    "lookup.full-cache.periodic-reload.schedule-mode",
+    ScheduleMode,
+    default=ScheduleMode.FIXED_DELAY,
+    doc="Whether the interval counts from the end of a reload or from the moment it was due.",
+)
+RELOAD_ISO_TIME: Final = Option(
+    "lookup.full-cache.timed-reload.iso-time",
+    str,
+    doc="The time of day of a reload, such as 03:30 (the driver's zone), 03:30Z or 03:30+02:00.",
+)
+RELOAD_INTERVAL_IN_DAYS: Final = Option(
+    "lookup.full-cache.timed-reload.interval-in-days",
+    int,
+    default=1,
+    doc="Days from one reload to the next.",
+    validator=at_least(1),
+)
+
+REQUEST_OPTIONS: Final = (MAX_RETRIES, ASYNC)
+"""For tables that can be asked by key."""
+PARTIAL_CACHE_OPTIONS: Final = (
+    PARTIAL_MAX_ROWS,
+    PARTIAL_EXPIRE_AFTER_WRITE,
+    PARTIAL_EXPIRE_AFTER_ACCESS,
+    PARTIAL_CACHE_MISSING_KEY,
+)
+"""For tables that can be asked by key."""
+FULL_CACHE_OPTIONS: Final = (
+    RELOAD_STRATEGY,
+    RELOAD_INTERVAL,
+    RELOAD_SCHEDULE_MODE,
+    RELOAD_ISO_TIME,
+    RELOAD_INTERVAL_IN_DAYS,
+)
+"""For tables that can be read as a whole."""
+LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    CACHE,
+    *REQUEST_OPTIONS,
+    *PARTIAL_CACHE_OPTIONS,
+    *FULL_CACHE_OPTIONS,
+)
+"""For tables that can be both."""
+
+_USED_BY: Final[Mapping[LookupCacheType, set[Option[Any]]]] = {
+    LookupCacheType.NONE: {*REQUEST_OPTIONS},
+    LookupCacheType.PARTIAL: {*REQUEST_OPTIONS, *PARTIAL_CACHE_OPTIONS},
+    LookupCacheType.FULL: {*FULL_CACHE_OPTIONS},
+}
+_OF_STRATEGY: Final[Mapping[ReloadStrategy, set[Option[Any]]]] = {
+    ReloadStrategy.PERIODIC: {RELOAD_INTERVAL, RELOAD_SCHEDULE_MODE},
+    ReloadStrategy.TIMED: {RELOAD_ISO_TIME, RELOAD_INTERVAL_IN_DAYS},
+}
+
+
+def lookup_provider(
+    options: Options,
+    *,
+    function: Callable[[], LookupFunction] | None = None,
+    async_function: Callable[[], AsyncLookupFunction] | None = None,
+    source: Callable[[], AnySource] | None = None,
+    requests: LookupRequestConfiguration | None = None,
+) -> LookupRuntimeProvider:
+    """The provider that the options of a table ask for. Driver.
+
+    Args:
+        options: Parsed; of those of this module, what the table does not declare has its default.
+        function: Makes the table's function that blocks.
+        async_function: Makes the table's function that does not.
+        source: Makes the source of the whole table.
+        requests: Bounds of requests, but for the repetitions, which are an option.
+
+    Raises:
+        ConfigurationError: An option is given that has no effect with the others, or the table
+            cannot do what is asked.
+    """
+    kind = options[CACHE]
+    _refuse(options, {*LOOKUP_OPTIONS} - _USED_BY[kind] - {CACHE}, f"{CACHE.key}={kind.value}")
+    if kind is LookupCacheType.FULL:
+        trigger = _reload_trigger(options)
+        return FullCachingLookupProvider(_offered(source, f"{CACHE.key}=FULL")(), trigger)
+    requests = dataclasses.replace(
+        requests or LookupRequestConfiguration(), max_retries=options[MAX_RETRIES]
+    )
+    made: LookupFunction | AsyncLookupFunction
+    if options[ASYNC]:
+        made = _offered(async_function, f"{ASYNC.key}=true")()
+    else:
+        made = _offered(function, f"{CACHE.key}={kind.value}, {ASYNC.key}=false")()
+    if kind is LookupCacheType.PARTIAL:
+        cache = DefaultLookupCache(
+            max_rows=options[PARTIAL_MAX_ROWS],
+            expire_after_write=options.get(PARTIAL_EXPIRE_AFTER_WRITE),
+            expire_after_access=options.get(PARTIAL_EXPIRE_AFTER_ACCESS),
+            cache_missing_keys=options[PARTIAL_CACHE_MISSING_KEY],
+        )
+        return PartialCachingLookupProvider(made, cache, requests)
+    if isinstance(made, AsyncLookupFunction):
+        return AsyncLookupFunctionProvider(made, requests)
+    return LookupFunctionProvider(made, requests)
+
+
+def _reload_trigger(options: Options) -> CacheReloadTrigger | None:
+    strategy = options[RELOAD_STRATEGY]
+    for other, own in _OF_STRATEGY.items():
+        if other is not strategy:
+            _refuse(options, own, f"{RELOAD_STRATEGY.key}={strategy.value}")
+    if strategy is ReloadStrategy.TIMED:
+        text = options.get(RELOAD_ISO_TIME)
+        if text is None:
+            raise MissingOptionError(RELOAD_ISO_TIME.key, doc=RELOAD_ISO_TIME.doc)
+        return TimedCacheReloadTrigger(text, options[RELOAD_INTERVAL_IN_DAYS])
+    interval = options.get(RELOAD_INTERVAL)
+    if interval is None:
+        _refuse(options, {RELOAD_SCHEDULE_MODE}, f"no {RELOAD_INTERVAL.key}")
+        return None
+    return PeriodicCacheReloadTrigger(interval, options[RELOAD_SCHEDULE_MODE])
+
+
+def _refuse(options: Options, without_effect: set[Option[Any]], because: str) -> None:
+    for option in sorted(without_effect, key=lambda each: each.key):
+        if options.is_given(option):
+            raise InvalidOptionError(
+                f"{option.key!r} has no effect here",
+                found=because,
+                option=option.key,
+                hint="leave it out, or change the other",
+            )
+
+
+def _offered(made: Callable[[], T] | None, asked: str) -> Callable[[], T]:
+    if made is None:
+        raise ConfigurationError("the table cannot be looked up in this way", found=asked)
+    return made

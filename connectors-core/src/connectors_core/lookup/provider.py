@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a table answers when it is asked how its rows are looked up (Flink's FLIP-221)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.lookup.cache import LookupCache
+from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
+from connectors_core.lookup.reload import CacheReloadTrigger
+from connectors_core.options import at_least, positive
+from connectors_core.source.source import AnySource, Boundedness
+from connectors_core.table.lookup_table_source import LookupRuntimeProvider
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class LookupRequestConfiguration:
+    """The bounds of the requests of a lookup.
+
+    Attributes:
+        max_retries: How often a request that failed with a `RetryableError` is made again.
+        timeout: How long an asynchronous request may take, with the time that it waits for its
+            turn. A call that blocks cannot be given up: its client needs a time-out of its own.
+        max_concurrent_requests: Asynchronous requests on their way at the same time in a process.
+        initial_backoff: Pause before the first repetition, at most; twice as long each time.
+        max_backoff: No longer than this, unless the service asks for more.
+    """
+
+    max_retries: int = 3
+    timeout: timedelta = timedelta(minutes=1)
+    max_concurrent_requests: int = 8
+    initial_backoff: timedelta = timedelta(milliseconds=100)
+    max_backoff: timedelta = timedelta(seconds=10)
+
+    def __post_init__(self) -> None:
+        for option, expected in (
+            ("max_retries", at_least(0)(self.max_retries)),
+            ("timeout", positive(self.timeout)),
+            ("max_concurrent_requests", positive(self.max_concurrent_requests)),
+            ("initial_backoff", positive(self.initial_backoff)),
+            ("max_backoff", at_least(self.initial_backoff)(self.max_backoff)),
+        ):
+            if expected is not None:
+                raise InvalidOptionError(
+                    f"{option} cannot be used",
+                    expected=expected,
+                    found=getattr(self, option),
+                    option=option,
+                )
+
+
+@public
+@dataclass(frozen=True)
+class LookupFunctionProvider(LookupRuntimeProvider):
+    """Every batch of keys is asked of the function.
+
+    Attributes:
+        function: Fetches the rows.
+        requests: Bounds of its requests.
+    """
+
+    function: LookupFunction
+    requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
+
+
+@public
+@dataclass(frozen=True)
+class AsyncLookupFunctionProvider(LookupRuntimeProvider):
+    """Every batch of keys is asked of the function, several batches at a time.
+
+    Attributes:
+        function: Fetches the rows.
+        requests: Bounds of its requests.
+    """
+
+    function: AsyncLookupFunction
+    requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
+
+
+@public
+@dataclass(frozen=True)
+class PartialCachingLookupProvider(LookupRuntimeProvider):
+    """What was asked once is kept, by each worker process for itself.
+
+    Attributes:
+        function: Fetches the rows of keys that the cache does not have.
+        cache: Keeps them.
+        requests: Bounds of the function's requests.
+    """
+
+    function: LookupFunction | AsyncLookupFunction
+    cache: LookupCache
+    requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
+
+
+@public
+@dataclass(frozen=True)
+class FullCachingLookupProvider(LookupRuntimeProvider):
+    """The whole table is read before the first row is joined, and again when the trigger says so.
+
+    Attributes:
+        source: Gives all rows; its schema has the columns that the join needs.
+        reload_trigger: Says when the table is read again; None for never.
+
+    Raises:
+        ConfigurationError: The source has no end.
+    """
+
+    source: AnySource
+    reload_trigger: CacheReloadTrigger | None = None
+
+    def __post_init__(self) -> None:
+        if self.source.boundedness() is not Boundedness.BOUNDED:
+            raise ConfigurationError(
+                "a table that is cached as a whole is read to its end, and its source has none",
+                expected="a bounded source",
+                found=type(self.source).__name__,
+            )

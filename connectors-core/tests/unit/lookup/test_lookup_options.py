@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of lookups: which provider they make, and what has no effect."""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+
+import pyarrow as pa
+import pytest
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.lookup import (
+    LOOKUP_OPTIONS,
+    AsyncLookupFunction,
+    AsyncLookupFunctionProvider,
+    FullCachingLookupProvider,
+    LookupFunction,
+    LookupFunctionProvider,
+    LookupRequestConfiguration,
+    PartialCachingLookupProvider,
+    PeriodicCacheReloadTrigger,
+    ScheduleMode,
+    TimedCacheReloadTrigger,
+    lookup_provider,
+)
+from connectors_core.options import OptionSet
+from connectors_core.source import DataGeneratorSource, NumberSequenceSource
+
+OPTIONS = OptionSet(*LOOKUP_OPTIONS, scope="table")
+
+
+class Function(LookupFunction):
+    def lookup(self, keys):
+        return pa.table({})
+
+
+class AsyncFunction(AsyncLookupFunction):
+    async def async_lookup(self, keys):
+        return pa.table({})
+
+
+ALL = {
+    "function": Function,
+    "async_function": AsyncFunction,
+    "source": lambda: NumberSequenceSource(0, 9),
+}
+
+
+def provider(offered=ALL, **given):
+    return lookup_provider(
+        OPTIONS.parse({key.replace("__", ".").replace("_", "-"): v for key, v in given.items()}),
+        **offered,
+    )
+
+
+def test_nothing_is_kept_by_default():
+    made = provider()
+    assert isinstance(made, LookupFunctionProvider)
+    assert made.requests == LookupRequestConfiguration(max_retries=3)
+
+
+def test_a_function_that_does_not_block():
+    made = provider(lookup__async="true", lookup__max_retries="7")
+    assert isinstance(made, AsyncLookupFunctionProvider)
+    assert made.requests.max_retries == 7
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_partial_cache(is_async):
+    made = provider(
+        lookup__cache="partial",
+        lookup__async=str(is_async),
+        lookup__partial_cache__max_rows="5",
+        lookup__partial_cache__expire_after_write="1 min",
+        lookup__partial_cache__expire_after_access="2 s",
+        lookup__partial_cache__cache_missing_key="false",
+    )
+    assert isinstance(made, PartialCachingLookupProvider)
+    assert isinstance(made.function, AsyncFunction if is_async else Function)
+    assert made.cache.max_rows == 5
+    assert made.cache.expire_after_write == timedelta(minutes=1)
+    assert made.cache.expire_after_access == timedelta(seconds=2)
+    assert not made.cache.cache_missing_keys
+
+
+def test_a_full_cache_that_is_read_once():
+    made = provider(lookup__cache="FULL")
+    assert isinstance(made, FullCachingLookupProvider)
+    assert made.reload_trigger is None
+
+
+def test_a_full_cache_that_is_reloaded_after_an_interval():
+    made = provider(
+        lookup__cache="FULL",
+        lookup__full_cache__periodic_reload__interval="10 min",
+        lookup__full_cache__periodic_reload__schedule_mode="FIXED_RATE",
+    )
+    assert isinstance(made.reload_trigger, PeriodicCacheReloadTrigger)
+    assert made.reload_trigger.reload_interval == timedelta(minutes=10)
+    assert made.reload_trigger.schedule_mode is ScheduleMode.FIXED_RATE
+
+
+def test_a_full_cache_that_is_reloaded_at_a_time():
+    made = provider(
+        lookup__cache="FULL",
+        lookup__full_cache__reload_strategy="TIMED",
+        lookup__full_cache__timed_reload__iso_time="03:30Z",
+        lookup__full_cache__timed_reload__interval_in_days="2",
+    )
+    assert isinstance(made.reload_trigger, TimedCacheReloadTrigger)
+    assert made.reload_trigger.reload_time.replace(tzinfo=None) == time(3, 30)
+    assert made.reload_trigger.reload_interval_in_days == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"lookup__partial_cache__max_rows": 5}, "lookup.partial-cache.max-rows"),
+        ({"lookup__cache": "FULL", "lookup__async": True}, "lookup.async"),
+        (
+            {"lookup__cache": "FULL", "lookup__full_cache__timed_reload__iso_time": "03:30"},
+            "lookup.full-cache.timed-reload.iso-time",
+        ),
+        (
+            {
+                "lookup__cache": "FULL",
+                "lookup__full_cache__periodic_reload__schedule_mode": "FIXED_RATE",
+            },
+            "lookup.full-cache.periodic-reload.schedule-mode",
+        ),
+        (
+            {"lookup__cache": "FULL", "lookup__full_cache__reload_strategy": "TIMED"},
+            "lookup.full-cache.timed-reload.iso-time",
+        ),
+    ],
+    ids=str,
+)
+def test_an_option_without_effect_or_that_is_missing_is_named(given, option):
+    with pytest.raises(ConfigurationError) as refused:
+        provider(**given)
+    assert refused.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("missing", "given"),
+    [
+        ("function", {}),
+        ("async_function", {"lookup__async": True}),
+        ("source", {"lookup__cache": "FULL"}),
+    ],
+)
+def test_what_a_table_cannot_do_is_refused(missing, given):
+    offered = {key: value for key, value in ALL.items() if key != missing}
+    with pytest.raises(ConfigurationError, match="cannot be looked up"):
+        provider(offered, **given)
+
+
+def test_a_full_cache_needs_a_source_that_ends():
+    with pytest.raises(ConfigurationError, match="bounded"):
+        FullCachingLookupProvider(DataGeneratorSource(lambda numbers: numbers, None, pa.schema([])))
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"max_retries": -1},
+        {"timeout": timedelta(0)},
+        {"max_concurrent_requests": 0},
+        {"max_backoff": timedelta(milliseconds=1)},
+    ],
+)
+def test_bounds_of_requests_are_checked(bound):
+    with pytest.raises(ConfigurationError) as refused:
+        LookupRequestConfiguration(**bound)
+    assert refused.value.option in bound
