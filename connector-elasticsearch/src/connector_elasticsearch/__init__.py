@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A source and an exactly-once sink; what is exported here is the connector's public API."""
 
+from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.errors import (
+    ElasticsearchAuthenticationError,
+    ElasticsearchAuthorizationError,
+    ElasticsearchFatalError,
+    ElasticsearchRequestError,
+    ElasticsearchRetryableError,
+    ElasticsearchTooLargeError,
+    ElasticsearchVersionError,
+)
 from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
 from connector_elasticsearch.source import SOURCE_OPTIONS, ElasticsearchSource
 from connectors_core.compatibility import check_spark
@@ -8,8 +18,16 @@ from connectors_core.compatibility import check_spark
 __all__ = [
     "SINK_OPTIONS",
     "SOURCE_OPTIONS",
+    "ElasticsearchAuthenticationError",
+    "ElasticsearchAuthorizationError",
+    "ElasticsearchConnection",
+    "ElasticsearchFatalError",
+    "ElasticsearchRequestError",
+    "ElasticsearchRetryableError",
     "ElasticsearchSink",
     "ElasticsearchSource",
+    "ElasticsearchTooLargeError",
+    "ElasticsearchVersionError",
 ]
 
 check_spark("connector-elasticsearch")
