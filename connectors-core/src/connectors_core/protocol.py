@@ -266,6 +266,10 @@ class DecidedCommittable:
     rows: int = 0
 
 
+WriterStates = tuple[tuple[Versioned, ...], ...]
+"""The states of a sink's writers, in the order of the writers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SinkDecision:
     """The part of a decision that belongs to one sink.
@@ -278,6 +282,7 @@ class SinkDecision:
         skipped: Rows dropped by the record policy.
         dead_letters: Rows in the spools of the record policy.
         spools: Of a dead-letter sink, what it wrote.
+        writer_states: Of a stateful sink, what the writers of the next epoch go on from.
     """
 
     committables: tuple[DecidedCommittable, ...] = ()
@@ -287,6 +292,7 @@ class SinkDecision:
     skipped: int = 0
     dead_letters: int = 0
     spools: tuple[str, ...] = ()
+    writer_states: WriterStates = ()
 
     def rewritten(self, rewrite: SinkRewrite) -> SinkDecision:
         """The decision with what was written again in the place of what was lost."""

@@ -76,7 +76,8 @@ def session():  # type: ignore[no-untyped-def]
 def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyped-def]
     """The pipeline of a scenario: a shape, `stateless` or `join`, and its sinks.
 
-    These are `1`, `2`, or `leased`: one that leases, and loses what it is told to.
+    These are `1`, `2`, `leased`: one that leases, and loses what it is told to, or `stateful`: one
+    whose writers number their rows.
     """
     from pyspark.sql import functions as F
 
@@ -86,9 +87,11 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
     from connectors_core.source.watermarks import WatermarkStrategy
     from connectors_core.testing.directory_sink import DirectorySink
     from connectors_core.testing.leased_sink import LeasedDirectorySink
+    from connectors_core.testing.stateful_sink import NumberingDirectorySink
 
     shape, sinks = scenario.split("-")
-    first = (LeasedDirectorySink if sinks == "leased" else DirectorySink)(root / "first")
+    kinds = {"leased": LeasedDirectorySink, "stateful": NumberingDirectorySink}
+    first = kinds.get(sinks, DirectorySink)(root / "first")
     pipeline = Pipeline(
         spark, scenario, checkpoint_location=str(root / "checkpoint"), streaming=True, parallelism=2
     )

@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
-from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
+from toy_sink import (
+    STAGES_FREELY,
+    STATELESS,
+    Directory,
+    LeasedTokenSink,
+    NumberingTokenSink,
+    TokenSink,
+)
 
 from connectors_core.sink import Committer, CommittingSinkWriter, SupportsLeases
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
@@ -31,7 +38,7 @@ CAN = Capabilities(
             Capability.SECRETS,
         }
     ),
-    cannot=STAGES_FREELY,
+    cannot=STAGES_FREELY | STATELESS,
 )
 
 
@@ -50,10 +57,19 @@ class TestCorrectSink(DirectorySuite):
 
 class LeasedSuite(DirectorySuite):
     sink = LeasedTokenSink
-    capabilities = Capabilities(can=CAN.can | STAGES_FREELY.keys())
+    capabilities = Capabilities(can=CAN.can | STAGES_FREELY.keys(), cannot=STATELESS)
 
 
 class TestCorrectLeasedSink(LeasedSuite):
+    __test__ = True
+
+
+class NumberingSuite(DirectorySuite):
+    sink = NumberingTokenSink
+    capabilities = Capabilities(can=CAN.can | STATELESS.keys(), cannot=STAGES_FREELY)
+
+
+class TestCorrectNumberingSink(NumberingSuite):
     __test__ = True
 
 
@@ -246,6 +262,45 @@ class TakesLostForCommitted(Committer, SupportsLeases):
         self.inner.commit(there)
 
 
+# --- Broken states -----------------------------------------------------------------------------
+
+
+class ForgetsItsState(NumberingTokenSink):
+    def restore_writer(self, context, states):
+        return self.create_writer(context)
+
+
+class KeepsOneState(NumberingTokenSink):
+    """Fewer writers have more states."""
+
+    def restore_writer(self, context, states):
+        return super().restore_writer(context, states[:1])
+
+
+class KeepsStateBeside(NumberingTokenSink):
+    """In files, which do not wait for a decision."""
+
+    def create_writer(self, context):
+        return self.restore_writer(context, [])
+
+    def restore_writer(self, context, states):
+        writer = super().create_writer(context)
+        file = self.path / f"{context.subtask_id}.state"
+        if file.exists():
+            name, number = file.read_text().split()
+            writer.chain = replace(writer.chain, name=name, next_number=int(number))
+        elif states:
+            writer.chain, *writer.others = states
+        inner = writer.snapshot_state
+
+        def snapshot_state(checkpoint_id):
+            file.write_text(f"{writer.chain.name} {writer.chain.next_number}")
+            return inner(checkpoint_id)
+
+        writer.snapshot_state = snapshot_state
+        return writer
+
+
 # --- Broken sinks ------------------------------------------------------------------------------
 
 
@@ -279,6 +334,9 @@ BROKEN = {
     SweepsNothing: "test_a_writer_that_fails_is_repeated",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
     TakesLostForCommitted: "test_what_is_lost_in_an_epoch_is_written_again",
+    ForgetsItsState: "test_writers_go_on_from_their_states",
+    KeepsOneState: "test_states_are_dealt_out_to_more_or_fewer_writers",
+    KeepsStateBeside: "test_the_state_of_what_is_written_again_is_never_seen",
     local_class(): "test_a_sink_survives_pickling",
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
@@ -299,7 +357,7 @@ class SinkOfBrokenParts(TokenSink):
 def broken_sink(name):
     """A sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
-    if issubclass(broken, TokenSink):
+    if issubclass(broken, TokenSink | NumberingTokenSink):
         return broken
     if broken is TakesLostForCommitted:
         return type(
@@ -312,14 +370,20 @@ def broken_sink(name):
 
 
 RUN = """
-from test_suites_see_broken_sinks import DirectorySuite, LeasedSuite, broken_sink
-from toy_sink import LeasedTokenSink
+from test_suites_see_broken_sinks import DirectorySuite, LeasedSuite, NumberingSuite, broken_sink
+from toy_sink import LeasedTokenSink, NumberingTokenSink
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
     Broken.__module__, Broken.__qualname__ = __name__, "Broken"
 
-class TestBroken(LeasedSuite if issubclass(Broken, LeasedTokenSink) else DirectorySuite):
+Suite = DirectorySuite
+if issubclass(Broken, LeasedTokenSink):
+    Suite = LeasedSuite
+if issubclass(Broken, NumberingTokenSink):
+    Suite = NumberingSuite
+
+class TestBroken(Suite):
     __test__ = True
     sink = Broken
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toy_connector import LogFolder, LogSource
 from toy_service import ServiceContext
-from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink
+from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, NumberingTokenSink
 
 from connectors_core.testing import (
     AsyncSinkWriterTestSuite,
@@ -20,6 +20,7 @@ from connectors_core.testing import (
     SplitEnumeratorTestSuite,
 )
 from connectors_core.testing.directory_sink import StagedFile
+from connectors_core.testing.stateful_sink import Chain
 
 SOURCE = Capabilities(
     can=frozenset(
@@ -85,6 +86,17 @@ class TestDirectorySerializer(SerializerTestSuite):
 
     def examples(self):
         return {"committable": [StagedFile("/data/_staging/1/a.arrow", "a.arrow")]}
+
+
+class TestNumberingSerializers(SerializerTestSuite):
+    state_folder = STATE
+
+    def external_context(self, folder):
+        return Directory(folder, NumberingTokenSink)
+
+    def examples(self):
+        committable = StagedFile("/data/_staging/1/a.arrow", "a.arrow")
+        return {"committable": [committable], "writer-state": [Chain("0-00000-0-1a2b", 20)]}
 
 
 class TestServiceWriter(AsyncSinkWriterTestSuite):

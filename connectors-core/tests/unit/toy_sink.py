@@ -11,12 +11,14 @@ from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.leased_sink import LeasedDirectorySink
+from connectors_core.testing.stateful_sink import NumberingDirectorySink
 
 TOKEN = "canary-91d4"
 STAGES_FREELY = {
     Capability.LEASES: "everyone stages files of their own",
     Capability.REWRITING: "a staged file is not given up by itself",
 }
+STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
 
 
 class TokenSink(DirectorySink):
@@ -32,6 +34,16 @@ class TokenSink(DirectorySink):
 
 class LeasedTokenSink(LeasedDirectorySink):
     """One whose files are staged in slots."""
+
+    def __init__(self, path, token):
+        super().__init__(path)
+        self.token = Secret(token)
+
+    __repr__ = TokenSink.__repr__
+
+
+class NumberingTokenSink(NumberingDirectorySink):
+    """One whose rows are numbered."""
 
     def __init__(self, path, token):
         super().__init__(path)
@@ -59,6 +71,9 @@ class Directory(SinkExternalContext):
     def lose(self, committables):
         for each in committables:
             Path(each.staged).unlink()
+
+    def assert_states(self, states, rows):
+        self.sink.assert_numbered(states, rows)
 
     def leftovers(self):
         return [path.name for path in self.sink.staged()]

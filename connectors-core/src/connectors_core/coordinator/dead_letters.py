@@ -19,6 +19,7 @@ from connectors_core.records import (
     read_spool,
 )
 from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
+from connectors_core.sink.stateful import StatefulSink
 from connectors_core.state import StateStore
 
 UID_SUFFIX = ".dead-letters"
@@ -54,6 +55,14 @@ class DeadLetters:
                 raise ConfigurationError(
                     f"the dead letters of {uid!r} have no sink that can write them",
                     expected="a Sink",
+                    found=type(policy.sink).__name__,
+                    option="record policy",
+                )
+            if isinstance(policy.sink, StatefulSink):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} have a sink whose writers keep state, which is "
+                    "not kept for dead letters",
+                    expected="a sink without state",
                     found=type(policy.sink).__name__,
                     option="record policy",
                 )

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core._faults import fault_point
-from connectors_core.errors import UnsupportedError
+from connectors_core.errors import FatalError, UnsupportedError
 from connectors_core.execution.claims import Claims
 from connectors_core.metrics import MetricGroup
-from connectors_core.protocol import Versioned, claims_path
+from connectors_core.protocol import Versioned, WriterStates, claims_path
 from connectors_core.records import RecordErrorHandler, RecordPolicy, spool_factory
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.abilities import SupportsRewriting
@@ -27,6 +27,7 @@ from connectors_core.sink.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
+from connectors_core.sink.stateful import StatefulSink, StatefulSinkWriter
 from connectors_core.state import StateStore
 
 BRANCH_COLUMN = "_branch"
@@ -45,6 +46,8 @@ class SinkTask:
         policy: What to do with rows that cannot be written.
         lease: What its committer leased to the writers of this job.
         subtasks: The tasks whose rows are written, where not all are to be: the others have been.
+        writers: Number of writers, where it is fixed.
+        states: Of a stateful sink, what each of its writers goes on from.
     """
 
     uid: str
@@ -54,6 +57,8 @@ class SinkTask:
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     lease: Any = None
     subtasks: frozenset[int] | None = None
+    writers: int | None = None
+    states: WriterStates = ()
 
     def written_by(self, subtask: int) -> bool:
         """Whether this task writes the sink."""
@@ -103,7 +108,10 @@ Leases = Mapping[str, Callable[[int], Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class WriterMessage:
-    """What one writer did: its summary and committables, returned through Spark's ``collect``."""
+    """What one writer did: its summary and committables, returned through Spark's ``collect``.
+
+    The states are those of a stateful sink; None where no row came, so that there was no writer.
+    """
 
     sink: str
     subtask: int
@@ -114,6 +122,7 @@ class WriterMessage:
     dead_letters: int = 0
     spool: str | None = None
     counters: dict[str, int] = field(default_factory=dict)
+    states: tuple[Versioned, ...] | None = None
 
     @property
     def written(self) -> int:
@@ -194,10 +203,19 @@ class _Writing:
         if rows.num_rows == 0:
             return
         if self._writer is None:
-            self._writer = self._sink.sink.create_writer(self._context)
+            self._writer = self._new_writer()
         self._writer.write(rows)
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
+
+    def _new_writer(self) -> SinkWriter:
+        sink = self._sink.sink
+        if isinstance(sink, StatefulSink) and self._sink.states[self._subtask]:
+            serializer = sink.writer_state_serializer()
+            stored = self._sink.states[self._subtask]
+            states = [serializer.deserialize(each.version, each.data) for each in stored]
+            return sink.restore_writer(self._context, states)
+        return sink.create_writer(self._context)
 
     def _rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._sink.branch is None:
@@ -210,10 +228,13 @@ class _Writing:
 
     def finish(self) -> WriterMessage:
         committables: Sequence[Any] = ()
+        states: Sequence[Any] | None = None
         if self._writer is not None:
             self._writer.flush()
             if isinstance(self._writer, CommittingSinkWriter):
                 committables = self._writer.prepare_commit()
+            if isinstance(self._writer, StatefulSinkWriter):
+                states = self._writer.snapshot_state(self._context.checkpoint_id)
         self._errors.close()
         errors = self._errors.summary()
         return WriterMessage(
@@ -226,6 +247,7 @@ class _Writing:
             dead_letters=errors["dead_letters"],
             spool=errors["spool"],
             counters=dict(self._context.metric_group.counters),
+            states=None if states is None else encode_states(self._sink.sink, states),
         )
 
     def close(self) -> None:
@@ -261,6 +283,37 @@ def encode_committables(sink: Sink, committables: Sequence[object]) -> tuple[Ver
         Versioned(version=serializer.version, data=serializer.serialize(each))
         for each in committables
     )
+
+
+def encode_states(sink: Sink, states: Sequence[object]) -> tuple[Versioned, ...]:
+    """The stored form of the states of one writer.
+
+    Raises:
+        FatalError: They are more than may be stored with every epoch.
+        UnsupportedError: The sink cannot give them back.
+    """
+    if not isinstance(sink, StatefulSink):
+        raise UnsupportedError(
+            f"a writer of {type(sink).__name__} keeps state, and the sink cannot restore it",
+            expected="a StatefulSink",
+            found=type(sink).__name__,
+        )
+    serializer = sink.writer_state_serializer()
+    stored = tuple(
+        Versioned(version=serializer.version, data=serializer.serialize(each)) for each in states
+    )
+    size, most = sum(len(each.data) for each in stored), sink.max_writer_state_bytes()
+    if size > most:
+        raise FatalError(
+            f"the state of a writer of {type(sink).__name__} is too large: it passes through the "
+            "driver with every epoch",
+            expected=f"{most} bytes at most",
+            found=f"{size} bytes in {len(stored)} states",
+            option="max_writer_state_bytes",
+            hint="see that snapshot_state gives up what is no longer needed; report it to the "
+            "author of the sink",
+        )
+    return stored
 
 
 def branch_column(branch: int) -> str:

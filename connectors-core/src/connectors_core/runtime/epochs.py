@@ -17,6 +17,7 @@ from connectors_core.coordinator.plan_log import (
     read_plan,
     read_reports,
 )
+from connectors_core.coordinator.writer_states import SinkStates
 from connectors_core.errors import FatalError, LeaseError
 from connectors_core.execution.writing import SinkTask, WriterMessage, WriteTask
 from connectors_core.metrics import SinkMetric
@@ -108,6 +109,7 @@ class EpochRunner(Generic[BatchT]):
         self._bad_records: dict[str, int] = {}
         self._decided: dict[tuple[str, int], int] = {}
         self._lost: tuple[Decision, Lost] | None = None
+        self._states = SinkStates(self._sinks)
         self._last_epoch = -1
 
     @property
@@ -146,6 +148,8 @@ class EpochRunner(Generic[BatchT]):
         for epoch, decision in decisions.items():
             self._decided[decision.spark_query_id, decision.batch_id] = epoch
             self._bad_records = decision.bad_records
+        if self._last_epoch in decisions:
+            self._states.restore(decisions[self._last_epoch])
         unfinished = self._committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
             if lost:
@@ -227,19 +231,23 @@ class EpochRunner(Generic[BatchT]):
     ) -> None:
         epoch = self._last_epoch + 1
         task = WriteTask(
-            pipeline_id=self._pipeline_id, epoch=epoch, store=self._store, sinks=self._sinks
+            pipeline_id=self._pipeline_id,
+            epoch=epoch,
+            store=self._store,
+            sinks=self._states.given_to(self._sinks),
         )
         began = time.monotonic()
         try:
             messages = self._engine.write(batch, task, self._committer.leases(epoch))
             seconds = time.monotonic() - began
             reports = complete_reports()
-            decision = self._decision(epoch, batch_id, spark_query_id, plans, messages, reports)
+            decision = self._decision(task, batch_id, spark_query_id, plans, messages, reports)
         except Exception:
             self._committer.roll_back(epoch)
             raise
         if decision is not None:
             self._decide(decision)
+            self._states.decided(decision)
             self._count(decision, messages, seconds)
             self._rewriter.finish(batch, decision, self._committer.commit(decision))
             self._bad_records = decision.bad_records
@@ -266,7 +274,7 @@ class EpochRunner(Generic[BatchT]):
 
     def _decision(
         self,
-        epoch: int,
+        task: WriteTask,
         batch_id: int,
         spark_query_id: str,
         plans: Sequence[int],
@@ -274,7 +282,8 @@ class EpochRunner(Generic[BatchT]):
         reports: Sequence[Report],
     ) -> Decision | None:
         """What the epoch commits; None for an epoch in which nothing happened."""
-        sinks = {sink.uid: self._sink_decision(sink.uid, epoch, messages) for sink in self._sinks}
+        epoch = task.epoch
+        sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
         bad_records = self._count_bad_records(messages, reports)
         sinks |= self._dead_letters.write(
             epoch, _spools(messages, reports), self._committer.leases(epoch)
@@ -315,9 +324,9 @@ class EpochRunner(Generic[BatchT]):
         return totals
 
     def _sink_decision(
-        self, uid: str, epoch: int, messages: Sequence[WriterMessage]
+        self, task: SinkTask, epoch: int, messages: Sequence[WriterMessage]
     ) -> SinkDecision:
-        own = [message for message in messages if message.sink == uid]
+        own = [message for message in messages if message.sink == task.uid]
         subtasks = len({message.subtask for message in own})
         committables = tuple(
             DecidedCommittable(
@@ -326,9 +335,8 @@ class EpochRunner(Generic[BatchT]):
             for message in own
             for committable in message.committables
         )
-        sink = next(each.sink for each in self._sinks if each.uid == uid)
-        if isinstance(sink, SupportsPreCommitTopology):
-            committables = _pre_commit(sink, committables, epoch, subtasks)
+        if isinstance(task.sink, SupportsPreCommitTopology):
+            committables = _pre_commit(task.sink, committables, epoch, subtasks)
         return SinkDecision(
             committables=committables,
             number_of_subtasks=subtasks,
@@ -336,6 +344,7 @@ class EpochRunner(Generic[BatchT]):
             bytes=sum(message.bytes for message in own),
             skipped=sum(message.skipped for message in own),
             dead_letters=sum(message.dead_letters for message in own),
+            writer_states=SinkStates.left_by(task, own),
         )
 
     def _decide(self, decision: Decision) -> None:

@@ -36,6 +36,7 @@ from connectors_core.coordinator.plan_log import (
     newest_decision,
 )
 from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.writer_states import check_stateful
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.protocol import RunRecord
@@ -273,7 +274,8 @@ class Pipeline:
             df: A DataFrame built on DataFrames of this pipeline.
             sink: The sink.
             uid: Its name within the pipeline, for all restarts.
-            parallelism: Number of writers; default is the DataFrame's partitions (cheapest).
+            parallelism: Number of writers; default is the DataFrame's partitions (cheapest). A
+                `StatefulSink` needs one.
             output_mode: Spark's: "append", or "update" for sinks that take the newer row of an
                 aggregate in the place of the older one. Only for a DataFrame that shares no source
                 with another one. A batch run gives final rows in either.
@@ -287,16 +289,16 @@ class Pipeline:
         _check_topologies(sink, uid)
         policy = record_policy or RecordPolicy.fail()
         sink.validate(arrow_schema(df))
-        self._sinks.append(
-            RegisteredSink(
-                uid=uid,
-                sink=sink,
-                df=df,
-                policy=policy,
-                parallelism=parallelism,
-                output_mode=output_mode,
-            )
+        registered = RegisteredSink(
+            uid=uid,
+            sink=sink,
+            df=df,
+            policy=policy,
+            parallelism=parallelism,
+            output_mode=output_mode,
         )
+        check_stateful(sink, uid, registered.own_parallelism)
+        self._sinks.append(registered)
 
     # --- running --------------------------------------------------------------------------------
 

@@ -150,6 +150,7 @@ class WritingJob:
                 schema=arrow_schema(sink.df),
                 branch=self._branch_of[sink.uid] if self.is_union else None,
                 policy=sink.policy.for_executors(),
+                writers=sink.own_parallelism,
             )
             for sink in self.sinks
         )

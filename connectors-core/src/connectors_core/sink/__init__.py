@@ -36,6 +36,7 @@ from connectors_core.sink.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
+from connectors_core.sink.stateful import StatefulSink, StatefulSinkWriter
 from connectors_core.sink.topology import (
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,
@@ -64,6 +65,8 @@ __all__ = [
     "ResultInfo",
     "Sink",
     "SinkWriter",
+    "StatefulSink",
+    "StatefulSinkWriter",
     "SupportsLeases",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",

@@ -35,6 +35,8 @@ class Capability(StrEnum):
     the external system lose it."""
     KEYS = "keys"
     """Entries of an `AsyncSink` have keys, and those of one key are sent one after the other."""
+    WRITER_STATE = "writer state"
+    """Its writers keep state from epoch to epoch: it is a `StatefulSink`."""
     # --- Both ---
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""

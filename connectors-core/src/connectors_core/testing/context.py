@@ -110,6 +110,19 @@ class SinkExternalContext(ABC):
         """
         raise NotImplementedError
 
+    def assert_states(self, states: Sequence[Any], rows: int) -> None:
+        """The states of all writers are what follows from the rows that were decided on.
+
+        Args:
+            states: Of all writers together, as they lie in the newest decision.
+            rows: How many rows were decided on so far; all are visible.
+
+        Raises:
+            AssertionError: They have seen too little, or what was never decided on.
+            NotImplementedError: The sink lacks the capability `WRITER_STATE`.
+        """
+        raise NotImplementedError
+
     def leftovers(self) -> Sequence[str]:
         """Names of what writers staged and nobody committed or removed."""
         return ()

@@ -35,6 +35,7 @@ class DriverJob:
         settings: Further arguments of `Pipeline.from_source`.
         parallelism: Number of readers.
         spark: Settings of the Spark session that it runs on, None for a run without Spark.
+        writers: Number of writers of each sink, None for as many as it has by itself.
         peak: File that takes the most memory that the process ever had, in bytes.
     """
 
@@ -44,6 +45,7 @@ class DriverJob:
     settings: Mapping[str, Any] = field(default_factory=dict)
     parallelism: int = 2
     spark: Mapping[str, str] | None = None
+    writers: int | None = None
     peak: str | None = None
 
     def build(self, environment: TestEnvironment) -> Any:
@@ -51,7 +53,7 @@ class DriverJob:
         pipeline = environment.pipeline("suite", Path(self.location), parallelism=self.parallelism)
         rows = pipeline.from_source(self.source, uid="source", **self.settings)
         for uid, sink in self.sinks.items():
-            pipeline.sink_to(rows, sink, uid=uid)
+            pipeline.sink_to(rows, sink, uid=uid, parallelism=self.writers)
         return pipeline
 
     def __call__(self) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+import pyarrow as pa
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
@@ -31,6 +33,7 @@ from connectors_core.coordinator.identity import (
 from connectors_core.coordinator.plan_log import read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.writer_states import check_stateful
 from connectors_core.errors import ConfigurationError
 from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
 from connectors_core.execution.writing import (
@@ -133,7 +136,13 @@ class LocalPipeline:
         return LocalRows(uid)
 
     def sink_to(
-        self, rows: LocalRows, sink: Sink, *, uid: str, record_policy: RecordPolicy | None = None
+        self,
+        rows: LocalRows,
+        sink: Sink,
+        *,
+        uid: str,
+        parallelism: int | None = None,
+        record_policy: RecordPolicy | None = None,
     ) -> None:
         """Register where the rows of a source are written; see `Pipeline.sink_to`."""
         settings = self._sources[rows.uid]
@@ -142,7 +151,9 @@ class LocalPipeline:
             schema = settings.strategy.output_schema(schema)
         sink.validate(schema)
         policy = record_policy or RecordPolicy.fail()
-        task = SinkTask(uid=uid, sink=sink, schema=schema, policy=policy)
+        writers = parallelism if parallelism is not None else sink.writer_parallelism()
+        check_stateful(sink, uid, writers)
+        task = SinkTask(uid=uid, sink=sink, schema=schema, policy=policy, writers=writers)
         self._sinks.append(_Registered(source=rows.uid, task=task))
 
     def run(
@@ -378,24 +389,35 @@ class _Engine:
         self._source_of = {each.task.uid: each.source for each in sinks}
 
     def write(self, batch: Sequence[Entry], task: WriteTask, leases: Leases) -> list[WriterMessage]:
-        """Read every entry and write its rows."""
-        task = task.with_leases(leases, len(batch))
+        """Read every entry and write its rows; sinks with a number of writers have tasks for it."""
+        shared = replace(task, sinks=tuple(sink for sink in task.sinks if sink.writers is None))
+        shared = shared.with_leases(leases, len(batch))
+        own = [sink for sink in task.sinks if sink.writers is not None]
+        with_own = {self._source_of[sink.uid] for sink in own}
+        kept: dict[int, list[pa.RecordBatch]] = {}
 
         def run(subtask: int, attempt: int) -> list[WriterMessage]:
             entry = batch[subtask]
-            mine = replace(
-                task, sinks=tuple(s for s in task.sinks if self._source_of[s.uid] == entry.source)
-            )
+            sinks = (s for s in shared.sinks if self._source_of[s.uid] == entry.source)
+            mine = replace(shared, sinks=tuple(sinks))
             reader, mine = _travelled((self._readers[entry.source], mine))
-            read = read_entry(reader, entry, attempt) if mine.written_by(subtask) else ()
-            rows = without_heartbeat(read)
-            return [
-                decode_message(payload)
-                for messages in write_task(mine, subtask, attempt, rows)
-                for payload in messages.column(0).to_pylist()
-            ]
+            wanted = entry.source in with_own or mine.written_by(subtask)
+            rows = without_heartbeat(read_entry(reader, entry, attempt) if wanted else ())
+            if entry.source in with_own:
+                kept[subtask] = list(rows)
+                return _written(mine, subtask, attempt, kept[subtask]) if mine.sinks else []
+            return _written(mine, subtask, attempt, rows)
 
-        return [message for messages in _in_tasks(run, len(batch)) for message in messages]
+        messages = _in_tasks(run, len(batch))
+        for sink in own:
+            rows = [
+                each
+                for subtask in sorted(kept)
+                if batch[subtask].source == self._source_of[sink.uid]
+                for each in kept[subtask]
+            ]
+            messages += _write_own(replace(task, sinks=(sink,)), leases, rows)
+        return [message for of_task in messages for message in of_task]
 
     def drain(self, batch: Sequence[Entry]) -> None:
         """A batch that was written before: there is nothing to do."""
@@ -409,6 +431,30 @@ class _Engine:
                 pass
 
         _in_tasks(run, len(entries))
+
+
+def _written(
+    task: WriteTask, subtask: int, attempt: int, rows: Iterable[pa.RecordBatch]
+) -> list[WriterMessage]:
+    return [
+        decode_message(payload)
+        for messages in write_task(task, subtask, attempt, rows)
+        for payload in messages.column(0).to_pylist()
+    ]
+
+
+def _write_own(
+    task: WriteTask, leases: Leases, rows: Sequence[pa.RecordBatch]
+) -> list[list[WriterMessage]]:
+    """Write rows with as many writers as the one sink of a task has; each gets some batches."""
+    writers = task.sinks[0].writers
+    assert writers is not None
+    task = task.with_leases(leases, writers)
+
+    def run(subtask: int, attempt: int) -> list[WriterMessage]:
+        return _written(_travelled(task), subtask, attempt, rows[subtask::writers])
+
+    return _in_tasks(run, writers)
 
 
 def _in_tasks(run: Any, count: int) -> list[Any]:

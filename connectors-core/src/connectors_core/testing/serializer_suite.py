@@ -22,6 +22,7 @@ import pytest
 
 from connectors_core.errors import ConnectorError, StateVersionError
 from connectors_core.serialization import VersionedSerializer, decode_versioned, encode_versioned
+from connectors_core.sink import StatefulSink
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SinkExternalContext, SourceExternalContext
 from connectors_core.testing.enumeration import Enumeration
@@ -75,7 +76,9 @@ class SerializerTestSuite(PipelineSuite):
         """A new external system for one case; ``folder`` is its own."""
 
     def examples(self) -> Mapping[str, Sequence[object]]:
-        """Further objects by kind (``split``, ``enumerator-state``, ``committable``).
+        """Further objects by kind.
+
+        Kinds are ``split`` and ``enumerator-state``, ``committable`` and ``writer-state``.
 
         The first of a kind is what the file of this kind holds: best one without a path or an
         address of this machine, and with a value in every field.
@@ -249,10 +252,13 @@ def _of_source(trial: SourceUnitTrial) -> _Made:
 
 
 def _of_sink(trial: SinkUnitTrial) -> _Made:
-    """Committables of two epochs."""
+    """Committables and states of two epochs."""
     sink = trial.sink
     staged = [each for epoch in (1, 2) for each in trial.stage(epoch)]
-    return {"committable": (sink.committable_serializer(), staged)}
+    made: _Made = {"committable": (sink.committable_serializer(), staged)}
+    if isinstance(sink, StatefulSink):
+        made["writer-state"] = (sink.writer_state_serializer(), trial.states)
+    return made
 
 
 def _assert_refused(kind: Kind, data: bytes, what: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import pickle
 from abc import abstractmethod
@@ -14,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.source.source import AnySource
@@ -37,6 +38,7 @@ from connectors_core.testing.faults import (
     WRITING_POINTS,
     Fault,
     FaultAction,
+    FaultInjected,
     FaultPoint,
     injected,
 )
@@ -147,11 +149,7 @@ class SinkTestSuite(PipelineSuite):
         self, trial: SinkTrial, before: int, after: int
     ) -> None:
         """Flink's ``testStartFromSavepoint``, ``testScaleUp`` and ``testScaleDown``."""
-        with trial.pipeline(parallelism=before, plans=MANY_PLANS) as pipeline:
-            pipeline.start()
-            trial.wait(
-                lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
-            )
+        trial.write_some(parallelism=before)
         trial.write_all(parallelism=after)
         trial.assert_complete()
 
@@ -303,6 +301,69 @@ class SinkTestSuite(PipelineSuite):
                 trial.run_to_end(pipeline)
         trial.assert_complete()
 
+    # --- State of writers -----------------------------------------------------------------------
+
+    @case(Capability.WRITER_STATE, since="1.2", after="test_all_rows_arrive_as_they_were")
+    def test_writers_go_on_from_their_states(self, trial: SinkTrial) -> None:
+        trial.write_all()
+        trial.assert_states()
+
+    @case(
+        Capability.WRITER_STATE,
+        since="1.2",
+        after=(
+            "test_writers_go_on_from_their_states",
+            "test_a_writer_that_fails_is_repeated",
+            "test_a_driver_that_fails_is_restarted",
+        ),
+    )
+    @pytest.mark.parametrize(
+        "point",
+        [
+            in_full_on_spark(FaultPoint.AFTER_PREPARE),
+            FaultPoint.BEFORE_DECISION,
+            in_full_on_spark(FaultPoint.AFTER_DECISION),
+            in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
+        ],
+    )
+    def test_the_state_of_what_is_written_again_is_never_seen(
+        self, trial: SinkTrial, point: FaultPoint
+    ) -> None:
+        """An attempt or a driver fails; who comes next begins with what was decided."""
+        fault = Fault(point, action=FaultAction.RAISE, nth=2, once=trial.root / "failed")
+        with injected(fault), trial.pipeline() as pipeline, contextlib.suppress(FaultInjected):
+            trial.run_to_end(pipeline)
+        assert fault.fired
+        trial.write_all()
+        trial.assert_states()
+
+    @case(
+        Capability.WRITER_STATE,
+        since="1.2",
+        after=(
+            "test_the_state_of_what_is_written_again_is_never_seen",
+            "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+        ),
+    )
+    @pytest.mark.parametrize(("before", "after"), [(1, 3), in_full_on_spark(4, 2)])
+    def test_states_are_dealt_out_to_more_or_fewer_writers(
+        self, trial: SinkTrial, before: int, after: int
+    ) -> None:
+        trial.write_some(writers=before)
+        trial.write_all(writers=after)
+        trial.assert_complete()
+        trial.assert_states()
+
+    @case(
+        Capability.WRITER_STATE,
+        since="1.2",
+        after="test_the_state_of_what_is_written_again_is_never_seen",
+    )
+    @pytest.mark.slow
+    def test_states_outlive_drivers_killed_at_point_after_point(self, trial: SinkTrial) -> None:
+        job = trial.job(plans=len(WRITING_POINTS) + 2)
+        trial.kill_at_each(job, WRITING_POINTS, trial.assert_states)
+
     # --- What is left, what is seen -------------------------------------------------------------
 
     @case(Capability.ONE_PROCESS, after="test_all_rows_arrive_as_they_were")
@@ -353,6 +414,14 @@ class SinkTrial(Trial):
         with self.pipeline(**settings) as pipeline:
             self.run_to_end(pipeline)
 
+    def write_some(self, **settings: Any) -> None:
+        """Run a pipeline for two epochs or more, and stop it."""
+        with self.pipeline(plans=MANY_PLANS, **settings) as pipeline:
+            pipeline.start()
+            self.wait(
+                lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
+            )
+
     def job(
         self,
         *,
@@ -362,6 +431,7 @@ class SinkTrial(Trial):
         other: Sink | None = None,
         nulls: bool = False,
         further_column: bool = False,
+        writers: int | None = None,
     ) -> DriverJob:
         """The same pipeline for a process of its own."""
         source = DataGeneratorSource(
@@ -374,7 +444,7 @@ class SinkTrial(Trial):
         sinks: dict[str, Sink] = {"out": sink or self.context.create_sink()}
         if other is not None:
             sinks["other"] = other
-        return self._job(source, sinks, parallelism, plans)
+        return dataclasses.replace(self._job(source, sinks, parallelism, plans), writers=writers)
 
     def job_of(self, rows: pa.Table) -> DriverJob:
         """A pipeline of these rows into the sink."""
@@ -397,11 +467,25 @@ class SinkTrial(Trial):
 
     def decided(self, epoch: int) -> list[Any]:
         """The committables that an epoch was decided on."""
-        decision = decisions_since(StateStore(str(self.location)).child("query-0"), epoch)[epoch]
         sink: Any = self.context.create_sink()
-        stored = [each.committable for each in decision.sinks["out"].committables]
+        decided = decisions_since(self._store, epoch)[epoch].sinks["out"]
+        stored = [each.committable for each in decided.committables]
         serializer = sink.committable_serializer()
         return [serializer.deserialize(each.version, each.data) for each in stored]
+
+    def assert_states(self) -> None:
+        """The states in the newest decision are those of writers that saw each row once."""
+        sink: Any = self.context.create_sink()
+        newest = newest_decision(self._store)
+        decided = decisions_since(self._store, newest)[newest].sinks["out"]
+        stored = [each for own in decided.writer_states for each in own]
+        serializer = sink.writer_state_serializer()
+        states = [serializer.deserialize(each.version, each.data) for each in stored]
+        self.context.assert_states(states, TOTAL)
+
+    @property
+    def _store(self) -> StateStore:
+        return StateStore(str(self.location)).child("query-0")
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
         """All rows are visible, once if that is promised, and nothing is left over."""

@@ -17,6 +17,7 @@ from connectors_core.sink import (
     CommitRequest,
     Committer,
     CommitterInitContext,
+    StatefulSinkWriter,
     SupportsLeases,
     TwoPhaseCommittingSink,
     WriterInitContext,
@@ -37,6 +38,7 @@ class SinkUnitTrial:
         self.context = context
         self.sink: TwoPhaseCommittingSink[Any] = self._two_phase(context.create_sink())
         self.rows: dict[int, list[pa.Table]] = {}
+        self.states: list[Any] = []
         self._seed = seed
         self._attempts = itertools.count()
         self._jobs: dict[tuple[str, int], _Job] = {}
@@ -84,6 +86,8 @@ class SinkUnitTrial:
                     writer.write(batch)
                 writer.flush()
                 committables += writer.prepare_commit()
+                if isinstance(writer, StatefulSinkWriter):
+                    self.states += writer.snapshot_state(epoch)
         return committables
 
     def fail_writer(self, epoch: int) -> None:

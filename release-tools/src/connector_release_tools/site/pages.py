@@ -29,6 +29,7 @@ _GUIDES: Final = (
     "docs/write-a-connector",
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/async-sink",
+    "docs/write-a-connector/stateful-sink",
     "docs/formats",
     "docs/hybrid-source",
     "docs/deploy",

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sink of docs/write-a-connector/stateful-sink.md passes the suite."""
+
+from __future__ import annotations
+
+from page_modules import modules_of
+
+TestLedgerSink = modules_of("stateful-sink.md")["test_ledger_sink"].TestLedgerSink
