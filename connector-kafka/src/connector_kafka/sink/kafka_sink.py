@@ -20,10 +20,7 @@ from connector_kafka.sink.partitioning import KafkaPartitioner, PartitionAssigne
 from connector_kafka.sink.preparation import RecordPreparation
 from connector_kafka.sink.producers import PRODUCERS
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC, Receipts
-from connector_kafka.sink.record_serialization import (
-    ROW_KIND_COLUMN,
-    KafkaRecordSerializationSchema,
-)
+from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
 from connector_kafka.sink.timeouts import check_timeouts
 from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.upsert import UpsertMode
@@ -33,6 +30,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import format_of
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
+    ROW_KIND_COLUMN,
     Committer,
     CommitterInitContext,
     DeliveryGuarantee,

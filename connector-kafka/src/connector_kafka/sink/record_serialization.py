@@ -15,10 +15,10 @@ from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import BadMessage, EncodingFormat, as_format
 from connectors_core.options import Option
+from connectors_core.sink import ROW_KIND_COLUMN
 
 __all__ = [
     "HEADERS",
-    "ROW_KIND_COLUMN",
     "VALUE_FIELDS",
     "KafkaRecordSerializationSchema",
     "Serialized",
@@ -32,8 +32,6 @@ VALUE_FIELDS: Final = Option(
     doc="Whether the value holds the columns of the key, too.",
     since="2.0.0",
 )
-ROW_KIND_COLUMN: Final = "_row_kind"
-"""The column that says of a changelog's row what happened to it."""
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The type of headers, as Spark's own Kafka source gives them."""
 

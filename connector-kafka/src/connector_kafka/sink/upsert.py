@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.sink import is_deletion
+
 __all__ = [
     "UpsertMode",
     "apply_row_kinds",
-    "is_unknown_row_kind",
-    "is_update_before",
     "last_of_each_key",
 ]
-
-_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
 
 
 class UpsertMode(StrEnum):
@@ -30,22 +27,11 @@ class UpsertMode(StrEnum):
     """The last record of each key within a batch of rows (Flink's `sink.buffer-flush`)."""
 
 
-def is_update_before(kinds: pa.Array) -> pa.Array:
-    """Which rows say what a row was before its update: the row after it has the same key."""
-    return pc.fill_null(pc.equal(kinds, "-U"), False)
-
-
-def is_unknown_row_kind(kinds: pa.Array) -> pa.Array:
-    """Which rows have a kind that does not exist, or none."""
-    return pc.invert(pc.is_in(kinds, value_set=_KINDS.cast(kinds.type)))
-
-
 def apply_row_kinds(records: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
     """Make tombstones of deleted rows: records with their key and no value."""
-    deleted = pc.fill_null(pc.equal(kinds, "-D"), False)
     at = records.schema.get_field_index("value")
     values = records.column(at)
-    values = pc.if_else(deleted, pa.scalar(None, values.type), values)
+    values = pc.if_else(is_deletion(kinds), pa.scalar(None, values.type), values)
     return records.set_column(at, "value", values)
 
 

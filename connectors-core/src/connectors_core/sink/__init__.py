@@ -8,6 +8,12 @@ from connectors_core.sink.async_sink import (
     AsyncSinkWriterConfiguration,
     ElementConverter,
 )
+from connectors_core.sink.changelog import (
+    ROW_KIND_COLUMN,
+    is_deletion,
+    is_unknown_row_kind,
+    is_update_before,
+)
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -44,6 +50,7 @@ from connectors_core.sink.topology import (
 )
 
 __all__ = [
+    "ROW_KIND_COLUMN",
     "AIMDScalingStrategy",
     "AsyncSink",
     "AsyncSinkWriter",
@@ -74,5 +81,8 @@ __all__ = [
     "SupportsRewriting",
     "TwoPhaseCommittingSink",
     "WriterInitContext",
+    "is_deletion",
+    "is_unknown_row_kind",
+    "is_update_before",
     "messages_in_order",
 ]
