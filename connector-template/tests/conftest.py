@@ -12,16 +12,19 @@ from cookiecutter.main import cookiecutter
 
 TEMPLATE = Path(__file__).parents[1]
 
-Generate = Callable[[str, bool, bool], Path]
+Generate = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
 def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
-    """Makes the connector of a name, with or without source and sink; returns its folder."""
+    """Makes the connector of a name, with or without source and sink; returns its folder.
+
+    The kind of its sink may be given too.
+    """
 
     @functools.cache
-    def made(name: str, source: bool, sink: bool) -> Path:
-        answers = {"name": name, "source": source, "sink": sink}
+    def made(name: str, source: bool, sink: bool, sink_kind: str = "two-phase") -> Path:
+        answers = {"name": name, "source": source, "sink": sink, "sink_kind": sink_kind}
         folder = tmp_path_factory.mktemp("connectors")
         config = folder / "no-answers-of-the-user.yaml"
         config.write_text("{}")

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 {% endif %}
 from pathlib import Path
+{% if cookiecutter.__requests %}
+from typing import Any
+{% endif %}
 
 import pyarrow as pa
 
@@ -22,14 +25,23 @@ from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% endif %}
 from {{ cookiecutter.__package }}.testing import LogSystem, Topic
+{% if cookiecutter.__requests %}
+from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
+{% endif %}
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
 {% endif %}
 from connectors_core.testing import (
     ROWS,
+{% if cookiecutter.__requests %}
+    AsyncSinkExternalContext,
+{% endif %}
     Capabilities,
     Capability,
-{% if cookiecutter.sink %}
+{% if cookiecutter.__requests %}
+    RequestFault,
+    SinkTestSuite,
+{% elif cookiecutter.sink %}
     SinkExternalContext,
     SinkTestSuite,
 {% endif %}
@@ -41,7 +53,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.1"
+SUITES = "1.2"
 # They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(
@@ -64,15 +76,26 @@ SOURCE = Capabilities(
 SINK = Capabilities(
     can=frozenset(
         {
+{% if cookiecutter.__commits %}
             Capability.EXACTLY_ONCE,
+{% endif %}
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
         }
     ),
     cannot={
+{% if cookiecutter.__requests %}
+        Capability.EXACTLY_ONCE: "what a request has written cannot be taken back",
+        Capability.LEASES: "it has no committer",
+        Capability.REWRITING: "it has no committer",
+        Capability.KEYS: "rows have no key, and overtake each other",
+        Capability.WRITER_STATE: "every request stands by itself",
+{% else %}
         Capability.LEASES: "every writer begins a transaction of its own",
         Capability.REWRITING: "a transaction stays open until it is ended",
+        Capability.WRITER_STATE: "every transaction stands by itself",
+{% endif %}
     },
 )
 {% endif %}
@@ -143,7 +166,11 @@ class LogSourceSuite(SourceTestSuite):
 {% if cookiecutter.sink %}
 
 
+{% if cookiecutter.__requests %}
+class SinkTopic(AsyncSinkExternalContext):
+{% else %}
 class SinkTopic(SinkExternalContext):
+{% endif %}
     """A topic for one case of a sink."""
 
     def __init__(self, address: str) -> None:
@@ -153,15 +180,31 @@ class SinkTopic(SinkExternalContext):
         self._topic = Topic(address, self._name)
         self._topic.create(ROWS)
 
+{% if cookiecutter.__requests %}
+    def create_async_sink(
+        self, configuration: AsyncSinkWriterConfiguration
+    ) -> AsyncSink[pa.RecordBatch]:
+        settings: dict[str, Any] = {"token": self._token, "configuration": configuration}
+        return {{ cookiecutter.__class }}Sink(self._address, self._name, **settings)
+
+    def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
+        self._topic.treat(fault, requests)
+
+    def reject(self, seq: int) -> None:
+        self._topic.reject(seq)
+{% else %}
     def create_sink(self) -> {{ cookiecutter.__class }}Sink:
         return {{ cookiecutter.__class }}Sink(self._address, self._name, token=self._token)
+{% endif %}
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         return self._topic.rows(schema)
 
+{% if cookiecutter.__commits %}
     def leftovers(self) -> Sequence[str]:
         return self._topic.open_transactions()
 
+{% endif %}
     def secrets(self) -> Sequence[str]:
         return [self._token]
 

@@ -13,8 +13,14 @@ import pytest
 
 TEMPLATE = Path(__file__).parents[2]
 ROOT = TEMPLATE.parent
-# By what the connector has: a source, a sink.
-COMBINATIONS = {"source": (True, False), "sink": (False, True), "both": (True, True)}
+# By what the connector has: a source, a sink, of which kind.
+COMBINATIONS = {
+    "source": (True, False),
+    "sink": (False, True),
+    "both": (True, True),
+    "async": (False, True, "async"),
+    "both-async": (True, True, "async"),
+}
 # Where lines break depends on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
 FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
@@ -89,15 +95,19 @@ def test_what_was_not_asked_for_is_not_there(generate) -> None:
     of_sink = {"committable-v1.bin", "committer.py", "sink.md", "sink.py", "writer.py"}
     assert names["both"] - names["sink"] == of_source
     assert names["both"] - names["source"] == of_sink
+    of_async_sink = {"async_client.py", "sink.md", "sink.py", "writer.py"}
+    assert names["both-async"] - names["source"] == of_async_sink
+    assert names["both-async"] - names["async"] == of_source
 
 
 def test_style(project: Path) -> None:
     in_style(project)
 
 
+@pytest.mark.parametrize("kind", ["two-phase", "async"])
 @pytest.mark.parametrize("name", NAMES)
-def test_style_with_any_name(generate, name: str) -> None:
-    in_style(generate(name, True, True))
+def test_style_with_any_name(generate, name: str, kind: str) -> None:
+    in_style(generate(name, True, True, kind))
 
 
 def test_types(project: Path, types_cache: Path) -> None:
@@ -110,12 +120,12 @@ def pass_tests(folder: Path, *options: str) -> None:
     succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
 
 
-@pytest.mark.parametrize("kind", ["both", slow("source"), slow("sink")])
+@pytest.mark.parametrize("kind", ["both", "async", slow("source"), slow("sink")])
 def test_the_suites_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]))
 
 
-@pytest.mark.parametrize("kind", ["source", "sink"])
+@pytest.mark.parametrize("kind", ["source", "sink", "both-async"])
 def test_the_suites_of_its_parts_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]), "--ignore=tests/unit/test_suites.py")
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-{% if cookiecutter.source and cookiecutter.sink %}
+{% if cookiecutter.source and cookiecutter.__requests %}
+"""A source and an at-least-once sink; what is exported here is the connector's public API."""
+{% elif cookiecutter.source and cookiecutter.sink %}
 """A source and an exactly-once sink; what is exported here is the connector's public API."""
 {% elif cookiecutter.source %}
 """A source; what is exported here is the connector's public API."""
+{% elif cookiecutter.__requests %}
+"""An at-least-once sink; what is exported here is the connector's public API."""
 {% else %}
 """An exactly-once sink; what is exported here is the connector's public API."""
 {% endif %}

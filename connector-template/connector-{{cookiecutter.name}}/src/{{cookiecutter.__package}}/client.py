@@ -3,13 +3,15 @@
 
 Replace it by the client library of your system, imported here and nowhere else. What stays: rows
 come and go as Arrow batches, and every error becomes one of the core's, in `call` and
-`_failure`. That tells the runtime what to do: `RetryableError` (later it may work),
+`failure`. That tells the runtime what to do: `RetryableError` (later it may work),
 `ConfigurationError` (a person must change an option), `FatalError` (going on would lose data).
 """
 
 from __future__ import annotations
 
+{% if cookiecutter.source or cookiecutter.__commits %}
 import json
+{% endif %}
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlencode
@@ -25,7 +27,11 @@ from connectors_core.errors import (
     RetryableError,
 )
 
+{% if cookiecutter.__requests %}
+__all__ = ["Client", "decode_rows", "encode_rows", "endpoint", "failure", "fitted", "headers"]
+{% else %}
 __all__ = ["Client", "decode_rows", "encode_rows", "fitted"]
+{% endif %}
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -41,16 +47,9 @@ class Client:
     """
 
     def __init__(self, connection: Connection) -> None:
-        host, _, port = connection.address.rpartition(":")
-        if not host or not port.isdigit():
-            raise InvalidOptionError(
-                "the address of the server cannot be used",
-                expected="host:port",
-                found=connection.address,
-                option=ADDRESS.key,
-            )
+        host, port = endpoint(connection)
         self._connection = connection
-        self._http = HTTPConnection(host, int(port), timeout=_TIMEOUT_SECONDS)
+        self._http = HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
 
     def schema(self) -> pa.Schema:
         """Columns of the topic."""
@@ -72,7 +71,7 @@ class Client:
         answer = self.call("read", partition=partition, offset=offset, limit=limit)
         return decode_rows(answer) if answer else None
 {% endif %}
-{% if cookiecutter.sink %}
+{% if cookiecutter.__commits %}
 
     # --- Writing ---
 
@@ -110,11 +109,9 @@ class Client:
         Raises:
             ConnectorError: It cannot be had; the class says what the caller must do.
         """
-        token = self._connection.token
-        headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
         query = urlencode({"topic": self._connection.topic, **arguments})
         try:
-            self._http.request("POST", f"/{name}?{query}", body, headers)
+            self._http.request("POST", f"/{name}?{query}", body, headers(self._connection))
             response = self._http.getresponse()
             answer = response.read()
         except (OSError, HTTPException) as exc:
@@ -125,24 +122,50 @@ class Client:
                 option=ADDRESS.key,
             ) from exc
         if response.status != 200:
-            raise self._failure(name, response.status, answer.decode(errors="replace"))
+            raise failure(self._connection, name, response.status, answer)
         return answer
 
     def close(self) -> None:
         """Close the connection; a later call opens it again."""
         self._http.close()
 
-    def _failure(self, name: str, status: int, answer: str) -> ConnectorError:
-        where = f"the server at {self._connection.address}"
-        if status == 401:
-            return ConfigurationError(f"{where} refuses the token", option=TOKEN.key)
-        if status == 404:
-            return ConfigurationError(
-                f"{where} has no such topic", found=self._connection.topic, option=TOPIC.key
-            )
-        if status >= 500:
-            return RetryableError(f"{where} cannot {name} now", found=f"{status}: {answer}")
-        return FatalError(f"{where} refuses to {name}", found=f"{status}: {answer}")
+
+def endpoint(connection: Connection) -> tuple[str, int]:
+    """Host and port of the server.
+
+    Raises:
+        ConfigurationError: The address is none.
+    """
+    host, _, port = connection.address.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidOptionError(
+            "the address of the server cannot be used",
+            expected="host:port",
+            found=connection.address,
+            option=ADDRESS.key,
+        )
+    return host, int(port)
+
+
+def headers(connection: Connection) -> dict[str, str]:
+    """What the server asks for in every call."""
+    token = connection.token
+    return {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
+
+
+def failure(connection: Connection, name: str, status: int, answer: bytes) -> ConnectorError:
+    """The error for an answer of the server; its class says what the caller must do."""
+    where = f"the server at {connection.address}"
+    found = f"{status}: {answer.decode(errors='replace')}"
+    if status == 401:
+        return ConfigurationError(f"{where} refuses the token", option=TOKEN.key)
+    if status == 404:
+        return ConfigurationError(
+            f"{where} has no such topic", found=connection.topic, option=TOPIC.key
+        )
+    if status == 429 or status >= 500:
+        return RetryableError(f"{where} cannot {name} now", found=found)
+    return FatalError(f"{where} refuses to {name}", found=found)
 
 
 def encode_rows(rows: pa.RecordBatch) -> bytes:

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The external system of the tests: a small log server on loopback, in a process of its own.
 
+{% if cookiecutter.__requests %}
+A topic has partitions, a partition has rows, a row has an offset and never changes. The answer to a
+request to take rows says of each what became of it; a test can have requests treated badly.
+Everything is in memory.
+{% else %}
 A topic has partitions, a partition has rows, a row has an offset and never changes. Rows that are
 staged under a transaction become visible together, with its commit. Everything is in memory.
+{% endif %}
 
 Replace it by a small fake of your system, so that the tests of the connector need neither network
 nor containers. It is a process of its own because the tests kill drivers and look for threads.
@@ -24,10 +30,17 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 
+{% if cookiecutter.__requests %}
+from {{ cookiecutter.__package }}.async_client import BUSY, REFUSED, TAKEN
+{% endif %}
 from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows, fitted
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
+{% if cookiecutter.__requests %}
+from connectors_core.testing import RequestFault, TestSystem
+{% else %}
 from connectors_core.testing import TestSystem
+{% endif %}
 
 __all__ = ["LogSystem", "Topic", "running_server"]
 
@@ -110,10 +123,25 @@ class Topic:
                 offset += found[-1].num_rows
         return pa.Table.from_batches(found, schema)
 
+{% if cookiecutter.__requests %}
+    def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
+        """Have the next requests to take rows treated badly, or all well from now on.
+
+        Args:
+            fault: What becomes of them.
+            requests: How many; all, if it is None.
+        """
+        self._call("treat", json.dumps([fault, requests]).encode())
+
+    def reject(self, seq: int) -> None:
+        """Never take a row with this `seq` from now on."""
+        self._call("reject", json.dumps(seq).encode())
+{% else %}
     def open_transactions(self) -> list[str]:
         """Names of the transactions that are open."""
         names: list[str] = json.loads(self._call("open", prefix=""))
         return names
+{% endif %}
 
     def _call(self, name: str, body: bytes = b"", **arguments: int | str) -> bytes:
         with closing(Client(self._connection)) as client:
@@ -151,8 +179,15 @@ class _Partition:
 class _Topic:
     schema: pa.Schema
     partitions: dict[int, _Partition] = field(default_factory=dict)
+{% if cookiecutter.__requests %}
+    fault: RequestFault | None = None
+    faults_left: int | None = None
+    treats_well: threading.Event = field(default_factory=threading.Event)
+    rejected: set[int] = field(default_factory=set)
+{% else %}
     open: dict[str, list[tuple[int, pa.RecordBatch]]] = field(default_factory=dict)
     committed: set[str] = field(default_factory=set)
+{% endif %}
 
     def append(self, body: bytes, partition: str) -> bytes:
         self.partitions.setdefault(int(partition), _Partition()).append(decode_rows(body))
@@ -165,6 +200,41 @@ class _Topic:
         found = self.partitions[int(partition)].read(int(offset), int(limit))
         return b"" if found is None else encode_rows(found)
 
+{% if cookiecutter.__requests %}
+    def put(self, body: bytes, fault: RequestFault | None, partition: str) -> bytes:
+        """Take rows; the answer holds the status of each."""
+        rows = decode_rows(body)
+        names = rows.schema.names
+        seqs = rows.column("seq").to_pylist() if "seq" in names else [None] * rows.num_rows
+        some = fault is RequestFault.REFUSE_SOME
+        statuses = [
+            REFUSED if seq in self.rejected else BUSY if some and number % 2 == 0 else TAKEN
+            for number, seq in enumerate(seqs)
+        ]
+        taken = rows.filter(pa.array([status == TAKEN for status in statuses]))
+        self.partitions.setdefault(int(partition), _Partition()).append(taken)
+        self.schema = pa.unify_schemas([self.schema, rows.schema])
+        return _json(statuses)
+
+    def next_fault(self) -> RequestFault | None:
+        if self.faults_left == 0:
+            return None
+        if self.faults_left is not None:
+            self.faults_left -= 1
+        return self.fault
+
+    def treat(self, body: bytes) -> bytes:
+        fault, self.faults_left = json.loads(body)
+        self.fault = None if fault is None else RequestFault(fault)
+        if self.fault is None:
+            self.treats_well.set()
+            self.treats_well = threading.Event()  # for those who wait from now on
+        return b""
+
+    def reject(self, body: bytes) -> bytes:
+        self.rejected.add(json.loads(body))
+        return b""
+{% else %}
     def stage(self, body: bytes, transaction: str, partition: str) -> bytes:
         self.open.setdefault(transaction, []).append((int(partition), decode_rows(body)))
         return b""
@@ -186,6 +256,7 @@ class _Topic:
 
     def open_names(self, body: bytes, prefix: str) -> bytes:
         return _json(sorted(name for name in self.open if name.startswith(prefix)))
+{% endif %}
 
     def schema_bytes(self, body: bytes) -> bytes:
         data: bytes = self.schema.serialize().to_pybytes()
@@ -193,6 +264,14 @@ class _Topic:
 
 
 _CALLS: Final[dict[str, Callable[..., bytes]]] = {
+{% if cookiecutter.__requests %}
+    "append": _Topic.append,
+    "ends": _Topic.ends,
+    "read": _Topic.read,
+    "reject": _Topic.reject,
+    "schema": _Topic.schema_bytes,
+    "treat": _Topic.treat,
+{% else %}
     "abort": _Topic.abort,
     "append": _Topic.append,
     "commit": _Topic.commit,
@@ -201,6 +280,7 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "read": _Topic.read,
     "schema": _Topic.schema_bytes,
     "stage": _Topic.stage,
+{% endif %}
 }
 
 
@@ -217,9 +297,17 @@ class _Server(ThreadingHTTPServer):
         self._topics: dict[str, _Topic] = {}
         self._lock = threading.Lock()
 
+{% if cookiecutter.__requests %}
+    def answer(self, name: str, arguments: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
+        """Status and data; None where there is no answer."""
+        topic = arguments.pop("topic")
+        if name == "put":
+            return self._put(topic, arguments["partition"], body)
+{% else %}
     def answer(self, name: str, arguments: dict[str, str], body: bytes) -> tuple[int, bytes]:
         """Status and data."""
         topic = arguments.pop("topic")
+{% endif %}
         with self._lock:
             if name == "create":
                 self._topics[topic] = _Topic(pa.ipc.read_schema(pa.py_buffer(body)))
@@ -227,6 +315,22 @@ class _Server(ThreadingHTTPServer):
             if topic not in self._topics:
                 return 404, b""
             return 200, _CALLS[name](self._topics[topic], body, **arguments)
+{% if cookiecutter.__requests %}
+
+    def _put(self, topic: str, partition: str, body: bytes) -> tuple[int, bytes] | None:
+        with self._lock:
+            if topic not in self._topics:
+                return 404, b""
+            found = self._topics[topic]
+            fault, treated_well = found.next_fault(), found.treats_well
+        if fault is RequestFault.STALL:
+            treated_well.wait()
+        if fault in {RequestFault.REFUSE, RequestFault.REFUSE_FOR_GOOD}:
+            return 429 if fault is RequestFault.REFUSE else 401, b""
+        with self._lock:
+            statuses = found.put(body, fault, partition)
+        return None if fault is RequestFault.LOSE_ANSWER else (200, statuses)
+{% endif %}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -242,7 +346,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             try:
                 arguments = dict(parse_qsl(url.query, keep_blank_values=True))
+{% if cookiecutter.__requests %}
+                said = self.server.answer(url.path[1:], arguments, body)
+                if said is None:
+                    self.close_connection = True
+                    return
+                status, answer = said
+{% else %}
                 status, answer = self.server.answer(url.path[1:], arguments, body)
+{% endif %}
             except (KeyError, TypeError, ValueError, pa.ArrowException) as exc:
                 status, answer = 400, f"{type(exc).__name__}: {exc}".encode()
         self.send_response(status)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+{% if cookiecutter.source or cookiecutter.__commits %}
 from collections.abc import Mapping
+{% endif %}
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +37,22 @@ from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.
 from {{ cookiecutter.__package }}.split import PartitionSplit
 {% endif %}
 from {{ cookiecutter.__package }}.testing import LogSystem
-{% if cookiecutter.sink %}
+{% if cookiecutter.__commits %}
 from {{ cookiecutter.__package }}.writer import Committable
 {% endif %}
 from connectors_core.testing import (
+{% if cookiecutter.__requests %}
+    AsyncSinkWriterTestSuite,
+{% endif %}
     Capabilities,
     Capability,
-{% if cookiecutter.sink %}
+{% if cookiecutter.__commits %}
     CommitterTestSuite,
 {% endif %}
     OptionsTestSuite,
+{% if cookiecutter.source or cookiecutter.__commits %}
     SerializerTestSuite,
+{% endif %}
 {% if cookiecutter.source %}
     SourceReaderTestSuite,
     SplitEnumeratorTestSuite,
@@ -107,6 +114,15 @@ class TestSourceOptions(OptionsTestSuite):
 {% if cookiecutter.sink %}
 
 
+{% if cookiecutter.__requests %}
+class TestWriter(AsyncSinkWriterTestSuite):
+    system = LogSystem()
+    written_for = SUITES
+    capabilities = SINK
+
+    def external_context(self, folder: Path) -> SinkTopic:
+        return SinkTopic(self.address)
+{% else %}
 class TestCommitter(CommitterTestSuite):
     system = LogSystem()
     written_for = SUITES
@@ -128,6 +144,7 @@ class TestSinkSerializer(SerializerTestSuite):
     def examples(self) -> Mapping[str, list[object]]:
         transaction = "p-1/out/0000000001/00000-0-1a2b"
         return {"committable": [Committable(transaction=transaction, rows=20)]}
+{% endif %}
 
 
 class TestSinkOptions(OptionsTestSuite):

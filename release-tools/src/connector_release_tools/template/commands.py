@@ -47,6 +47,18 @@ Source = Annotated[bool, typer.Option("--source/--no-source", prompt=True, help=
 Sink = Annotated[bool, typer.Option("--sink/--no-sink", prompt=True, help="With a sink.")]
 
 
+class SinkKind(enum.StrEnum):
+    """How the sink of a connector writes."""
+
+    TWO_PHASE = "two-phase"
+    ASYNC = "async"
+
+
+Kind = Annotated[
+    SinkKind, typer.Option("--sink-kind", help="Rows that are committed, or requests.")
+]
+
+
 class Format(enum.StrEnum):
     """How a result is printed."""
 
@@ -131,6 +143,7 @@ def create(
     owner: Owner,
     source: Source,
     sink: Sink,
+    sink_kind: Kind = SinkKind.TWO_PHASE,
     root: Root = Path(),
 ) -> None:
     """Make a new connector of the template."""
@@ -140,6 +153,7 @@ def create(
         "owner": owner,
         "source": source,
         "sink": sink,
+        "sink_kind": sink_kind.value,
     }
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -155,6 +169,7 @@ def link(
     owner: Owner,
     source: Source,
     sink: Sink,
+    sink_kind: Kind = SinkKind.TWO_PHASE,
     root: Root = Path(),
 ) -> None:
     """Link a connector that was not made of the template to its state in HEAD.
@@ -170,6 +185,7 @@ def link(
             "owner": owner,
             "source": source,
             "sink": sink,
+            "sink_kind": sink_kind.value,
         }
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
