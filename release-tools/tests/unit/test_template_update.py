@@ -194,18 +194,21 @@ def test_changes_of_the_template_that_are_not_committed_do_not_count(tree: Tree)
     assert "half done" not in tree.text("connector-one/tox.ini")
 
 
-def test_a_new_question_gets_its_default_and_is_recorded(tree: Tree) -> None:
+@pytest.mark.parametrize("file", ["lookup.txt", "src/lookup.txt"])
+def test_a_new_question_gets_its_default_and_is_recorded(tree: Tree, file: str) -> None:
+    """Also where nothing but a file of the author depends on it, which stays as it is."""
     tree.commit(
         {
             **tree.replaced(
                 "connector-template/cookiecutter.json", '"name"', '"lookup": false, "name"'
             ),
-            f"{PROJECT}/lookup.txt": "{{ cookiecutter.lookup }}\n",
+            f"{PROJECT}/{file}": "{{ cookiecutter.lookup }}\n",
         }
     )
     tree.update()
-    assert tree.text("connector-one/lookup.txt") == "False\n"
+    assert (tree.root / "connector-one" / file).exists() == (file == "lookup.txt")
     assert link(tree)["context"]["cookiecutter"]["lookup"] is False
+    assert tree.check()["connector-one"]["state"] == "up to date"
 
 
 def test_a_broken_pyproject_is_an_error_that_names_it(tree: Tree) -> None:

@@ -112,10 +112,14 @@ def update(
             if finding.side is Side.CONNECTOR:
                 results[finding.path] = new.files.get(finding.path)
                 conflicts.pop(finding.path, None)
-    moved = any(finding.side is Side.TEMPLATE for finding in findings)
+    link = connector.link()
+    # A new question is recorded too where it changes the author's files alone.
+    moved = link.answers.keys() != new.answers.keys() or any(
+        finding.side is Side.TEMPLATE for finding in findings
+    )
     return Update(
         connector=connector,
-        link=replace(connector.link(), commit=state.commit, tree=state.tree, answers=new.answers)
+        link=replace(link, commit=state.commit, tree=state.tree, answers=new.answers)
         if moved
         else None,
         changes=[
