@@ -12,7 +12,13 @@ from connector_elasticsearch.errors import (
     ElasticsearchVersionError,
 )
 from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
-from connector_elasticsearch.source import SOURCE_OPTIONS, ElasticsearchSource
+from connector_elasticsearch.source import (
+    SOURCE_OPTIONS,
+    ElasticsearchSource,
+    MetadataColumn,
+    PointInTimeLostError,
+    SliceSplit,
+)
 from connectors_core.compatibility import check_spark
 
 __all__ = [
@@ -28,6 +34,9 @@ __all__ = [
     "ElasticsearchSource",
     "ElasticsearchTooLargeError",
     "ElasticsearchVersionError",
+    "MetadataColumn",
+    "PointInTimeLostError",
+    "SliceSplit",
 ]
 
 check_spark("connector-elasticsearch")

@@ -3,14 +3,7 @@
 
 from __future__ import annotations
 
-from log_suites import (
-    LogSinkSuite,
-    LogSourceSuite,
-)
-
-
-class TestElasticsearchSourceOnSpark(LogSourceSuite):
-    on_spark = True
+from log_suites import LogSinkSuite
 
 
 class TestElasticsearchSinkOnSpark(LogSinkSuite):

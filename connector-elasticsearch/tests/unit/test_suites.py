@@ -3,37 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from log_suites import (
-    LogSinkSuite,
-    LogSourceSuite,
-)
-
-from connectors_core.source import Boundedness, PlanLimits
-from connectors_core.testing import Capability, case
-
-
-class TestElasticsearchSource(LogSourceSuite):
-    """The cases of the core, and one more: it applies to what can do all that it names."""
-
-    @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
-    @pytest.mark.parametrize("limits", [PlanLimits(), PlanLimits(splits=2)])
-    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: PlanLimits) -> None:
-        def pipeline() -> Any:
-            return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
-
-        trial.write_split(4)
-        for _ in range(2):
-            with pipeline() as endless:
-                endless.start()
-                trial.wait_for_all(endless)
-            trial.grow_splits()
-            with pipeline() as ending:
-                assert ending.run(available_now=True, drain=False, timeout=120)
-            trial.assert_complete()
-            trial.grow_splits()
+from log_suites import LogSinkSuite
 
 
 class TestElasticsearchSink(LogSinkSuite):

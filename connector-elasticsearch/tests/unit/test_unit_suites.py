@@ -10,16 +10,12 @@ from typing import Any
 import pytest
 from log_suites import (
     SINK,
-    SOURCE,
     SUITES,
     SinkTopic,
-    SourceTopic,
 )
 
-from connector_elasticsearch.enumerator import EnumeratorState
 from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
 from connector_elasticsearch.source import SOURCE_OPTIONS, ElasticsearchSource
-from connector_elasticsearch.split import PartitionSplit
 from connector_elasticsearch.testing import LogSystem
 from connector_elasticsearch.writer import Committable
 from connectors_core.testing import (
@@ -28,8 +24,6 @@ from connectors_core.testing import (
     CommitterTestSuite,
     OptionsTestSuite,
     SerializerTestSuite,
-    SourceReaderTestSuite,
-    SplitEnumeratorTestSuite,
 )
 
 pytestmark = pytest.mark.cell
@@ -41,39 +35,6 @@ OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
 
 
-class TestReader(SourceReaderTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-
-class TestEnumerator(SplitEnumeratorTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-
-class TestSourceSerializers(SerializerTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-    state_folder = STATE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-    def examples(self) -> Mapping[str, list[object]]:
-        split = PartitionSplit(split_id="flights/3/100", partition=3, offset=120, end=200)
-        state = EnumeratorState(assigned={0: 60, 1: None}, waiting=(split,), complete=True)
-        return {"split": [split], "enumerator-state": [state]}
-
-
 class TestSourceOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
@@ -81,7 +42,7 @@ class TestSourceOptions(OptionsTestSuite):
     options = SOURCE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
+        return {"hosts": "http://127.0.0.1:9200", "index": "flights"}
 
 
 class TestCommitter(CommitterTestSuite):

@@ -29,6 +29,7 @@ __all__ = ["CLUSTER_BLOCK", "error_of_exception", "explained", "is_refused_for_n
 CLUSTER_BLOCK: Final = "cluster_block_exception"
 """Elasticsearch's name for an index, or a whole cluster, that takes no writes at present."""
 
+_SEARCH_FAILED: Final = "search_phase_execution_exception"
 _TIMED_OUT: Final = 408
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 429
@@ -52,8 +53,10 @@ def is_refused_for_now(status: int, error_type: str | None) -> bool:
 
 
 def type_of(error: Any) -> str | None:
-    """Elasticsearch's name of an error, as it stands in an answer."""
+    """Elasticsearch's name of an error, as it stands in an answer; of a search, that of a shard."""
     found = error.get("type") if isinstance(error, dict) else None
+    if found == _SEARCH_FAILED and error.get("root_cause"):
+        found = error["root_cause"][0].get("type", found)
     return found if isinstance(found, str) else None
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncElasticsearchClient", "ElasticsearchClient", "path_of"]
 
+_ERROR: Final = b'{"error"'
+_PROTOCOL_TYPE: Final = "application/vnd.elasticsearch+json"
 _PROTOCOL: Final = "application/vnd.elasticsearch+{}; compatible-with=8"
 _JSON: Final = _PROTOCOL.format("json")
 _LINES: Final = _PROTOCOL.format("x-ndjson")
@@ -43,7 +45,7 @@ class ElasticsearchClient:
     def __init__(self, connection: ElasticsearchConnection) -> None:
         self._connection = connection
         self._client: Elasticsearch = _library().Elasticsearch(
-            **_settings(connection, is_async=False)
+            **_settings(connection, is_async=False) | {"serializers": _undecoded()}
         )
 
     def request(
@@ -70,6 +72,19 @@ class ElasticsearchClient:
         Raises:
             ConnectorError: There is none, or none of success; the class says what to do.
         """
+        answer = self.request_bytes(method, path, body, params=params, doing=doing)
+        return orjson.loads(answer) if answer else None
+
+    def request_bytes(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        doing: str,
+    ) -> bytes:
+        """Send one request, and take the answer as it is; see `request`."""
         try:
             answer = self._client.perform_request(
                 method,
@@ -80,7 +95,8 @@ class ElasticsearchClient:
             )
         except Exception as exc:
             raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
-        return answer.body
+        found: bytes = answer.body
+        return found
 
     def close(self) -> None:
         """Close the connections."""
@@ -156,6 +172,17 @@ def _settings(connection: ElasticsearchConnection, *, is_async: bool) -> dict[st
         "retry_on_timeout": False,
         "serializers": {"application/json": OrjsonSerializer()},
     }
+
+
+def _undecoded() -> dict[str, Any]:
+    """Leave answers as they are, but for errors, which the client itself looks into."""
+    from elasticsearch import OrjsonSerializer
+
+    class Undecoded(OrjsonSerializer):
+        def loads(self, data: bytes) -> Any:
+            return super().loads(data) if data.startswith(_ERROR) else data
+
+    return dict.fromkeys(("application/json", _PROTOCOL_TYPE), Undecoded())
 
 
 def _headers(connection: ElasticsearchConnection, body: Any) -> dict[str, str]:

@@ -27,6 +27,7 @@ from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
 _UNPRIVILEGED: Final = 65534  # nobody: Elasticsearch does not run as root
+_OPEN_TO_ALL: Final = "/tmp"  # noqa: S108
 _END_SECONDS: Final = 60.0
 _SETTINGS: Final = {
     "action.destructive_requires_name": "false",
@@ -261,7 +262,9 @@ class ElasticsearchServer:
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="elasticsearch-"))
+            # Root's own folder for such things may be closed to other users.
+            folder = None if _user() is None else _OPEN_TO_ALL
+            self._folder = Path(tempfile.mkdtemp(prefix="elasticsearch-", dir=folder))
         return self._folder
 
     def _live_process(self) -> GuardedProcess:

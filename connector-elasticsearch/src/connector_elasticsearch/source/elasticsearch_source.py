@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.source import options
+from connector_elasticsearch.source.enumerator import (
+    SliceEnumerator,
+    SliceEnumeratorState,
+    state_serializer,
+)
+from connector_elasticsearch.source.hits import HitsDecoder, MetadataColumn, leaves
+from connector_elasticsearch.source.mapping import fields_of, kind_of, pruned, with_own_format
+from connector_elasticsearch.source.reader import SliceReader
+from connector_elasticsearch.source.searching import SearchSettings
+from connector_elasticsearch.source.split import SliceSplit, split_serializer
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.serialization import VersionedSerializer
+from connectors_core.source import (
+    Boundedness,
+    Source,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    SplitTraits,
+)
+
+__all__ = ["ElasticsearchSource"]
+
+_NUMBERS: Final = frozenset(
+    {"byte", "date", "date_nanos", "integer", "long", "short", "unsigned_long"}
+)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What follows from the mapping.
+
+    Attributes:
+        schema: Columns from the source of documents.
+        formatted: Paths of moments that only the server can read.
+        slice_field: The sort field, where slices can be made by it.
+    """
+
+    schema: pa.Schema
+    formatted: tuple[str, ...]
+    slice_field: str | None
+
+
+@public
+class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
+    """Reads the documents of indices as they are when it starts; batch and streaming, bounded.
+
+    One point in time is read in slices, page after page. Guarantee: exactly once, as long as the
+    server keeps the point in time; it loses it when it is restarted, or not asked for longer than
+    `keep_alive`. Then reading fails with a `PointInTimeLostError`, or, with a `sort_field`, goes on
+    in a new point in time behind the last value: documents that were changed meanwhile are read as
+    they are then.
+
+    Immutable and picklable; no I/O in the constructor.
+
+    Args:
+        connection: How the servers are reached, or their addresses.
+        index: Indices, aliases, data streams or patterns.
+        query: Documents that are read, in Elasticsearch's query language; None for all.
+        schema: Columns, as Arrow or in the words of Spark SQL; None to take them from the mapping.
+        fields: Columns to read, or paths into them; none for all. No others are sent.
+        array_fields: Paths of fields that hold several values.
+        metadata_columns: Columns about the document, or a map from them to columns' names.
+        sort_field: Field whose values are different in each document and never change.
+        limit: Most documents that are read, by one reader.
+        slices: Parts that are read side by side; None for two for each reader.
+        page_size: Documents of an answer, and of a batch.
+        keep_alive: How long the server keeps the point in time behind a request.
+        retry_timeout: How long a request is repeated that may succeed later.
+
+    Raises:
+        ConfigurationError: Something given cannot be used, or does not fit together.
+    """
+
+    def __init__(
+        self,
+        connection: ElasticsearchConnection | str | Sequence[str],
+        index: str | Sequence[str],
+        *,
+        query: Mapping[str, Any] | None = None,
+        schema: pa.Schema | str | None = None,
+        fields: Sequence[str] = (),
+        array_fields: Sequence[str] = (),
+        metadata_columns: Mapping[str, str] | Sequence[str] = (),
+        sort_field: str | None = None,
+        limit: int | None = None,
+        slices: int | None = None,
+        page_size: int = options.DEFAULT_PAGE_SIZE,
+        keep_alive: timedelta = options.DEFAULT_KEEP_ALIVE,
+        retry_timeout: timedelta = options.DEFAULT_RETRY_TIMEOUT,
+    ) -> None:
+        if not isinstance(connection, ElasticsearchConnection):
+            connection = ElasticsearchConnection(connection)
+        self._connection = connection
+        self._index = ",".join(options.INDEX.parse(index))
+        self._query = None if query is None else options.QUERY.parse(query)
+        self._declared = None if schema is None else options.SCHEMA.parse(schema)
+        self._fields = options.FIELDS.parse(tuple(fields))
+        self._array_fields = options.ARRAY_FIELDS.parse(tuple(array_fields))
+        self._metadata = _metadata_columns(metadata_columns)
+        self._sort_field = None if sort_field is None else options.SORT_FIELD.parse(sort_field)
+        self._limit = None if limit is None else options.LIMIT.parse(limit)
+        self._slices = None if slices is None else options.SLICES.parse(slices)
+        self._page_size = options.PAGE_SIZE.parse(page_size)
+        self._keep_alive = options.KEEP_ALIVE.parse(keep_alive)
+        self._retry_timeout = options.RETRY_TIMEOUT.parse(retry_timeout)
+        if self._declared is not None and self._array_fields:
+            raise ConfigurationError(
+                "a schema says itself which fields hold several values",
+                expected="`array-fields`, or a schema with ARRAY<...>",
+                found="both",
+                option=options.ARRAY_FIELDS.key,
+            )
+        if self._declared is not None:
+            self._declared = pruned(self._declared, self._fields) if fields else self._declared
+            HitsDecoder(self._declared)  # so that a type that cannot be read is refused here
+        self._layout: _Layout | None = None
+
+    @classmethod
+    def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchSource:
+        """Make a source from options by key, as Spark and SQL give them.
+
+        Args:
+            mapping: Values by key of `SOURCE_OPTIONS`, strings or Python values.
+
+        Raises:
+            OptionError: A key is not known, is missing or has a value that cannot be used.
+        """
+        parsed = options.SOURCE_OPTIONS.parse(mapping)
+        return cls(
+            ElasticsearchConnection.of(parsed),
+            parsed[options.INDEX],
+            query=parsed.get(options.QUERY),
+            schema=parsed.get(options.SCHEMA),
+            fields=parsed.values[options.FIELDS.key],
+            array_fields=parsed.values[options.ARRAY_FIELDS.key],
+            metadata_columns=parsed.values[options.METADATA_COLUMNS.key] or (),
+            sort_field=parsed.get(options.SORT_FIELD),
+            limit=parsed.get(options.LIMIT),
+            slices=parsed.get(options.SLICES),
+            page_size=parsed[options.PAGE_SIZE],
+            keep_alive=parsed[options.KEEP_ALIVE],
+            retry_timeout=parsed[options.RETRY_TIMEOUT],
+        )
+
+    def boundedness(self) -> Boundedness:
+        """Bounded: one point in time."""
+        return Boundedness.BOUNDED
+
+    def schema(self) -> pa.Schema:
+        """Columns of the documents, then those about them.
+
+        The server is asked for its mapping, once; what it said travels with the source. Driver.
+
+        Raises:
+            ConfigurationError: There is no such index, or its mapping cannot be used.
+        """
+        return self._settings().decoder().schema
+
+    def create_enumerator(self, context: SplitEnumeratorContext[SliceSplit]) -> SliceEnumerator:
+        """Open a point in time."""
+        return self.restore_enumerator(context, SliceEnumeratorState())
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[SliceSplit], state: SliceEnumeratorState
+    ) -> SliceEnumerator:
+        """Go on with a point in time."""
+        return SliceEnumerator(
+            context, self._settings(), slices=self._slices, limit=self._limit, state=state
+        )
+
+    def create_reader(self, context: SourceReaderContext) -> SliceReader:
+        """A reader of slices."""
+        return SliceReader(context, self._settings())
+
+    def split_serializer(self) -> VersionedSerializer[SliceSplit]:
+        """JSON."""
+        return split_serializer()
+
+    def enumerator_state_serializer(self) -> VersionedSerializer[SliceEnumeratorState]:
+        """JSON."""
+        return state_serializer()
+
+    def split_traits(self) -> SplitTraits:
+        """Slices end, and are read one after another, at the same pages each time."""
+        return SplitTraits(end=True, ordered=True, replayable=True)
+
+    def __repr__(self) -> str:
+        return f"ElasticsearchSource({self._connection!r}, {self._index!r})"
+
+    def _settings(self) -> SearchSettings:
+        if self._layout is None:
+            self._layout = self._look()
+        return SearchSettings(
+            connection=self._connection,
+            index=self._index,
+            schema=self._layout.schema,
+            metadata_columns=self._metadata,
+            formatted=self._layout.formatted,
+            query=self._query,
+            selects=bool(self._fields) or self._declared is not None,
+            sort_field=self._sort_field,
+            slice_field=self._layout.slice_field,
+            page_size=self._page_size,
+            keep_alive=self._keep_alive,
+            retry_timeout=self._retry_timeout,
+        )
+
+    def _look(self) -> _Layout:
+        with closing(ElasticsearchClient(self._connection)) as client:
+            answer = client.request(
+                "GET",
+                path_of(self._index, "_mapping"),
+                doing=f"reading the mapping of {self._index}",
+            )
+        mappings = {index: each["mappings"] for index, each in answer.items()}
+        schema = self._declared
+        if schema is None:
+            schema = fields_of(mappings, self._array_fields)
+            schema = pruned(schema, self._fields) if self._fields else schema
+        formatted = with_own_format(mappings) & set(leaves(list(schema)))
+        return _Layout(schema, tuple(sorted(formatted)), self._slice_field(mappings))
+
+    def _slice_field(self, mappings: Mapping[str, Any]) -> str | None:
+        if self._sort_field is None:
+            return None
+        kinds = {kind_of(mapping, self._sort_field) for mapping in mappings.values()}
+        if not kinds <= _NUMBERS | {"keyword"}:
+            raise InvalidOptionError(
+                "the documents cannot be sorted by this field for good",
+                expected="a field of the kind keyword, date or number, without a fraction",
+                found=f"{self._sort_field}: {', '.join(sorted(map(str, kinds)))}",
+                option=options.SORT_FIELD.key,
+            )
+        return self._sort_field if kinds <= _NUMBERS else None
+
+
+def _metadata_columns(
+    given: Mapping[str, str] | Sequence[str],
+) -> tuple[tuple[MetadataColumn, str], ...]:
+    named = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+    found = []
+    for column, name in named.items():
+        try:
+            found.append((MetadataColumn(column), name))
+        except ValueError:
+            raise InvalidOptionError(
+                "this cannot be told of a document",
+                expected=[each.value for each in MetadataColumn],
+                found=column,
+                option=options.METADATA_COLUMNS.key,
+            ) from None
+    return tuple(found)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens the point in time, hands out its slices, keeps it alive until all are read. Driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connector_elasticsearch.source.errors import PointInTimeLostError
+from connector_elasticsearch.source.searching import (
+    PointInTime,
+    Searcher,
+    SearchSettings,
+    with_point_in_time,
+)
+from connector_elasticsearch.source.split import SliceSplit
+from connectors_core.errors import ConnectorError
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.source import (
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SupportsCommittedPositions,
+)
+
+__all__ = ["SliceEnumerator", "SliceEnumeratorState", "state_serializer"]
+
+_logger = logging.getLogger(__name__)
+
+# So that a reader which ends early finds another slice to read.
+_SLICES_PER_READER: Final = 2
+_KEEPING_PER_LIFE: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceEnumeratorState:
+    """What is gone on from after a restart.
+
+    Attributes:
+        point_in_time: What the server calls it; None before it was opened.
+        waiting: Slices that no reader has.
+        unread: Ids of the slices that were not read to their end.
+    """
+
+    point_in_time: str | None = None
+    waiting: tuple[SliceSplit, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class SliceEnumerator(
+    SplitEnumerator[SliceSplit, SliceEnumeratorState], SupportsCommittedPositions[SliceSplit]
+):
+    """Hands out slices on request.
+
+    A batch run has no enumerator while it reads: its point in time goes by itself, when it was not
+    asked for its time to live.
+
+    Args:
+        context: The coordinator.
+        settings: What is read.
+        slices: How many slices; None for twice the readers.
+        limit: Most documents that are read; None for no limit.
+        state: What to go on from.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[SliceSplit],
+        settings: SearchSettings,
+        *,
+        slices: int | None,
+        limit: int | None,
+        state: SliceEnumeratorState,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._slices = slices
+        self._limit = limit
+        self._point_in_time = state.point_in_time
+        self._waiting = list(state.waiting)
+        self._unread = set(state.unread)
+        self._asking: list[int] = []
+
+    def start(self) -> None:
+        """Open the point in time, or keep the one that there is."""
+        if self._point_in_time is None:
+            self._context.call_async(self._open, self._take)
+        else:
+            self._keep()
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Give the next slice out."""
+        self._asking.append(subtask_id)
+        self._assign()
+
+    def add_reader(self, subtask_id: int) -> None:
+        """Nothing: a reader asks when it has nothing to read."""
+
+    def add_splits_back(self, splits: Sequence[SliceSplit], subtask_id: int) -> None:
+        """Give the slices of a reader that went away to others."""
+        self._waiting.extend(splits)
+        self._assign()
+
+    def snapshot_state(self, checkpoint_id: int) -> SliceEnumeratorState:
+        """See `SplitEnumerator`."""
+        return SliceEnumeratorState(
+            point_in_time=self._point_in_time,
+            waiting=tuple(self._waiting),
+            unread=tuple(sorted(self._unread)),
+        )
+
+    def positions_committed(
+        self, checkpoint_id: int, splits: Sequence[SliceSplit], finished: Sequence[SliceSplit]
+    ) -> None:
+        """Note which slices were read to their end."""
+        self._unread -= {split.split_id for split in finished}
+
+    def close(self) -> None:
+        """Close the point in time, when nobody will read it again."""
+        name = self._point_in_time
+        if name is None or self._unread or self._waiting:
+            return
+        try:
+            with_point_in_time(self._settings, lambda searcher: searcher.close_point_in_time(name))
+        except ConnectorError as error:  # it goes by itself
+            _logger.warning("the point in time could not be closed", exc_info=error)
+
+    def _open(self) -> PointInTime:
+        return with_point_in_time(self._settings, Searcher.open)
+
+    def _take(self, opened: PointInTime | None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        assert opened is not None
+        self._point_in_time = opened.id
+        number = self._slices or self._context.current_parallelism * _SLICES_PER_READER
+        if self._limit is not None or self._settings.sort_field != self._settings.slice_field:
+            number = 1
+        self._waiting = [
+            SliceSplit(
+                split_id=f"{slice_number}/{number}",
+                point_in_time=opened.id,
+                slice=slice_number,
+                slices=number,
+                documents=opened.documents // number,
+                limit=self._limit,
+            )
+            for slice_number in range(number)
+        ]
+        self._unread = {split.split_id for split in self._waiting}
+        self._keep()
+        self._assign()
+
+    def _keep(self) -> None:
+        """Ask for more time again and again: readers ask only while they read."""
+        name = self._point_in_time
+        assert name is not None
+        self._context.call_async(
+            lambda: with_point_in_time(self._settings, lambda searcher: searcher.keep(name)),
+            self._kept,
+            initial_delay=self._settings.keep_alive / _KEEPING_PER_LIFE,
+            period=self._settings.keep_alive / _KEEPING_PER_LIFE,
+        )
+
+    def _kept(self, _: None, error: BaseException | None) -> None:
+        if error is None or not self._unread:
+            return
+        if isinstance(error, PointInTimeLostError) and self._settings.sort_field is None:
+            raise error
+        _logger.warning("the point in time could not be kept", exc_info=error)
+
+    def _assign(self) -> None:
+        if self._point_in_time is None:
+            return
+        asking, self._asking = self._asking, []
+        for subtask in asking:
+            if self._waiting:
+                self._context.assign_split(self._waiting.pop(0), subtask)
+            else:
+                self._context.signal_no_more_splits(subtask)
+
+
+def state_serializer() -> JsonDataclassSerializer[SliceEnumeratorState]:
+    """JSON."""
+    return JsonDataclassSerializer(SliceEnumeratorState, version=1)

@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns from pages of hits.
+
+A page whose documents are written as their mapping says is parsed straight into columns: no object
+is made of a document. Elasticsearch takes more than that: numbers in quotes, one value where there
+may be several, moments as numbers. A page with such a document is read document by document, as the
+server itself would understand it, and what cannot be understood is a bad record.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
+
+__all__ = ["Damaged", "HitsDecoder", "MetadataColumn", "Page", "Piece", "leaves"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SORT: Final = b'"sort":['
+_MOST_IN_FLOAT: Final = 3.4028234663852886e38
+_ARRAY_HINT: Final = "it holds several values; name the field in array-fields"
+
+
+class MetadataColumn(StrEnum):
+    """What can be told of a document beside its source."""
+
+    ID = "_id"
+    INDEX = "_index"
+    ROUTING = "_routing"
+    VERSION = "_version"
+    SEQ_NO = "_seq_no"
+    PRIMARY_TERM = "_primary_term"
+
+    @property
+    def type(self) -> pa.DataType:
+        """Type of the column."""
+        text = {MetadataColumn.ID, MetadataColumn.INDEX, MetadataColumn.ROUTING}
+        return pa.string() if self in text else pa.int64()
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A document that cannot be read.
+
+    Attributes:
+        reason: Why, without its values.
+        document: Its index and id.
+        raw: Its source, as JSON.
+    """
+
+    reason: str
+    document: str
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Documents of a page that follow each other: rows, or one that cannot be read.
+
+    Attributes:
+        after: What the last of them was sorted by.
+        documents: How many they are.
+        batch: The rows, None where there is one that cannot be read.
+        damaged: The one that cannot be read.
+    """
+
+    after: tuple[int | float | str, ...]
+    documents: int
+    batch: pa.RecordBatch | None = None
+    damaged: Damaged | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the server answered.
+
+    Attributes:
+        point_in_time: What it calls the point in time from now on.
+        hits: How many documents it gave.
+        pieces: The documents, in order.
+    """
+
+    point_in_time: str | None
+    hits: int
+    pieces: tuple[Piece, ...]
+
+
+class HitsDecoder:
+    """Turns pages into columns. Executor.
+
+    Args:
+        schema: Columns that come from the source of documents.
+        metadata_columns: Further columns, and their names.
+        formatted: Paths of moments that the server is asked to write in its own format.
+
+    Raises:
+        UnsupportedError: A column has a type that JSON has no counterpart of.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        metadata_columns: Sequence[tuple[MetadataColumn, str]] = (),
+        formatted: Sequence[str] = (),
+    ) -> None:
+        self._source = schema
+        self._metadata = tuple(metadata_columns)
+        self._formatted = tuple(formatted)
+        asked_for = frozenset(formatted)
+        self._convert = {field.name: _converter(field, asked_for, "") for field in schema}
+        more = [pa.field(name, column.type) for column, name in self._metadata]
+        self.schema = pa.schema([*schema, *more])
+        self._options = _parse_options(schema, self._metadata, self._formatted)
+
+    def decode(self, body: bytes) -> Page:
+        """Read a page.
+
+        Args:
+            body: What the server answered to a search.
+
+        Raises:
+            ConfigurationError: The index does not keep the source of its documents.
+            FatalError: It is not an answer to a search.
+        """
+        try:
+            return self._columns(body)
+        except pa.ArrowInvalid:
+            return self._documents(body)
+
+    # --- All at once ---
+
+    def _columns(self, body: bytes) -> Page:
+        """Parse the page as one object of JSON.
+
+        Raises:
+            pyarrow.ArrowInvalid: Something in it is not as the schema says.
+        """
+        parsed = pyarrow.json.read_json(
+            io.BytesIO(body),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(body) + 1),
+            parse_options=self._options,
+        )
+        point_in_time = parsed["pit_id"][0].as_py()
+        hits = parsed["hits"].combine_chunks().field("hits").flatten()
+        if not len(hits):
+            return Page(point_in_time, 0, ())
+        source = hits.field("_source")
+        if source.null_count:
+            raise pa.ArrowInvalid("a document without a source")
+        columns = []
+        for field in self._source:
+            column = _child(source, field)
+            if column.null_count and not field.nullable:
+                raise pa.ArrowInvalid("a null where there must be none")
+            columns.append(column)
+        for path in self._formatted:
+            _replace(columns, self._source, path.split("."), hits.field("fields").field(path))
+        columns += [hits.field(column.value) for column, _ in self._metadata]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return Page(point_in_time, len(hits), (Piece(_last_sort(body), len(hits), batch),))
+
+    # --- One by one ---
+
+    def _documents(self, body: bytes) -> Page:
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise FatalError("the server answered to a search with something else") from error
+        hits = answer.get("hits", {}).get("hits", [])
+        pieces: list[Piece] = []
+        rows: list[dict[str, Any]] = []
+        before: Mapping[str, Any] = {}
+        for hit in hits:
+            read = self._read(hit)
+            if isinstance(read, Damaged):
+                pieces += self._piece(before, rows)
+                pieces.append(Piece(tuple(hit["sort"]), 1, damaged=read))
+                rows = []
+            else:
+                rows.append(read)
+            before = hit
+        pieces += self._piece(before, rows)
+        return Page(answer.get("pit_id"), len(hits), tuple(pieces))
+
+    def _piece(self, last: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[Piece]:
+        """What rows that follow each other are; nothing where there are none."""
+        if not rows:
+            return []
+        columns = pa.array(rows, type=pa.struct(list(self.schema)))
+        batch = pa.RecordBatch.from_struct_array(columns).cast(self.schema)
+        return [Piece(tuple(last["sort"]), len(rows), batch)]
+
+    def _read(self, hit: Mapping[str, Any]) -> dict[str, Any] | Damaged:
+        if "_source" not in hit:
+            raise ConfigurationError(
+                "the documents have no source that could be read",
+                expected="an index whose mapping does not turn `_source` off",
+                found=str(hit.get("_index")),
+                option="index",
+            )
+        source = hit["_source"]
+        row: dict[str, Any] = {}
+        name = ""
+        try:
+            for name, convert in self._convert.items():
+                row[name] = convert(source.get(name))
+            for name in self._formatted:
+                _put(row, name.split("."), _moment(_single(hit.get("fields", {}).get(name))))
+        except (ValueError, OverflowError, InvalidOperation) as error:
+            document = f"{hit.get('_index')}/{hit.get('_id')}"
+            return Damaged(f"the field {name!r}: {error}", document, orjson.dumps(source))
+        for column, name in self._metadata:
+            row[name] = hit.get(column.value)
+        return row
+
+
+def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
+    """What the last hit is sorted by: that stands at the very end of a page.
+
+    Raises:
+        pyarrow.ArrowInvalid: It does not.
+    """
+    end = body.removesuffix(b"]}}")
+    try:
+        return tuple(orjson.loads(b"{" + end[end.rindex(_SORT) :])["sort"])
+    except ValueError as error:
+        raise pa.ArrowInvalid("a page that ends in another way") from error
+
+
+# --- What the parser is told ---------------------------------------------------------------------
+
+
+def _parse_options(
+    schema: pa.Schema,
+    metadata: Sequence[tuple[MetadataColumn, str]],
+    formatted: Sequence[str],
+) -> pyarrow.json.ParseOptions:
+    source = pa.struct(list(_parsed_fields(schema, frozenset(formatted), "")))
+    hit = [("_source", source), *((column.value, column.type) for column, _ in metadata)]
+    if formatted:
+        moments = pa.list_(pa.timestamp("us", tz="UTC"))
+        hit.append(("fields", pa.struct([(path, moments) for path in formatted])))
+    answer = pa.struct([("hits", pa.list_(pa.struct(hit)))])
+    return pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema([("pit_id", pa.string()), ("hits", answer)]),
+        unexpected_field_behavior="ignore",
+    )
+
+
+def _parsed_fields(
+    fields: Iterable[pa.Field], formatted: frozenset[str], above: str
+) -> Iterator[pa.Field]:
+    for field in fields:
+        path = f"{above}{field.name}"
+        if path not in formatted:
+            yield pa.field(field.name, _parsed_type(field.type, formatted, f"{path}."))
+
+
+def _parsed_type(kind: pa.DataType, formatted: frozenset[str], above: str) -> pa.DataType:
+    """The type that a column is parsed as, from which it is converted."""
+    if pa.types.is_struct(kind):
+        return pa.struct(list(_parsed_fields(kind.fields, formatted, above)))
+    if pa.types.is_list(kind):
+        return pa.list_(_parsed_type(kind.value_type, formatted, above))
+    if pa.types.is_float32(kind):
+        return pa.float64()  # so that what is too large is seen
+    if pa.types.is_binary(kind):
+        return pa.string()
+    if pa.types.is_date32(kind):
+        return pa.timestamp("us")
+    return kind
+
+
+def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
+    """A field of a struct as the type of its column; one that was not parsed is null.
+
+    Raises:
+        pyarrow.ArrowInvalid: A value does not fit.
+    """
+    if struct.type.get_field_index(field.name) < 0:
+        return pa.nulls(len(struct), field.type)
+    return _converted(struct.field(field.name), field.type)
+
+
+def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """What was parsed, as the type of its column.
+
+    Raises:
+        pyarrow.ArrowInvalid: A value does not fit.
+    """
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_struct(kind):
+        children = [_child(array, field) for field in kind.fields]
+        return pa.StructArray.from_arrays(children, fields=kind.fields, mask=array.is_null())
+    if pa.types.is_list(kind):
+        values = _converted(array.values, kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
+    if pa.types.is_float32(kind):
+        largest = pc.max(pc.abs(array)).as_py()
+        if largest is not None and largest > _MOST_IN_FLOAT:
+            raise pa.ArrowInvalid("too large for a float")
+    if pa.types.is_binary(kind):
+        try:
+            values = [value and base64.b64decode(value) for value in array.to_pylist()]
+        except binascii.Error as error:
+            raise pa.ArrowInvalid(str(error)) from error
+        return pa.array(values, type=kind)
+    return array.cast(kind, safe=not pa.types.is_date32(kind))
+
+
+def _replace(
+    columns: list[pa.Array], fields: Sequence[pa.Field], path: Sequence[str], moments: pa.Array
+) -> None:
+    """Put the moments that the server wrote where those of the source would be."""
+    at = next(at for at, field in enumerate(fields) if field.name == path[0])
+    if len(path) == 1:
+        if pc.max(pc.list_value_length(moments)).as_py() not in {None, 1}:
+            raise pa.ArrowInvalid("several moments")
+        columns[at] = pc.list_element(pc.fill_null(moments, [None]), 0).cast(fields[at].type)
+        return
+    struct = columns[at]
+    children = [struct.field(each) for each in range(struct.type.num_fields)]
+    _replace(children, struct.type.fields, path[1:], moments)
+    columns[at] = pa.StructArray.from_arrays(
+        children, fields=struct.type.fields, mask=struct.is_null()
+    )
+
+
+# --- Values as Elasticsearch understands them ----------------------------------------------------
+
+
+def _converter(field: pa.Field, formatted: frozenset[str], above: str) -> Callable[[Any], Any]:
+    """What reads the values of a column; raises a ValueError that says what is wrong."""
+    kind, path = field.type, f"{above}{field.name}"
+    if path in formatted:
+        return lambda _: None
+    if pa.types.is_struct(kind):
+        fields = {each.name: _converter(each, formatted, f"{path}.") for each in kind.fields}
+        return _required(lambda value: _struct(_single(value), fields), field)
+    if pa.types.is_list(kind):
+        inner = _converter(kind.value_field.with_name(field.name), formatted, above)
+        return _required(lambda value: _several(value, inner), field)
+    if pa.types.is_string(kind) and field.metadata and b"elasticsearch.type" in field.metadata:
+        return _required(_text, field)
+    return _required(_scalar_converter(kind), field)
+
+
+def _required(convert: Callable[[Any], Any], field: pa.Field) -> Callable[[Any], Any]:
+    if field.nullable:
+        return convert
+
+    def converted(value: Any) -> Any:
+        found = convert(value)
+        if found is None:
+            raise ValueError("it is missing, and must be there")
+        return found
+
+    return converted
+
+
+def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_integer(kind):
+        least, most = _range(kind)
+        return lambda value: _integer(_single(value), least, most)
+    if pa.types.is_floating(kind):
+        largest = _MOST_IN_FLOAT if pa.types.is_float32(kind) else math.inf
+        return lambda value: _number(_single(value), largest)
+    if pa.types.is_decimal(kind):
+        return lambda value: _decimal(_single(value), kind)
+    if pa.types.is_boolean(kind):
+        return lambda value: _boolean(_single(value))
+    if pa.types.is_string(kind):
+        return lambda value: _text(_single(value))
+    if pa.types.is_binary(kind):
+        return lambda value: _bytes(_single(value))
+    if pa.types.is_timestamp(kind):
+        zone = UTC if kind.tz else None
+        return lambda value: _moment(_single(value), zone)
+    if pa.types.is_date32(kind):
+        return lambda value: _day(_single(value))
+    raise UnsupportedError(
+        f"documents have no values of the type {kind}",
+        expected="booleans, numbers, text, bytes, moments, dates, structs and lists of these",
+        found=str(kind),
+    )
+
+
+def _single(value: Any) -> Any:
+    """One value: a list of one is the same to Elasticsearch, an empty one is none."""
+    if isinstance(value, list):
+        if len(value) > 1:
+            raise ValueError(_ARRAY_HINT)
+        return _single(value[0]) if value else None
+    return value
+
+
+def _several(value: Any, inner: Callable[[Any], Any]) -> list[Any] | None:
+    if value is None:
+        return None
+    return [inner(each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _struct(value: Any, inner: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError("it is not an object")
+    return {name: convert(value.get(name)) for name, convert in inner.items()}
+
+
+def _integer(value: Any, least: int, most: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("it is not a number")
+    found = value if isinstance(value, int) else int(Decimal(value))
+    if not least <= found <= most:
+        raise ValueError(f"it is not between {least} and {most}")
+    return found
+
+
+def _range(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width
+    if pa.types.is_unsigned_integer(kind):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _number(value: Any, most: float) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("it is not a number")
+    found = float(value)
+    if abs(found) > most or not math.isfinite(found):
+        raise ValueError("it is too large")
+    return found
+
+
+def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("it is not a number")
+    found = Decimal(str(value))
+    if not found.is_finite() or found != round(found, kind.scale):
+        raise ValueError(f"it has more than {kind.scale} decimal places")
+    if abs(found) >= 10 ** (kind.precision - kind.scale):
+        raise ValueError(f"it has more than {kind.precision} digits")
+    return found
+
+
+def _boolean(value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if value in {"true", "false", ""}:
+        return bool(value == "true")
+    raise ValueError("it is neither true nor false")
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        return base64.b64decode(value)
+    except (TypeError, binascii.Error) as error:
+        raise ValueError("it is not base64") from error
+
+
+def _moment(value: Any, zone: Any = UTC) -> datetime | None:
+    """A moment: text of ISO 8601, cut off anywhere behind the year, or milliseconds."""
+    if value is None:
+        return None
+    if isinstance(value, str) and not (value.lstrip("-").isdigit() and len(value) != 4):
+        padded = value + "-01-01"[len(value) - 4 :] if len(value) in {4, 7} else value
+        try:
+            found = datetime.fromisoformat(padded)
+        except ValueError:
+            raise ValueError("it is not a moment of ISO 8601") from None
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("it is not a moment")
+    else:
+        found = _EPOCH + timedelta(milliseconds=float(value))
+    return found.replace(tzinfo=zone)
+
+
+def _day(value: Any) -> date | None:
+    found = _moment(value)
+    return None if found is None else found.date()
+
+
+def _put(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a value deep in a row; there is nothing to set where an object on the way is missing."""
+    for name in path[:-1]:
+        if row.get(name) is None:
+            return
+        row = row[name]
+    row[path[-1]] = value
+
+
+def leaves(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
+    """Paths of the fields that have values, with dots."""
+    for field in fields:
+        path, kind = f"{above}{field.name}", field.type
+        kind = kind.value_type if pa.types.is_list(kind) else kind
+        if pa.types.is_struct(kind):
+            yield from leaves(kind.fields, f"{path}.")
+        else:
+            yield path

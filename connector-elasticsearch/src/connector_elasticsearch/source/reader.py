@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads slices one after another, the next page while the last one is worked on. Executor."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+
+from connector_elasticsearch.source.errors import PointInTimeLostError
+from connector_elasticsearch.source.hits import Piece
+from connector_elasticsearch.source.searching import Searcher, SearchSettings
+from connector_elasticsearch.source.split import SliceSplit, SliceSplitState
+from connectors_core.errors import RetryableError
+from connectors_core.records import BadRecord
+from connectors_core.source import (
+    RecordEmitter,
+    RecordsBySplits,
+    SingleThreadSequentialFetcherManager,
+    SourceOutput,
+    SourceReaderBase,
+    SourceReaderContext,
+    SplitReader,
+    SplitsAddition,
+)
+
+__all__ = ["SliceReader"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SlicePiece:
+    """What one fetch gives.
+
+    Attributes:
+        piece: Rows, or a document that cannot be read.
+        split: The split to go on from behind it.
+    """
+
+    piece: Piece
+    split: SliceSplit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        batch, damaged = self.piece.batch, self.piece.damaged
+        return int(batch.nbytes) if batch is not None else len(damaged.raw) if damaged else 0
+
+
+class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
+    """Asks for one page after another. Fetcher's thread.
+
+    Args:
+        settings: What is read.
+    """
+
+    def __init__(self, settings: SearchSettings) -> None:
+        self._settings = settings
+        self._woken = threading.Event()
+        self._searcher = Searcher(settings, self._woken)
+        self._decoder = settings.decoder()
+        self._waiting: deque[SliceSplit] = deque()
+        self._pieces: deque[SlicePiece] = deque()
+        self._is_last = False  # behind the pieces there is nothing in their slice
+
+    def fetch(self) -> RecordsBySplits[SlicePiece]:
+        """Give the next piece out, and ask for a page where there is none."""
+        if not self._waiting:
+            return RecordsBySplits()
+        split = self._waiting[0]
+        if not self._pieces:
+            try:
+                self._ask(split)
+            except RetryableError:
+                if not self._woken.is_set():
+                    raise
+                self._woken.clear()  # it is asked again by the next fetch, if there is one
+                return RecordsBySplits()
+        if not self._pieces:
+            self._waiting.popleft()
+            return RecordsBySplits(finished_splits=frozenset([split.split_id]))
+        piece = self._pieces.popleft()
+        if self._pieces or not self._is_last:
+            self._waiting[0] = piece.split
+            return RecordsBySplits([(split.split_id, piece)])
+        self._waiting.popleft()
+        return RecordsBySplits([(split.split_id, piece)], frozenset([split.split_id]))
+
+    def handle_splits_changes(self, change: SplitsAddition[SliceSplit]) -> None:
+        """Take more slices."""
+        self._waiting.extend(change.splits)
+
+    def wake_up(self) -> None:
+        """Do not wait to repeat a request that failed."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._searcher.close()
+
+    def _ask(self, split: SliceSplit) -> None:
+        if split.left == 0:
+            self._is_last = True
+            return
+        try:
+            body = self._searcher.page(split)
+        except PointInTimeLostError as error:
+            if self._settings.sort_field is None:
+                raise
+            _logger.warning("reading goes on in a new point in time", exc_info=error)
+            # The value of the field stays; what broke ties is of the former point in time.
+            split = replace(split, point_in_time=self._searcher.open().id, after=split.after[:1])
+            body = self._searcher.page(split)
+        page = self._decoder.decode(body)
+        for piece in page.pieces:
+            split = split.behind(
+                page.point_in_time or split.point_in_time, piece.after, piece.documents
+            )
+            self._pieces.append(SlicePiece(piece, split))
+        self._is_last = page.hits < self._settings.page_size or split.left == 0
+
+
+class SliceEmitter(RecordEmitter[SlicePiece, SliceSplitState]):
+    """Gives rows out and hands documents over that cannot be read. Task's thread.
+
+    Args:
+        context: The runtime.
+    """
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._context = context
+
+    def emit_record(
+        self, element: SlicePiece, output: SourceOutput, split_state: SliceSplitState
+    ) -> None:
+        """See `RecordEmitter`."""
+        if (damaged := element.piece.damaged) is not None:
+            record = BadRecord(
+                reason=damaged.reason,
+                source_uid="",
+                split_id=element.split.split_id,
+                position=damaged.document,
+                raw=damaged.raw,
+            )
+            self._context.record_errors.handle(record)
+        if element.piece.batch is not None:
+            output.collect(element.piece.batch)
+        split_state.move_to(element.split)
+
+
+class SliceReader(SourceReaderBase[SlicePiece, SliceSplit, SliceSplitState]):
+    """Reads slices one after another.
+
+    Args:
+        context: The runtime.
+        settings: What is read.
+    """
+
+    def __init__(self, context: SourceReaderContext, settings: SearchSettings) -> None:
+        manager: SingleThreadSequentialFetcherManager[SlicePiece, SliceSplit] = (
+            SingleThreadSequentialFetcherManager(
+                lambda: SliceSplitReader(settings), name="elasticsearch-reader"
+            )
+        )
+        super().__init__(context, manager, SliceEmitter(context), request_splits=True)
+
+    def initialized_state(self, split: SliceSplit) -> SliceSplitState:
+        """The moving position of a slice."""
+        return SliceSplitState(split)

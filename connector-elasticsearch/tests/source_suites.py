@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suites of the core need to know of the source: how to fill indices, what it can."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
+
+from connector_elasticsearch import ElasticsearchSource
+from connector_elasticsearch.testing import ElasticsearchServer
+from connectors_core.formats import JsonFormat
+from connectors_core.source import Boundedness
+from connectors_core.testing import (
+    ROWS,
+    Capabilities,
+    Capability,
+    SourceExternalContext,
+    SourceTestSuite,
+    SplitDataWriter,
+)
+
+_BOUNDED = "it reads one point in time"
+SOURCE = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.DATA_TYPES,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+        }
+    ),
+    cannot={
+        Capability.UNBOUNDED: _BOUNDED,
+        Capability.DISCOVERY: _BOUNDED,
+        Capability.GROWING_SPLITS: _BOUNDED,
+    },
+    cannot_carry={
+        "float": "JSON has no infinity",
+        "double": "JSON has no infinity",
+        "map": "a mapping has objects, whose fields are all known",
+        "day-time interval": "JSON has no lengths of time",
+    },
+)
+_AT_A_TIME = 2000
+_TYPES = {
+    "split": {"type": "long"},
+    # So that the server takes what cannot be read.
+    "seq": {"type": "long", "ignore_malformed": True},
+    "at": {"type": "date"},
+    "text": {"type": "keyword"},
+}
+
+
+class IndexWriter(SplitDataWriter):
+    """Writes rows as documents to one index."""
+
+    def __init__(self, server: ElasticsearchServer, index: str) -> None:
+        self._server = server
+        self._index = index
+
+    def write(self, rows: pa.Table) -> None:
+        for batch in rows.to_batches():
+            self._write(JsonFormat().encode(batch).messages.to_pylist())
+
+    def write_poison(self) -> None:
+        self._write([b'{"split": 1, "seq": "not a number"}'])
+
+    def _write(self, documents: Sequence[bytes]) -> None:
+        for at in range(0, len(documents), _AT_A_TIME):
+            some = documents[at : at + _AT_A_TIME]
+            lines = b"".join(b'{"create":{}}\n%s\n' % document for document in some)
+            answer = self._server.request("POST", f"/{self._index}/_bulk?refresh=true", lines)
+            assert not answer["errors"], answer
+
+
+class SourceIndices(SourceExternalContext):
+    """Indices for one case, each with what the suites call a split."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._server = server_at(address)
+        self._name = f"suite-{uuid.uuid4().hex}"
+        self._numbers = itertools.count()
+        self._indices = 0
+
+    def create_split(self) -> IndexWriter:
+        self._indices += 1
+        index = f"{self._name}-{next(self._numbers):05}"
+        self._server.request("PUT", f"/{index}", {"mappings": {"properties": _TYPES}})
+        return IndexWriter(self._server, index)
+
+    def create_source(self, boundedness: Boundedness) -> ElasticsearchSource:
+        assert boundedness is Boundedness.BOUNDED
+        return ElasticsearchSource(
+            connection_to(self._address),
+            f"{self._name}-*",
+            schema=ROWS,
+            slices=max(self._indices, 1),  # a slice is a shard then, and an index has one
+            # So that a split is read in many steps, but not in thousands.
+            page_size=7 if self._server.count(f"{self._name}-*") < _AT_A_TIME else _AT_A_TIME,
+        )
+
+    def create_typed_source(self, rows: pa.Table) -> ElasticsearchSource:
+        index = f"{self._name}-typed"
+        self._server.request("PUT", f"/{index}", {"mappings": {"dynamic": False}})
+        IndexWriter(self._server, index).write(rows)
+        return ElasticsearchSource(connection_to(self._address), index, schema=rows.schema)
+
+    def secrets(self) -> Sequence[str]:
+        return [PASSWORD]
+
+    def close(self) -> None:
+        self._server.request("DELETE", f"/{self._name}-*")
+
+
+class ElasticsearchSourceSuite(SourceTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceIndices:
+        return SourceIndices(self.address)

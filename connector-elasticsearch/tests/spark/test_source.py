@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the source reads of a real server, and what becomes of it when that fails.
+
+The pipelines run in this process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector_elasticsearch import (
+    ElasticsearchRetryableError,
+    ElasticsearchSource,
+    PointInTimeLostError,
+)
+from connector_elasticsearch.testing import ElasticsearchServer
+from connectors_core.errors import ConfigurationError
+from connectors_core.source import PlanLimits
+from connectors_core.testing import Fault, FaultAction, FaultInjected, FaultPoint, injected
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing.servers import FaultyNetwork
+
+pytestmark = pytest.mark.line("3.5")  # no Spark in them
+MAPPING = {
+    "properties": {
+        "number": {"type": "long"},
+        "name": {"type": "keyword"},
+        "day": {"type": "date", "format": "dd.MM.yyyy"},
+        "aircraft": {"properties": {"maker": {"type": "keyword"}, "seats": {"type": "short"}}},
+        "tags": {"type": "keyword"},
+    }
+}
+
+
+def fill(server: ElasticsearchServer, index: str, documents: int, *, shards: int = 1) -> None:
+    """Make an index with numbered documents."""
+    settings = {"number_of_shards": shards, "number_of_replicas": 0}
+    server.request("PUT", f"/{index}", {"settings": settings, "mappings": MAPPING})
+    if documents:
+        add(server, index, range(documents))
+
+
+def add(server: ElasticsearchServer, index: str, numbers: Sequence[int]) -> None:
+    lines = []
+    for number in numbers:
+        document = {
+            "number": number,
+            "name": f"N{number:05}",
+            "day": "02.01.2013",
+            "aircraft": {"maker": "BOEING", "seats": number % 400},
+            "tags": ["new"],
+        }
+        lines += [{"index": {"_id": str(number)}}, document]
+    body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    answer = server.request("POST", f"/{index}/_bulk?refresh=true", body)
+    assert not answer["errors"]
+
+
+def pipeline(source: ElasticsearchSource, folder: Path, **settings: Any) -> LocalPipeline:
+    made = LocalPipeline("reading", checkpoint_location=str(folder / "checkpoint"))
+    rows = made.from_source(source, uid="index", **settings)
+    made.sink_to(rows, DirectorySink(folder / "out"), uid="out")
+    return made
+
+
+def read(source: ElasticsearchSource, folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    """All that a source gives, as rows."""
+    with pipeline(source, folder, **settings) as running:
+        running.run(timeout=120)
+    return DirectorySink(folder / "out").read().to_pylist()
+
+
+def numbers(rows: Sequence[dict[str, Any]]) -> list[int]:
+    return sorted(row["number"] for row in rows)
+
+
+def contexts(server: ElasticsearchServer) -> int:
+    """How many points in time the server keeps, by shard."""
+    (node,) = server.request("GET", "/_nodes/stats/indices/search")["nodes"].values()
+    found: int = node["indices"]["search"]["open_contexts"]
+    return found
+
+
+@pytest.mark.parametrize("slices", [1, 2, 5])
+def test_slices_have_each_document_once(
+    server: ElasticsearchServer, index: str, tmp_path: Path, slices: int
+) -> None:
+    fill(server, index, 503, shards=2)
+    source = ElasticsearchSource(
+        server.url, index, array_fields=["tags"], slices=slices, page_size=50
+    )
+    before = contexts(server)
+    rows = read(source, tmp_path, limits=PlanLimits(rows=97))
+    assert numbers(rows) == list(range(503))
+    assert next(row for row in rows if row["number"] == 401) == {
+        "aircraft": {"maker": "BOEING", "seats": 1},
+        "day": datetime(2013, 1, 2, tzinfo=UTC),
+        "name": "N00401",
+        "number": 401,
+        "tags": ["new"],
+    }
+    assert contexts(server) == before, "the point in time was not closed"
+
+
+def test_documents_that_come_later_are_not_read(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 200)
+    source = ElasticsearchSource(server.url, index, fields=["number"], page_size=10)
+    limits = PlanLimits(rows=20)
+    fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2)
+    with injected(fault), pytest.raises(FaultInjected):
+        read(source, tmp_path, limits=limits)
+    add(server, index, range(200, 300))
+    for number in range(0, 200, 3):
+        server.request("DELETE", f"/{index}/_doc/{number}")
+    server.request("POST", f"/{index}/_refresh")
+    assert numbers(read(source, tmp_path, limits=limits)) == list(range(200))
+
+
+def test_only_what_is_asked_for_is_read_and_sent(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, f"{index}-1", 50)
+    fill(server, f"{index}-2", 50)
+    source = ElasticsearchSource(
+        server.url,
+        f"{index}-*",
+        query={"range": {"number": {"gte": 47}}},
+        fields=["number", "aircraft.maker"],
+        metadata_columns={"_index": "index", "_id": "id", "_version": "version"},
+    )
+    rows = read(source, tmp_path)
+    assert sorted(rows, key=lambda row: (row["index"], row["number"])) == [
+        {
+            "aircraft": {"maker": "BOEING"},
+            "number": number,
+            "index": f"{index}-{part}",
+            "id": str(number),
+            "version": 1,
+        }
+        for part in (1, 2)
+        for number in (47, 48, 49)
+    ]
+
+
+def test_a_limit_holds_for_the_whole_source(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 200, shards=3)
+    source = ElasticsearchSource(server.url, index, fields=["number"], limit=57, page_size=20)
+    assert len(set(numbers(read(source, tmp_path, limits=PlanLimits(rows=10))))) == 57
+
+
+def test_an_index_without_documents_ends_at_once(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 0)
+    assert read(ElasticsearchSource(server.url, index), tmp_path) == []
+
+
+def interrupted(source: ElasticsearchSource, folder: Path) -> None:
+    """Read a part, and end as by a crash."""
+    fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2)
+    with injected(fault), pytest.raises(FaultInjected):
+        read(source, folder, limits=PlanLimits(rows=30))
+
+
+def test_a_point_in_time_that_is_lost_is_an_error_that_says_what_to_do(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 200)
+    source = ElasticsearchSource(server.url, index, page_size=10, keep_alive=timedelta(minutes=1))
+    interrupted(source, tmp_path)
+    server.kill()
+    server.start()
+    with pytest.raises(PointInTimeLostError, match=r"source\.sort-field") as error:
+        read(source, tmp_path, limits=PlanLimits(rows=30))
+    assert error.value.option == "source.keep-alive"
+
+
+@pytest.mark.parametrize("field", ["number", "name"])
+def test_with_a_sort_field_reading_goes_on_in_a_new_point_in_time(
+    server: ElasticsearchServer, index: str, tmp_path: Path, field: str
+) -> None:
+    fill(server, index, 200, shards=2)
+    source = ElasticsearchSource(server.url, index, page_size=10, sort_field=field)
+    interrupted(source, tmp_path)
+    server.kill()
+    server.start()
+    assert numbers(read(source, tmp_path, limits=PlanLimits(rows=30))) == list(range(200))
+
+
+def test_a_field_that_orders_nothing_for_good_is_refused(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, index, 1)
+    with pytest.raises(ConfigurationError, match="sorted by this field") as error:
+        ElasticsearchSource(server.url, index, sort_field="aircraft").schema()
+    assert error.value.option == "source.sort-field"
+
+
+def test_an_index_that_is_not_there_is_named(server: ElasticsearchServer) -> None:
+    with pytest.raises(ConfigurationError, match="no-such-index"):
+        ElasticsearchSource(server.url, "no-such-index").schema()
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 2000, shards=2)
+    with FaultyNetwork() as network:
+        network.forward_to(server.port)
+        source = ElasticsearchSource(f"http://{network.address}", index, page_size=20)
+        with pipeline(source, tmp_path, limits=PlanLimits(rows=100)) as running:
+            network.cut_after(50_000)
+            running.start()
+            while not network.cuts:
+                assert not running.await_termination(0.05)
+            network.refuse()
+            assert not running.await_termination(1)
+            network.restore()
+            assert running.await_termination(120)
+    assert numbers(DirectorySink(tmp_path / "out").read().to_pylist()) == list(range(2000))
+
+
+def test_a_server_that_stays_away_is_an_error(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    fill(server, index, 10)
+    with FaultyNetwork() as network:
+        network.forward_to(server.port)
+        source = ElasticsearchSource(
+            f"http://{network.address}", index, retry_timeout=timedelta(seconds=0.5)
+        )
+        running = pipeline(source, tmp_path)
+        network.refuse()
+        with running, pytest.raises(ElasticsearchRetryableError, match="cannot be reached"):
+            running.run(timeout=60)

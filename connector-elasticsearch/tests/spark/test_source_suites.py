@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core for the source, in this process and on Spark, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from elasticsearch_system import SUITES, ElasticsearchSystem
+from source_suites import SOURCE, ElasticsearchSourceSuite, SourceIndices
+
+from connector_elasticsearch.source.enumerator import SliceEnumeratorState
+from connector_elasticsearch.source.split import SliceSplit
+from connectors_core.testing import (
+    SerializerTestSuite,
+    SourceReaderTestSuite,
+    SplitEnumeratorTestSuite,
+)
+
+# What a release stored later ones must read: one file for each layout, which is written once, by
+# `pytest --connector-write-state`.
+STATE = Path(__file__).parents[1] / "unit" / "state"
+
+
+@pytest.mark.line("4.3")
+class TestElasticsearchSource(ElasticsearchSourceSuite):
+    pass
+
+
+class TestElasticsearchSourceOnSpark(ElasticsearchSourceSuite):
+    on_spark = True
+
+
+@pytest.mark.line("4.3")
+class TestElasticsearchReader(SourceReaderTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceIndices:
+        return SourceIndices(self.address)
+
+
+@pytest.mark.line("4.3")
+class TestElasticsearchEnumerator(SplitEnumeratorTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> SourceIndices:
+        return SourceIndices(self.address)
+
+
+@pytest.mark.line("4.3")
+class TestElasticsearchSourceSerializers(SerializerTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+    state_folder = STATE
+
+    def external_context(self, folder: Path) -> SourceIndices:
+        return SourceIndices(self.address)
+
+    def examples(self) -> Mapping[str, list[object]]:
+        split = SliceSplit(
+            split_id="1/4",
+            point_in_time="46ToAwMDaWR5BXV1aWQy",
+            slice=1,
+            slices=4,
+            documents=250,
+            after=(1_700_000_000_000, 4294967298),
+            read=120,
+            limit=1000,
+        )
+        new = SliceSplit(split_id="0/1", point_in_time="46ToAwMD", slice=0, slices=1, documents=0)
+        state = SliceEnumeratorState(
+            point_in_time="46ToAwMD", waiting=(new,), unread=("0/1", "1/4")
+        )
+        return {"split": [split, new], "enumerator-state": [state, SliceEnumeratorState()]}

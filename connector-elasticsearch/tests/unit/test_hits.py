@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of hits become columns: all at once where they can, document by document where not."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector_elasticsearch.source.hits import HitsDecoder, MetadataColumn, Page
+from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
+
+MOMENT = pa.timestamp("us", tz="UTC")
+NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def page(*sources: dict[str, Any] | None, **more: list[Any]) -> bytes:
+    hits = []
+    for at, source in enumerate(sources):
+        hit: dict[str, Any] = {"_index": "flights", "_id": f"id-{at}"}
+        hit |= {} if source is None else {"_source": source}
+        hit |= {name: values[at] for name, values in more.items() if values[at] is not None}
+        hits.append(hit | {"sort": [at]})
+    found = {"hits": {"hits": hits}} if hits else {}
+    return orjson.dumps({"pit_id": "the-point"} | found)
+
+
+def rows(found: Page) -> list[dict[str, Any]]:
+    return [row for piece in found.pieces if piece.batch for row in piece.batch.to_pylist()]
+
+
+def reasons(found: Page) -> list[str]:
+    return [piece.damaged.reason for piece in found.pieces if piece.damaged]
+
+
+def decoder(*fields: tuple[str, pa.DataType] | pa.Field, **options: Any) -> HitsDecoder:
+    return HitsDecoder(pa.schema(fields), **options)
+
+
+def at_once(of: HitsDecoder, body: bytes) -> Page:
+    """Read a page without the way round."""
+    return of._columns(body)
+
+
+ALL_TYPES = decoder(
+    ("flag", pa.bool_()),
+    ("byte", pa.int8()),
+    ("long", pa.int64()),
+    ("unsigned", pa.decimal128(20, 0)),
+    ("half", pa.float32()),
+    ("double", pa.float64()),
+    ("text", pa.string()),
+    ("data", pa.binary()),
+    ("moment", MOMENT),
+    ("day", pa.date32()),
+    ("object", pa.struct([("half", pa.float32()), ("inner", pa.struct([("long", pa.int64())]))])),
+    ("several", pa.list_(pa.string())),
+    ("nested", pa.list_(pa.struct([("half", pa.float32()), ("day", pa.date32())]))),
+)
+PLAIN = {
+    "flag": True,
+    "byte": -128,
+    "long": 2**63 - 1,
+    "unsigned": 2**64 - 1,
+    "half": 1.5,
+    "double": 0.1,
+    "text": "JFK",
+    "data": "AAE=",
+    "moment": "2013-01-01T10:00:00.123Z",
+    "day": "2013-01-02",
+    "object": {"half": 0.25, "inner": {"long": 7}, "not asked for": 1},
+    "several": ["a", None, "b"],
+    "nested": [{"half": 1, "day": None}, None, {"day": "2013-01-02"}],
+    "not asked for": [{}],
+}
+PLAIN_ROW = {
+    **{name: PLAIN[name] for name in ("flag", "byte", "long", "half", "double", "text", "several")},
+    "unsigned": Decimal(2**64 - 1),
+    "data": b"\x00\x01",
+    "moment": datetime(2013, 1, 1, 10, 0, 0, 123_000, tzinfo=UTC),
+    "day": date(2013, 1, 2),
+    "object": {"half": 0.25, "inner": {"long": 7}},
+    "nested": [{"half": 1.0, "day": None}, None, {"half": None, "day": date(2013, 1, 2)}],
+}
+
+
+@pytest.mark.parametrize("way", [HitsDecoder._columns, HitsDecoder._documents])
+def test_all_types_come_as_their_columns_say(way: Any) -> None:
+    found = way(ALL_TYPES, page(PLAIN, {}, {"object": None, "several": []}))
+    nothing = dict.fromkeys(PLAIN_ROW)
+    assert rows(found) == [PLAIN_ROW, nothing, nothing | {"several": []}]
+    assert found.pieces[0].batch.schema == ALL_TYPES.schema
+    assert (found.point_in_time, found.hits) == ("the-point", 3)
+    assert [(piece.after, piece.documents) for piece in found.pieces] == [((2,), 3)]
+
+
+def test_a_page_without_documents_is_the_end() -> None:
+    assert at_once(ALL_TYPES, page()) == Page("the-point", 0, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.int32(), "5", 5),
+        (pa.int32(), 5.9, 5),
+        (pa.int64(), [7], 7),
+        (pa.int64(), [], None),
+        (pa.float64(), "1e3", 1000.0),
+        (pa.bool_(), "true", True),
+        (pa.bool_(), "", False),
+        (pa.string(), 5, "5"),
+        (pa.string(), True, "true"),
+        (pa.string(), {"lat": 1}, '{"lat":1}'),
+        (pa.decimal128(5, 2), "1.5", Decimal("1.50")),
+        (pa.list_(pa.string()), "one", ["one"]),
+        (pa.list_(pa.int64()), ["1", 2], [1, 2]),
+        (MOMENT, 1356998400000, NEW_YEAR),
+        (MOMENT, "1356998400000", NEW_YEAR),
+        (MOMENT, "2013", NEW_YEAR),
+        (MOMENT, "2013-01", NEW_YEAR),
+        (MOMENT, "2013-01-01T02:00+02:00", NEW_YEAR),
+        (MOMENT, "2013-01-01T00:00:00.123456789Z", NEW_YEAR.replace(microsecond=123456)),
+        (pa.timestamp("us"), 1356998400000, NEW_YEAR.replace(tzinfo=None)),
+        (pa.date32(), 1356998400000, NEW_YEAR.date()),
+    ],
+)
+def test_what_the_server_takes_is_read_as_it_reads_it(
+    kind: pa.DataType, value: Any, expected: Any
+) -> None:
+    found = decoder(("field", kind)).decode(page({"field": value}))
+    assert rows(found) == [{"field": expected}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (pa.int8(), 128, "between -128 and 127"),
+        (pa.int64(), 2**63, "between"),
+        (pa.int64(), True, "not a number"),
+        (pa.int64(), "many", "field"),
+        (pa.float32(), 1e39, "too large"),
+        (pa.float64(), "NaN", "too large"),
+        (pa.decimal128(3, 1), 100.5, "more than 3 digits"),
+        (pa.decimal128(3, 1), 1.55, "more than 1 decimal places"),
+        (pa.bool_(), 1, "neither true nor false"),
+        (pa.string(), ["a", "b"], "array-fields"),
+        (pa.binary(), "A", "base64"),
+        (MOMENT, "tomorrow", "ISO 8601"),
+        (MOMENT, True, "not a moment"),
+        (pa.struct([("a", pa.int64())]), 5, "not an object"),
+        (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": 2}], "array-fields"),
+    ],
+)
+def test_what_has_no_place_in_its_column_is_a_bad_record(
+    kind: pa.DataType, value: Any, reason: str
+) -> None:
+    found = decoder(("field", kind)).decode(page({}, {"field": value}, {}, {}))
+    (message,) = reasons(found)
+    assert "'field'" in message
+    assert reason in message
+    assert [(piece.after, piece.documents) for piece in found.pieces] == [
+        ((0,), 1),
+        ((1,), 1),
+        ((3,), 2),
+    ]
+    (damaged,) = [piece.damaged for piece in found.pieces if piece.damaged]
+    assert orjson.loads(damaged.raw) == {"field": value}
+    assert damaged.document == "flights/id-1"
+
+
+def test_a_null_where_none_may_be_is_a_bad_record() -> None:
+    of = decoder(pa.field("field", pa.int64(), nullable=False))
+    assert reasons(of.decode(page({"field": 1}, {}))) == [
+        "the field 'field': it is missing, and must be there"
+    ]
+
+
+def test_moments_of_a_format_of_their_own_are_those_that_the_server_writes() -> None:
+    of = decoder(
+        ("moment", MOMENT),
+        ("object", pa.struct([("moment", MOMENT), ("long", pa.int64())])),
+        formatted=["moment", "object.moment"],
+    )
+    fields = {"moment": ["2013-01-01T00:00:00.000Z"], "object.moment": ["2013-01-01T00:00:00.000Z"]}
+    source = {"moment": "01/01/13", "object": {"moment": 15706, "long": 1}}
+    expected = [
+        {"moment": NEW_YEAR, "object": {"moment": NEW_YEAR, "long": 1}},
+        {"moment": None, "object": None},
+    ]
+    body = page(source, {}, fields=[fields, None])
+    assert rows(at_once(of, body)) == expected
+    assert rows(of._documents(body)) == expected
+    assert rows(at_once(of, page({}, {}))) == [{"moment": None, "object": None}] * 2
+    two = {"moment": ["2013-01-01T00:00:00.000Z"] * 2}
+    assert "array-fields" in reasons(of.decode(page(source, fields=[two])))[0]
+
+
+def test_columns_about_the_document_come_last() -> None:
+    columns = [(MetadataColumn.ID, "id"), (MetadataColumn.VERSION, "version")]
+    of = decoder(("field", pa.int64()), metadata_columns=columns)
+    body = page({"field": 1}, {"field": "2"}, _version=[3, 4])
+    expected = [
+        {"field": 1, "id": "id-0", "version": 3},
+        {"field": 2, "id": "id-1", "version": 4},
+    ]
+    assert rows(of.decode(body)) == expected
+    of_ids = decoder(metadata_columns=columns[:1])
+    assert rows(at_once(of_ids, page({}, {}))) == [{"id": "id-0"}, {"id": "id-1"}]
+
+
+def test_what_looks_like_the_end_of_a_page_within_a_document_is_not() -> None:
+    of = decoder(("text", pa.string()))
+    found = at_once(of, page({"text": '"sort":[99]}]}}'}))
+    assert found.pieces[0].after == (0,)
+
+
+def test_an_index_without_sources_is_an_error_that_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="_source"):
+        decoder(("field", pa.int64())).decode(page(None))
+
+
+def test_an_answer_that_is_no_page_is_an_error() -> None:
+    with pytest.raises(FatalError, match="something else"):
+        decoder(("field", pa.int64())).decode(b"<html>")
+
+
+def test_a_type_that_documents_have_no_values_of_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="duration"):
+        decoder(("field", pa.duration("s")))
+
+
+SCALARS = {
+    "long": st.integers(-(2**63), 2**63 - 1),
+    "double": st.floats(allow_nan=False, allow_infinity=False),
+    "text": st.text(st.characters(exclude_categories=["Cs"])),
+    "flag": st.booleans(),
+    "moment": st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)).map(
+        lambda each: each.replace(microsecond=each.microsecond // 1000 * 1000).isoformat() + "Z"
+    ),
+}
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={name: st.none() | values for name, values in SCALARS.items()}
+            | {"several": st.lists(st.none() | SCALARS["text"])}
+            | {"object": st.fixed_dictionaries({}, optional={"half": st.floats(width=32)})},
+        ).map(lambda each: orjson.loads(orjson.dumps(each))),
+        min_size=1,
+    )
+)
+def test_both_ways_give_the_same_rows(sources: list[dict[str, Any]]) -> None:
+    body = page(*sources)
+    assert rows(at_once(ALL_TYPES, body)) == rows(ALL_TYPES._documents(body))

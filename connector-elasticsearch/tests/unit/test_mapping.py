@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mappings become columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connector_elasticsearch.source.mapping import (
+    MOMENT,
+    fields_of,
+    kind_of,
+    pruned,
+    with_own_format,
+)
+from connectors_core.errors import ConfigurationError
+
+
+def mapping(**properties: Any) -> dict[str, Any]:
+    return {
+        "properties": {
+            name: {"type": each} if isinstance(each, str) else each
+            for name, each in properties.items()
+        }
+    }
+
+
+FLIGHTS = mapping(
+    carrier={"type": "keyword", "fields": {"text": {"type": "text"}}},
+    number="integer",
+    seats="unsigned_long",
+    departure="date",
+    day={"type": "date", "format": "dd.MM.yyyy"},
+    where="geo_point",
+    aircraft=mapping(maker="text", built={"type": "date", "format": "yyyy"}),
+    stops={"type": "nested", **mapping(airport="keyword", at={"type": "date", "format": "HH"})},
+    other_name={"type": "alias", "path": "carrier"},
+    empty={"type": "object"},
+)
+
+
+def test_fields_become_columns_and_objects_structs() -> None:
+    assert fields_of({"flights": FLIGHTS}) == pa.schema(
+        [
+            ("carrier", pa.string()),
+            ("number", pa.int32()),
+            ("seats", pa.decimal128(20, 0)),
+            ("departure", MOMENT),
+            ("day", MOMENT),
+            ("where", pa.string()),
+            ("aircraft", pa.struct([("maker", pa.string()), ("built", MOMENT)])),
+            ("stops", pa.list_(pa.struct([("airport", pa.string()), ("at", MOMENT)]))),
+        ]
+    )
+
+
+def test_a_type_without_counterpart_is_named_in_the_metadata_of_its_column() -> None:
+    found = fields_of({"flights": FLIGHTS})
+    assert found.field("where").metadata == {b"elasticsearch.type": b"geo_point"}
+    assert found.field("carrier").metadata is None
+
+
+def test_fields_that_hold_several_values_are_lists_when_they_are_named() -> None:
+    found = fields_of({"flights": FLIGHTS}, ["carrier", "aircraft.maker", "stops.airport"])
+    assert found.field("carrier").type == pa.list_(pa.string())
+    assert found.field("aircraft").type.field("maker").type == pa.list_(pa.string())
+    assert found.field("stops").type.value_type.field("airport").type == pa.list_(pa.string())
+    with pytest.raises(ConfigurationError, match=r"aircraft\.seats") as error:
+        fields_of({"flights": FLIGHTS}, ["aircraft.seats"])
+    assert error.value.option == "array-fields"
+
+
+def test_columns_of_several_indices_are_those_of_all() -> None:
+    found = fields_of(
+        {"a": mapping(one="long", both="text"), "b": mapping(both="keyword", two="ip")}
+    )
+    assert found == pa.schema([("one", pa.int64()), ("both", pa.string()), ("two", pa.string())])
+
+
+def test_indices_that_differ_in_a_type_are_named() -> None:
+    inner = {"a": mapping(o=mapping(x="long")), "b": mapping(o=mapping(x="double"))}
+    with pytest.raises(ConfigurationError, match=r"'o\.x'(.|\n)*long, as in a(.|\n)*double in b"):
+        fields_of(inner)
+
+
+def test_an_index_without_fields_has_no_columns() -> None:
+    with pytest.raises(ConfigurationError, match="nothing to read columns from"):
+        fields_of({"a": {}})
+    with pytest.raises(ConfigurationError, match="no index"):
+        fields_of({})
+
+
+def test_moments_that_only_the_server_can_read_are_found() -> None:
+    assert with_own_format({"flights": FLIGHTS}) == {"day", "aircraft.built"}
+    both = {"format": "strict_date_optional_time||epoch_second", "type": "date"}
+    assert with_own_format({"a": mapping(moment=both)}) == {"moment"}
+
+
+def test_columns_and_paths_into_them_are_picked() -> None:
+    whole = fields_of({"flights": FLIGHTS})
+    found = pruned(whole, ["stops.airport", "aircraft.maker", "number"])
+    assert found == pa.schema(
+        [
+            ("number", pa.int32()),
+            ("aircraft", pa.struct([("maker", pa.string())])),
+            ("stops", pa.list_(pa.struct([("airport", pa.string())]))),
+        ]
+    )
+    with pytest.raises(ConfigurationError, match=r"aircraft\.seats") as error:
+        pruned(whole, ["number", "aircraft.seats"])
+    assert error.value.option == "fields"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("number", "integer"),
+        ("aircraft.maker", "text"),
+        ("carrier.text", "text"),
+        ("aircraft", "object"),
+        ("aircraft.seats", None),
+        ("number.x", None),
+    ],
+)
+def test_the_type_of_a_field_is_found_by_its_path(path: str, kind: str | None) -> None:
+    assert kind_of(FLIGHTS, path) == kind
