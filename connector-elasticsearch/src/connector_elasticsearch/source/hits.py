@@ -12,11 +12,8 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, Final
 
@@ -25,14 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
+from connector_elasticsearch.source.values import MOST_IN_FLOAT, converter_of, moment_of
+from connectors_core.errors import ConfigurationError, FatalError
 
 __all__ = ["Damaged", "HitsDecoder", "MetadataColumn", "Page", "Piece", "leaves"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SORT: Final = b'"sort":['
-_MOST_IN_FLOAT: Final = 3.4028234663852886e38
-_ARRAY_HINT: Final = "it holds several values; name the field in array-fields"
 
 
 class MetadataColumn(StrEnum):
@@ -122,7 +117,7 @@ class HitsDecoder:
         self._metadata = tuple(metadata_columns)
         self._formatted = tuple(formatted)
         asked_for = frozenset(formatted)
-        self._convert = {field.name: _converter(field, asked_for, "") for field in schema}
+        self._convert = {field.name: converter_of(field, asked_for, "") for field in schema}
         more = [pa.field(name, column.type) for column, name in self._metadata]
         self.schema = pa.schema([*schema, *more])
         self._options = _parse_options(schema, self._metadata, self._formatted)
@@ -220,8 +215,8 @@ class HitsDecoder:
             for name, convert in self._convert.items():
                 row[name] = convert(source.get(name))
             for name in self._formatted:
-                _put(row, name.split("."), _moment(_single(hit.get("fields", {}).get(name))))
-        except (ValueError, OverflowError, InvalidOperation) as error:
+                _put(row, name.split("."), moment_of(hit.get("fields", {}).get(name)))
+        except (ValueError, OverflowError) as error:
             document = f"{hit.get('_index')}/{hit.get('_id')}"
             return Damaged(f"the field {name!r}: {error}", document, orjson.dumps(source))
         for column, name in self._metadata:
@@ -313,7 +308,7 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
     if pa.types.is_float32(kind):
         largest = pc.max(pc.abs(array)).as_py()
-        if largest is not None and largest > _MOST_IN_FLOAT:
+        if largest is not None and largest > MOST_IN_FLOAT:
             raise pa.ArrowInvalid("too large for a float")
     if pa.types.is_binary(kind):
         try:
@@ -340,174 +335,6 @@ def _replace(
     columns[at] = pa.StructArray.from_arrays(
         children, fields=struct.type.fields, mask=struct.is_null()
     )
-
-
-# --- Values as Elasticsearch understands them ----------------------------------------------------
-
-
-def _converter(field: pa.Field, formatted: frozenset[str], above: str) -> Callable[[Any], Any]:
-    """What reads the values of a column; raises a ValueError that says what is wrong."""
-    kind, path = field.type, f"{above}{field.name}"
-    if path in formatted:
-        return lambda _: None
-    if pa.types.is_struct(kind):
-        fields = {each.name: _converter(each, formatted, f"{path}.") for each in kind.fields}
-        return _required(lambda value: _struct(_single(value), fields), field)
-    if pa.types.is_list(kind):
-        inner = _converter(kind.value_field.with_name(field.name), formatted, above)
-        return _required(lambda value: _several(value, inner), field)
-    if pa.types.is_string(kind) and field.metadata and b"elasticsearch.type" in field.metadata:
-        return _required(_text, field)
-    return _required(_scalar_converter(kind), field)
-
-
-def _required(convert: Callable[[Any], Any], field: pa.Field) -> Callable[[Any], Any]:
-    if field.nullable:
-        return convert
-
-    def converted(value: Any) -> Any:
-        found = convert(value)
-        if found is None:
-            raise ValueError("it is missing, and must be there")
-        return found
-
-    return converted
-
-
-def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
-    if pa.types.is_integer(kind):
-        least, most = _range(kind)
-        return lambda value: _integer(_single(value), least, most)
-    if pa.types.is_floating(kind):
-        largest = _MOST_IN_FLOAT if pa.types.is_float32(kind) else math.inf
-        return lambda value: _number(_single(value), largest)
-    if pa.types.is_decimal(kind):
-        return lambda value: _decimal(_single(value), kind)
-    if pa.types.is_boolean(kind):
-        return lambda value: _boolean(_single(value))
-    if pa.types.is_string(kind):
-        return lambda value: _text(_single(value))
-    if pa.types.is_binary(kind):
-        return lambda value: _bytes(_single(value))
-    if pa.types.is_timestamp(kind):
-        zone = UTC if kind.tz else None
-        return lambda value: _moment(_single(value), zone)
-    if pa.types.is_date32(kind):
-        return lambda value: _day(_single(value))
-    raise UnsupportedError(
-        f"documents have no values of the type {kind}",
-        expected="booleans, numbers, text, bytes, moments, dates, structs and lists of these",
-        found=str(kind),
-    )
-
-
-def _single(value: Any) -> Any:
-    """One value: a list of one is the same to Elasticsearch, an empty one is none."""
-    if isinstance(value, list):
-        if len(value) > 1:
-            raise ValueError(_ARRAY_HINT)
-        return _single(value[0]) if value else None
-    return value
-
-
-def _several(value: Any, inner: Callable[[Any], Any]) -> list[Any] | None:
-    if value is None:
-        return None
-    return [inner(each) for each in (value if isinstance(value, list) else [value])]
-
-
-def _struct(value: Any, inner: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise ValueError("it is not an object")
-    return {name: convert(value.get(name)) for name, convert in inner.items()}
-
-
-def _integer(value: Any, least: int, most: int) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("it is not a number")
-    found = value if isinstance(value, int) else int(Decimal(value))
-    if not least <= found <= most:
-        raise ValueError(f"it is not between {least} and {most}")
-    return found
-
-
-def _range(kind: pa.DataType) -> tuple[int, int]:
-    bits = kind.bit_width
-    if pa.types.is_unsigned_integer(kind):
-        return 0, 2**bits - 1
-    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-
-
-def _number(value: Any, most: float) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("it is not a number")
-    found = float(value)
-    if abs(found) > most or not math.isfinite(found):
-        raise ValueError("it is too large")
-    return found
-
-
-def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("it is not a number")
-    found = Decimal(str(value))
-    if not found.is_finite() or found != round(found, kind.scale):
-        raise ValueError(f"it has more than {kind.scale} decimal places")
-    if abs(found) >= 10 ** (kind.precision - kind.scale):
-        raise ValueError(f"it has more than {kind.precision} digits")
-    return found
-
-
-def _boolean(value: Any) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    if value in {"true", "false", ""}:
-        return bool(value == "true")
-    raise ValueError("it is neither true nor false")
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def _bytes(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    try:
-        return base64.b64decode(value)
-    except (TypeError, binascii.Error) as error:
-        raise ValueError("it is not base64") from error
-
-
-def _moment(value: Any, zone: Any = UTC) -> datetime | None:
-    """A moment: text of ISO 8601, cut off anywhere behind the year, or milliseconds."""
-    if value is None:
-        return None
-    if isinstance(value, str) and not (value.lstrip("-").isdigit() and len(value) != 4):
-        padded = value + "-01-01"[len(value) - 4 :] if len(value) in {4, 7} else value
-        try:
-            found = datetime.fromisoformat(padded)
-        except ValueError:
-            raise ValueError("it is not a moment of ISO 8601") from None
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("it is not a moment")
-    else:
-        found = _EPOCH + timedelta(milliseconds=float(value))
-    return found.replace(tzinfo=zone)
-
-
-def _day(value: Any) -> date | None:
-    found = _moment(value)
-    return None if found is None else found.date()
 
 
 def _put(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
