@@ -16,12 +16,13 @@ from connectors_core.testing import AsyncSinkWriterTestSuite, Capabilities, Capa
 from connectors_core.testing.async_sink_unit import BOUNDS
 
 
-class LosesTheLastRow(ServiceSink):
-    class converter(Rows):  # noqa: N801
-        def apply(self, batch, context):
-            return super().apply(batch.slice(0, max(1, batch.num_rows - 1)), context)
+class AllButTheLast(Rows):
+    def apply(self, batch, context):
+        return super().apply(batch.slice(0, max(1, batch.num_rows - 1)), context)
 
-    converter = converter()
+
+class LosesTheLastRow(ServiceSink):
+    converter = AllButTheLast()
 
 
 class TakesNoBoundOfEntries(ServiceWriter):
@@ -42,13 +43,14 @@ class CountsNoBytes(ServiceWriter):
         return 1
 
 
-class DropsWhatIsLarge(ServiceSink):
-    class converter(Rows):  # noqa: N801
-        def apply(self, batch, context):
-            entries = super().apply(batch, context)
-            return [entry for entry in entries if len(entry) <= BOUNDS.max_record_size_in_bytes]
+class AllButLarge(Rows):
+    def apply(self, batch, context):
+        entries = super().apply(batch, context)
+        return [entry for entry in entries if len(entry) <= BOUNDS.max_record_size_in_bytes]
 
-    converter = converter()
+
+class DropsWhatIsLarge(ServiceSink):
+    converter = AllButLarge()
 
 
 class DoesNotWait(ServiceWriter):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from connectors_core.sink import (
 
 SCHEMA = pa.schema([("number", pa.int64()), ("key", pa.int64()), ("size", pa.int64())])
 POISON = -1
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +98,12 @@ class ServiceWriter(AsyncSinkWriter[Entry]):
         ordered: bool = False,
         policy: RecordPolicy | None = None,
         strategy: RateLimitingStrategy | None = None,
+        uid: str | None = None,
     ) -> None:
         self.errors = RecordErrorHandler(policy or RecordPolicy.fail())
         self.context = WriterInitContext(
             pipeline_id="pipeline",
-            sink_uid="service",
+            sink_uid=uid or f"service-{next(_numbers)}",
             checkpoint_id=0,
             subtask_id=0,
             attempt_number=0,

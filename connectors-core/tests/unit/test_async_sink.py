@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -41,6 +42,7 @@ from connectors_core.sink import (
     RequestInfo,
     ResultInfo,
     TwoPhaseCommittingSink,
+    seen_capacity,
 )
 
 SOON = timedelta(milliseconds=1)
@@ -147,7 +149,9 @@ def test_nothing_is_lost_or_doubled_and_no_bound_is_exceeded(
 def writing(service: Service, **changes: Any) -> Iterator[ServiceWriter]:
     """A writer that is closed at the end, whatever happens."""
     named = {
-        name: changes.pop(name) for name in ("ordered", "policy", "strategy") if name in changes
+        name: changes.pop(name)
+        for name in ("ordered", "policy", "strategy", "uid")
+        if name in changes
     }
     with closing(ServiceWriter(service, configuration(**changes), **named)) as writer:
         yield writer
@@ -331,6 +335,7 @@ def test_to_close_gives_up_what_is_on_its_way_and_closes_the_client() -> None:
     writer.close()
     assert writer.given_up
     assert writer.closed
+    assert seen_capacity.seen("pipeline", writer.context.sink_uid) == 15  # nothing was refused
 
 
 def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
@@ -361,6 +366,101 @@ def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
     assert max(sizes) <= 2
     assert answers[0] == ResultInfo(failed_messages=1, batch_size=2)
     assert len(answers) == len(sizes)
+
+
+class Faulty(Open):
+    """Fails when it is asked for the second time."""
+
+    asked = 0
+
+    def should_block(self, request: RequestInfo) -> bool:
+        self.asked += 1
+        if self.asked > 1:
+            raise ZeroDivisionError
+        return False
+
+
+class AnswersToAFlush(ServiceWriter):
+    """Its request is answered while a flush waits; one of its entries is to be sent again."""
+
+    async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        while not self._sending._draining:
+            await asyncio.sleep(0)
+        return entries[:1]
+
+
+def test_a_strategy_that_fails_ends_the_attempt_wherever_it_is_asked() -> None:
+    """Here by the timer of what is to be sent again, while nothing else happens."""
+    with closing(AnswersToAFlush(Service(), configuration(), strategy=Faulty())) as writer:
+        writer.write(rows(range(5)))
+        with pytest.raises(FatalError, match="the rate limiting strategy of sink") as caught:
+            writer.flush()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+class FaultyAnswers(Open):
+    def register_completed_request(self, result: ResultInfo) -> None:
+        raise ZeroDivisionError
+
+
+def test_a_strategy_that_fails_with_an_answer_ends_the_attempt() -> None:
+    with writing(Service(), strategy=FaultyAnswers()) as writer:
+        writer.write(rows(range(5)))
+        with pytest.raises(FatalError, match="does not know"):
+            writer.flush()
+
+
+# --- What is known of a service -------------------------------------------------------------------
+
+
+def sizes_of_an_epoch(uid: str, behaviours: Sequence[Behaviour] = ()) -> list[int]:
+    """Sizes of the requests of a writer of fifteen rows."""
+    service = Service(behaviours)
+    with writing(service, uid=uid) as writer:
+        writer.write(rows(range(15)))
+        writer.flush()
+    return [len(request) for request in service.requests]
+
+
+def test_the_next_writer_of_a_sink_begins_with_what_the_service_took() -> None:
+    busy = [Behaviour(error=True)] * 3
+    assert sizes_of_an_epoch("busy", busy)[0] == 5
+    assert sizes_of_an_epoch("other")[0] == 5
+    learnt = seen_capacity.seen("pipeline", "busy")
+    assert learnt is not None
+    seen_capacity.remember("pipeline", "busy", 2)
+    assert sizes_of_an_epoch("busy")[0] == 2
+    assert sizes_of_an_epoch("busy")[0] == 5  # ten more with every success
+
+
+def test_a_writer_that_fails_leaves_what_it_saw() -> None:
+    class AlwaysBusy(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            raise RetryableError("busy")
+
+    limits = configuration(retry_timeout=timedelta(milliseconds=20))
+    with closing(AlwaysBusy(Service(), limits, uid="always busy")) as writer:
+        writer.write(rows(range(5)))
+        with pytest.raises(RetryableError):
+            writer.flush()
+    assert seen_capacity.seen("pipeline", "always busy") == 1
+
+
+def test_a_strategy_of_ones_own_is_not_remembered() -> None:
+    with writing(Service(), strategy=Open(), uid="own") as writer:
+        writer.write(rows(range(5)))
+        writer.flush()
+    assert seen_capacity.seen("pipeline", "own") is None
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_capacity, "_seen", OrderedDict())
+    for number in range(1_000):
+        seen_capacity.remember("pipeline", str(number), number)
+        seen_capacity.remember("pipeline", "always", 1)
+    assert len(seen_capacity._seen) == seen_capacity._MOST
+    assert seen_capacity.seen("pipeline", "always") == 1
+    assert seen_capacity.seen("pipeline", "999") == 999
 
 
 def test_a_fixed_strategy_never_has_more_requests_on_their_way() -> None:

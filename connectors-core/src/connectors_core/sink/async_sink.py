@@ -15,6 +15,7 @@ from connectors_core.annotations import public
 from connectors_core.errors import UnsupportedError
 from connectors_core.event_loop import event_loop, submit
 from connectors_core.records import BadRecord
+from connectors_core.sink import seen_capacity
 from connectors_core.sink.rate_limiting import (
     CongestionControlRateLimitingStrategy,
     RateLimitingStrategy,
@@ -85,7 +86,8 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         context: The writer's.
         configuration: The bounds.
         rate_limiting_strategy: When the next request is sent; one of its own. By default what is on
-            its way is halved with every failure, and grows again with every success.
+            its way is halved with every failure, and grows again with every success; the next
+            writer of the sink in the same process goes on from there.
     """
 
     def __init__(
@@ -99,12 +101,17 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         self._converter = converter
         self._context = context
         self._configuration = configuration or AsyncSinkWriterConfiguration()
-        strategy = rate_limiting_strategy or CongestionControlRateLimitingStrategy(
+        learning = CongestionControlRateLimitingStrategy(
             max_in_flight_requests=self._configuration.max_in_flight_requests,
             max_batch_size=self._configuration.max_batch_size,
+            initial_max_in_flight_messages=seen_capacity.seen(*self._sink_key),
         )
+        self._learning = learning if rate_limiting_strategy is None else None
         self._sending = RequestSender(
-            self.submit_request_entries, self._configuration, strategy, context
+            self.submit_request_entries,
+            self._configuration,
+            rate_limiting_strategy or learning,
+            context,
         )
         self._rejected: deque[tuple[BadRecord, BaseException | None]] = deque()
 
@@ -184,7 +191,14 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
                 _CLOSE_SECONDS,
             )
 
+    @property
+    def _sink_key(self) -> tuple[str, str]:
+        return self._context.pipeline_id, self._context.sink_uid
+
     async def _stop(self) -> None:
+        if self._learning is not None:  # before what is given up counts as refused
+            messages = self._learning.max_in_flight_messages
+            seen_capacity.remember(*self._sink_key, messages)
         await self._sending.stop()
         await self.close_client()
 

@@ -154,6 +154,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
             what the other two allow.
         initial_max_in_flight_messages: Where it begins; by default all that the first two allow,
             since a writer lives for one epoch only (Flink's lives on and begins with one request).
+            More than these allow counts as these.
     """
 
     def __init__(
@@ -177,9 +178,14 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._scaling = scaling or AIMDScalingStrategy(
             rate_threshold=max_in_flight_requests * max_batch_size
         )
-        self._max_messages = initial
+        self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
         self._requests = 0
         self._messages = 0
+
+    @property
+    def max_in_flight_messages(self) -> int:
+        """Entries that may be on their way, as far as was seen."""
+        return self._max_messages
 
     @property
     def max_batch_size(self) -> int:

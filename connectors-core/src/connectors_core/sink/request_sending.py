@@ -115,6 +115,7 @@ class RequestSender(Generic[EntryT]):
         self._loop = event_loop()
         self._requests: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._blocked = False
         self._error: BaseException | None = None
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -125,7 +126,7 @@ class RequestSender(Generic[EntryT]):
             if self._error is not None or self._buffer.count >= self._limit:
                 await self._until(lambda: self._buffer.count < self._limit)
             self._buffer.add(held)
-            if self._must_send():
+            if not self._blocked and self._must_send():
                 self._send()
         self._send()
 
@@ -176,29 +177,36 @@ class RequestSender(Generic[EntryT]):
         )
 
     def _send(self) -> None:
-        """Send as many requests as may be sent now."""
+        """Send as many requests as may be sent now. Also a callback, so it raises nothing."""
         if self._error is not None:
             return
+        try:
+            self._send_ready()
+        except Exception as error:  # of the strategy: all else here is ours
+            self._fail(error, f"the rate limiting strategy of sink {self._context.sink_uid!r}")
+            self._changed.set()
+
+    def _send_ready(self) -> None:
         self._buffer.wake(self._loop.time())
-        blocked = False
+        self._blocked = False
         while self._buffer.ready and self._must_send():
-            blocked = self._is_blocked()
-            if blocked:
+            self._blocked = self._is_blocked()
+            if self._blocked:
                 break
             entries = self._buffer.take(self._max_batch_size)
             self._strategy.register_in_flight_request(RequestInfo(len(entries)))
             request = self._loop.create_task(self._request(entries))
             self._requests.add(request)  # a loop keeps no task alive
             request.add_done_callback(self._request_ended)
-        self._wait(blocked)
+        self._wait()
 
-    def _wait(self, blocked: bool) -> None:
+    def _wait(self) -> None:
         """Look again when something is due; an answer looks again by itself."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         moment = self._buffer.next_moment()
-        if blocked:
+        if self._blocked:
             moment = math.inf if self._requests else self._loop.time() + _BLOCKED_SECONDS
         if moment != math.inf:
             self._timer = self._loop.call_at(moment, self._send)
@@ -214,7 +222,7 @@ class RequestSender(Generic[EntryT]):
         self._requests.discard(request)
         error = None if request.cancelled() else request.exception()
         if error is not None:
-            self._fail(error)
+            self._fail(error, f"a request of sink {self._context.sink_uid!r}")
         self._changed.set()
         self._send()
 
@@ -266,12 +274,11 @@ class RequestSender(Generic[EntryT]):
         doublings = min(attempts - 1, 32)
         return random.uniform(0, min(longest, first * 2**doublings))
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, what: str) -> None:
         if self._error is None:
             if not isinstance(error, ConnectorError):
                 failure = FatalError(
-                    f"a request of sink {self._context.sink_uid!r} failed in a way that the "
-                    "connector does not know",
+                    f"{what} failed in a way that the connector does not know",
                     found=type(error).__name__,
                     hint="this is a fault of the connector: report it",
                 )

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -184,7 +185,8 @@ class AsyncSinkTrial:
             **bounds: Those that are not `BOUNDS`.
         """
         errors = RecordErrorHandler(policy or RecordPolicy.fail())
-        writer = self.sink(**bounds).create_writer(writer_context(record_errors=errors))
+        context = writer_context(pipeline_id=uuid.uuid4().hex, record_errors=errors)
+        writer = self.sink(**bounds).create_writer(context)
         with contextlib.closing(writer):
             yield Writing(writer, errors, self._seconds)
 
