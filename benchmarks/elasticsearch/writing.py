@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From Parquet files into an index."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from benchmarks.elasticsearch import peer
+from benchmarks.elasticsearch.clients import helpers_bulk, parallel_bulk
+from benchmarks.elasticsearch.documents import Documents, new_index
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_filesystem import FileSource
+from connectors_core import Pipeline
+
+TUNED = {"es.batch.size.entries": "5000", "es.batch.size.bytes": "5mb"}
+
+
+def contestants(
+    spark: SparkSession,
+    server: ElasticsearchServer,
+    documents: Documents,
+    *,
+    ids: bool,
+    has_peer: bool,
+) -> Mapping[str, Callable[[], float]]:
+    """Ours with and without the rows in Spark, the peer as it is and tuned, clients alone.
+
+    Args:
+        spark: Runs both.
+        server: Where they write to.
+        documents: What they write.
+        ids: Whether documents have ids of their own.
+        has_peer: Whether the peer runs on this Spark.
+    """
+
+    def ours(index: str, condition: str | None) -> None:
+        sink = ElasticsearchSink(server.url, index=index, id_columns=["id"] if ids else [])
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Pipeline(spark, "write", checkpoint_location=f"{folder}/c") as pipeline,
+        ):
+            source = FileSource(str(documents.folder), format="parquet", schema=documents.schema)
+            df = pipeline.from_source(source, uid="files")
+            pipeline.sink_to(df if condition is None else df.where(condition), sink, uid="index")
+            pipeline.run()
+
+    def theirs(index: str, options: Mapping[str, str]) -> None:
+        (
+            spark.read.parquet(str(documents.folder))
+            .write.format("es")
+            .options(**peer.options(server), **options)
+            .options(**({"es.mapping.id": "id"} if ids else {}))
+            .mode("append")
+            .save(index)
+        )
+
+    def timed(write: Callable[[str], None]) -> float:
+        with new_index(server, documents) as index:
+            began = time.monotonic()
+            write(index)
+            elapsed = time.monotonic() - began
+            found = server.count(index)
+        assert found == documents.count, f"{found} of {documents.count} documents were written"
+        return documents.count / elapsed
+
+    found: dict[str, Callable[[], float]] = {
+        "ours": lambda: timed(lambda index: ours(index, None)),
+        "ours, with a condition in Spark": lambda: timed(lambda index: ours(index, "id >= 0")),
+    }
+    if has_peer:
+        found["elasticsearch-hadoop"] = lambda: timed(lambda index: theirs(index, {}))
+        found["elasticsearch-hadoop, tuned"] = lambda: timed(lambda index: theirs(index, TUNED))
+    rows = documents.table().to_pylist()
+    found["helpers.bulk"] = lambda: timed(lambda index: helpers_bulk(server, index, rows, ids=ids))
+    found["helpers.parallel_bulk"] = lambda: timed(
+        lambda index: parallel_bulk(server, index, rows, ids=ids)
+    )
+    return found
