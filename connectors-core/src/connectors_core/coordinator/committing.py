@@ -20,6 +20,7 @@ from connectors_core.errors import CommitError, RetryableError
 from connectors_core.execution.writing import Leases
 from connectors_core.metrics import CommitterMetric
 from connectors_core.protocol import Decision, SinkDecision, claims_path
+from connectors_core.retrying import IF_RETRYABLE, backoff
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.committer import (
     CommitOutcome,
@@ -60,16 +61,9 @@ class CommitRetries:
         Args:
             sleep: Waits so many seconds.
         """
-        backoff = tenacity.wait_random_exponential(self.initial_seconds, self.max_seconds)
-
-        def wait(state: tenacity.RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            asked = error.retry_after if isinstance(error, RetryableError) else None
-            return max(backoff(state), asked or 0.0)
-
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(RetryableError),
-            wait=wait,
+            retry=IF_RETRYABLE,
+            wait=backoff(self.initial_seconds, self.max_seconds),
             stop=tenacity.stop_after_attempt(self.attempts),
             sleep=sleep,
             reraise=True,
