@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents that pass between driver and executors: plan, report, decision, rewrite.
+"""The documents that pass between driver and executors: plan, report, decision, rewrite, pins.
 
 Each is created exclusively in the state store, so the first writer wins and nobody overwrites. The
 rules behind them are in ``ARCHITECTURE.md``.
@@ -19,6 +19,7 @@ from connectors_core.state import StateStore, documents
 
 FORMAT_VERSION = 1
 RUNS_FOLDER = "runs"
+LOOKUP_PINS_FOLDER = "lookup-pins"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,6 +375,40 @@ class Decision:
 DocumentT = TypeVar("DocumentT")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LookupVersion:
+    """One reading of a table that is cached as a whole.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        number: Of the version, from 1.
+        file: Its rows, an Arrow stream beside this document.
+        rows: How many there are.
+        bytes: Size of the file.
+        read_at: When it was read, microseconds since the epoch.
+    """
+
+    pipeline_id: str
+    number: int
+    file: str
+    rows: int
+    bytes: int
+    read_at: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupPins:
+    """Which versions of such tables a micro-batch, or a batch run, sees.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        versions: Number of the version by uid of the lookup.
+    """
+
+    pipeline_id: str
+    versions: dict[str, int]
+
+
 class DocumentCodec(Generic[DocumentT]):
     """Stores one kind of document; it is checked on reading for kind, version and checksum."""
 
@@ -405,6 +440,8 @@ REPORTS = DocumentCodec("report", Report)
 DECISIONS = DocumentCodec("decision", Decision)
 REWRITES = DocumentCodec("rewrite", Rewrite)
 RUNS = DocumentCodec("run", RunRecord)
+LOOKUP_VERSIONS = DocumentCodec("lookup-version", LookupVersion)
+LOOKUP_PINS = DocumentCodec("lookup-pins", LookupPins)
 _ENTRIES = JsonDataclassSerializer(Entry, version=FORMAT_VERSION)
 
 
@@ -461,3 +498,18 @@ def claims_path(epoch: int, sink: str = "", job: str = "") -> str:
 def done_path(epoch: int, sink: str) -> str:
     """Where it is marked that a sink has committed an epoch."""
     return f"done/{epoch:010d}/{sink}"
+
+
+def lookup_path(uid: str) -> str:
+    """The folder of a table that is cached as a whole."""
+    return f"lookup/{uid}"
+
+
+def lookup_version_path(number: int) -> str:
+    """Where a version of such a table is recorded, below its folder."""
+    return f"versions/{number:010d}.json"
+
+
+def lookup_pins_path(batch: str) -> str:
+    """Where it is stored which versions a batch of a query sees."""
+    return f"{LOOKUP_PINS_FOLDER}/{batch}.json"

@@ -8,7 +8,8 @@ import dataclasses
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -153,7 +154,8 @@ class BatchRun:
     """One run of a batch pipeline.
 
     A run that a crash left unfinished is finished by the next call when it was decided, and rolled
-    back and run again when it was not.
+    back and run again when it was not. While its rows are made, ``pinned`` says of a run, by its
+    id, which versions of the tables it sees that are looked up.
     """
 
     def __init__(
@@ -168,8 +170,10 @@ class BatchRun:
         pipeline_id: str,
         lease: Lease,
         commit_retries: CommitRetries,
+        pinned: Callable[[str], AbstractContextManager[None]],
     ) -> None:
         self.run_id = run_id
+        self._pinned = pinned
         self.job = job
         self._sources = sources
         self._root = root
@@ -236,12 +240,13 @@ class BatchRun:
                     pipeline_id=self._pipeline_id, run_id=self.run_id, entries=entries
                 )
                 RUNS.create(self._root, run_record_path(self.run_id), record)
-            ran = self.epochs.run_batch(
-                self.job.df,
-                self.run_id,
-                reports=self._root.child(self._run_folder),
-                entries=entries,
-            )
+            with self._pinned(self.run_id):
+                ran = self.epochs.run_batch(
+                    self.job.df,
+                    self.run_id,
+                    reports=self._root.child(self._run_folder),
+                    entries=entries,
+                )
             for progress in self._progress.values():
                 progress.close()
             self._root.delete_tree(self._run_folder)

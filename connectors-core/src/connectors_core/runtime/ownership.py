@@ -9,7 +9,7 @@ whose query it is in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,15 +24,20 @@ _PROPERTY: Final = "connectors.pipeline"
 
 
 @contextmanager
-def pipeline_query(spark: SparkSession, pipeline_id: str) -> Iterator[None]:
-    """A query that this thread starts meanwhile is the pipeline's own. Driver."""
+def local_property(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Tasks of what this thread starts meanwhile have this property. Driver."""
     context = spark.sparkContext
-    before = context.getLocalProperty(_PROPERTY)
-    context.setLocalProperty(_PROPERTY, pipeline_id)
+    before = context.getLocalProperty(name)
+    context.setLocalProperty(name, value)
     try:
         yield
     finally:
-        context.setLocalProperty(_PROPERTY, before)  # type: ignore[arg-type, unused-ignore]
+        context.setLocalProperty(name, before)  # type: ignore[arg-type, unused-ignore]
+
+
+def pipeline_query(spark: SparkSession, pipeline_id: str) -> AbstractContextManager[None]:
+    """A query that this thread starts meanwhile is the pipeline's own. Driver."""
+    return local_property(spark, _PROPERTY, pipeline_id)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.coordinator.writer_states import check_stateful
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.lookup.joining import JoinType, LookupJoin
 from connectors_core.protocol import RunRecord
 from connectors_core.records import RecordPolicy, RecordPolicyMode
 from connectors_core.runtime.batch import (
@@ -52,6 +53,14 @@ from connectors_core.runtime.batch import (
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
 from connectors_core.runtime.direct import EntryRows
+from connectors_core.runtime.lookups import (
+    Lookups,
+    RegisteredLookup,
+    check_stable,
+    lookup_dataframe,
+    lookups_of,
+    new_numbers,
+)
 from connectors_core.runtime.ownership import OwnedReader
 from connectors_core.runtime.probe import probe_executors
 from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
@@ -69,6 +78,7 @@ from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
 from connectors_core.state import Lease, StateStore
+from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
 _LOGGER: Final = logging.getLogger(__name__)
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -144,6 +154,8 @@ class Pipeline:
         self._batches: dict[str, BatchSource] = {}
         self._frames: dict[str, DataFrame] = {}
         self._sinks: list[RegisteredSink] = []
+        self._lookups: dict[str, RegisteredLookup] = {}
+        self._running_lookups: Lookups | None = None
         self._lease: Lease | None = None
         self._runs: list[StreamingRun] = []
         self._batch_run: BatchRun | None = None
@@ -257,6 +269,55 @@ class Pipeline:
             .where(~heartbeat)
             .drop(HEARTBEAT_COLUMN)
         )
+
+    def lookup_join(
+        self,
+        df: DataFrame,
+        table: LookupTableSource,
+        *,
+        on: Sequence[str] | Mapping[str, str],
+        how: JoinType = "left",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        uid: str | None = None,
+        allow_unstable: bool = False,
+    ) -> DataFrame:
+        """The rows of a DataFrame with columns of a table, looked up by key as they stream by.
+
+        A row is given as often as its key has rows in the table. Null is no key. A table that is
+        asked by key answers as it stands then: a row that is looked up again after a failure may
+        get other values. One that is cached as a whole is read when the pipeline starts and when
+        its trigger says so, and a micro-batch that runs again sees the version that it saw before.
+
+        Args:
+            df: A DataFrame built on DataFrames of this pipeline, streaming or not.
+            table: The table.
+            on: Columns that both have, or those of the rows and what the table calls them.
+            how: "left" keeps rows without a match, "inner" does not.
+            columns: Columns of the table to add, or these and what they are called in the result;
+                by default all but the keys. Nothing else is fetched.
+            uid: Its name within the pipeline, for all restarts; by default made of the keys.
+            allow_unstable: Allow that rows are moved between tasks behind a table that is asked by
+                key. Where part of a job then runs again, rows may be lost or doubled.
+
+        Raises:
+            ConfigurationError: The uid is taken, or rows and table do not fit together.
+            UnsupportedError: The key is of a type that is not compared exactly.
+        """
+        self._check_not_started("lookup_join")
+        uid = uid or "-".join(["lookup", *on])
+        self._check_uid(uid)
+        join = LookupJoin.of(arrow_schema(df), table.schema(), on=on, how=how, columns=columns)
+        context = LookupContext(keys=join.keys, schema=join.table)
+        lookup = RegisteredLookup(
+            uid=uid,
+            join=join,
+            provider=table.get_lookup_runtime_provider(context),
+            allow_unstable=allow_unstable,
+            numbers=new_numbers(self._spark),
+        )
+        joined = lookup_dataframe(df, lookup, pipeline_id=self._pipeline_id(), root=self._root)
+        self._lookups[uid] = lookup
+        return joined
 
     def sink_to(
         self,
@@ -400,6 +461,7 @@ class Pipeline:
             self._name,
             None if self._identity is None else self._identity.pipeline_id,
             [run.status() for run in runs],
+            lookups=() if self._running_lookups is None else self._running_lookups.statuses(),
             started=self._started,
             error=self._error,
         )
@@ -430,7 +492,8 @@ class Pipeline:
             identity = self._identify(streaming=True, shapes=shapes)
             probe_executors(self._spark, self._root)
             groups = CoordinatorStore()
-            self._runs = [
+            lookups = self._lookups_of(jobs, identity)
+            runs = [
                 StreamingRun(
                     self._spark,
                     identity=query,
@@ -444,10 +507,13 @@ class Pipeline:
                     available_now=available_now,
                     drain=drain,
                     commit_retries=self._commit_retries,
+                    lookups=lookups.pinning(query.folder, job.df),
                     groups=groups,
                 )
                 for query, job in zip(identity.queries, jobs, strict=True)
             ]
+            lookups.start()
+            self._runs = runs
             for number, run in enumerate(self._runs):
                 try:
                     run.start()
@@ -477,16 +543,21 @@ class Pipeline:
             shape = QueryShape(lines, tuple(sink.uid for sink in self._sinks))
             identity = self._identify(streaming=False, shapes=[shape])
             probe_executors(self._spark, self._root)
+            folder = identity.queries[0].folder
+            lookups = self._lookups_of([job], identity)
+            pinned = lookups.pinning(folder, job.df)
+            lookups.start()
             self._batch_run = BatchRun(
                 self._spark,
                 run_id=self._run_id,
                 sources=batches,
                 job=job,
                 root=self._root,
-                folder=identity.queries[0].folder,
+                folder=folder,
                 pipeline_id=identity.pipeline_id,
                 lease=self._held(),
                 commit_retries=self._commit_retries,
+                pinned=pinned.pinned,
             )
             return self._batch_run.run()
         except BaseException as error:
@@ -508,6 +579,18 @@ class Pipeline:
             )
         stream = self._streams[uid]
         return WritingJob(sinks, (stream.carrier.entries(), EntryRows(stream.reader)))
+
+    def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
+        """The lookups that these jobs use."""
+        used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
+        self._running_lookups = Lookups(
+            self._spark,
+            self._root,
+            [lookup for uid, lookup in self._lookups.items() if uid in used],
+            pipeline_id=identity.pipeline_id,
+            parallelism=self._parallelism or self._spark.sparkContext.defaultParallelism,
+        )
+        return self._running_lookups
 
     def _components(self) -> list[list[RegisteredSink]]:
         """Sinks that share a source, directly or through another sink, in order of their uids."""
@@ -613,6 +696,8 @@ class Pipeline:
         return self._lease
 
     def _release(self) -> None:
+        if self._running_lookups is not None:
+            self._running_lookups.close()
         self._telemetry.refresh()
         if self._progress is not None:
             self._progress.stop()
@@ -629,7 +714,8 @@ class Pipeline:
                 expected="letters, digits, '_', '.' and '-', at most 100",
                 option="uid",
             )
-        if uid in self._streams or uid in self._batches or any(s.uid == uid for s in self._sinks):
+        sinks = {sink.uid for sink in self._sinks}
+        if uid in self._streams.keys() | self._batches.keys() | self._lookups.keys() | sinks:
             raise ConfigurationError(
                 f"the uid {uid!r} is used twice in pipeline {self._name!r}", option="uid"
             )
@@ -647,6 +733,7 @@ class Pipeline:
             raise ConfigurationError(
                 f"pipeline {self._name!r} has no sink", hint="call sink_to before run or start"
             )
+        check_stable(self._sinks, self._lookups.values())
         if self._streams and self._batches:
             raise ConfigurationError(
                 "the pipeline mixes streaming and batch sources",

@@ -15,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
+from connectors_core.metrics import LookupMetric
 from connectors_core.runtime.status import (
+    LookupStatus,
     PipelineState,
     PipelineStatus,
     QueryStatus,
@@ -141,6 +143,13 @@ def progress_view(status: PipelineStatus) -> RenderableType:
                 [_source_cells(source) for source in status.sources],
             )
         )
+    if status.lookups:
+        parts.append(
+            _table(
+                ("lookup", "keys", "hits", "loads", "cached", "bytes", "notes"),
+                [_lookup_cells(lookup) for lookup in status.lookups],
+            )
+        )
     if status.sinks:
         parts.append(
             _table(
@@ -154,7 +163,7 @@ def progress_view(status: PipelineStatus) -> RenderableType:
 
 
 def progress_lines(status: PipelineStatus) -> Iterator[str]:
-    """The same for a log, a line for each source and sink."""
+    """The same for a log, a line for each source, lookup and sink."""
     where = "".join(f", {_where(query)}" for query in status.queries)
     yield f"pipeline {status.name}: {status.state.value}{where}"
     for source in status.sources:
@@ -163,6 +172,14 @@ def progress_lines(status: PipelineStatus) -> Iterator[str]:
             f"source {source.uid}: {rows} rows, {rate} rows/s, {read}, splits {splits}",
             "" if watermark == NOTHING else f"watermark {watermark}",
             "" if lag == NOTHING else f"lag {lag}",
+            notes,
+        )
+    for lookup in status.lookups:
+        _, keys, hits, loads, cached, held, notes = _lookup_cells(lookup)
+        yield _joined(
+            f"lookup {lookup.uid}: {keys} keys, {loads} loads",
+            "" if hits == NOTHING else f"hits {hits}",
+            "" if cached == NOTHING else f"{cached} rows cached, {held}",
             notes,
         )
     for sink in status.sinks:
@@ -179,7 +196,7 @@ def progress_lines(status: PipelineStatus) -> Iterator[str]:
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
-        text = column in ("source", "sink", "notes")
+        text = column in ("source", "lookup", "sink", "notes")
         table.add_column(column, justify="left" if text else "right", no_wrap=not text)
     for row in rows:
         table.add_row(*[Text(cell) for cell in row])
@@ -216,6 +233,24 @@ def _lag(source: SourceStatus) -> str:
     if source.pending_bytes is not None:
         return size(source.pending_bytes)
     return span(source.watermark_lag)
+
+
+def _lookup_cells(lookup: LookupStatus) -> tuple[str, ...]:
+    counters, gauges = lookup.counters, lookup.gauges
+    hits = counters.get(LookupMetric.HIT_COUNT, 0)
+    asked = hits + counters.get(LookupMetric.MISS_COUNT, 0)
+    is_cached = LookupMetric.NUM_CACHED_RECORD in gauges
+    version = [] if lookup.version is None else [f"version {lookup.version}"]
+    failed = [] if lookup.error is None else [f"not reloaded: {_first_line(lookup.error)}"]
+    return (
+        lookup.uid,
+        count(counters.get(LookupMetric.NUM_LOOKUP_KEYS, 0)),
+        f"{100 * hits / asked:.0f} %" if asked else NOTHING,
+        count(counters.get(LookupMetric.LOAD_COUNT, 0)),
+        count(int(gauges[LookupMetric.NUM_CACHED_RECORD])) if is_cached else NOTHING,
+        size(int(gauges[LookupMetric.NUM_CACHED_BYTES])) if is_cached else NOTHING,
+        _notes({"failures": counters.get(LookupMetric.NUM_LOAD_FAILURE, 0)}, [*version, *failed]),
+    )
 
 
 def _sink_cells(sink: SinkStatus) -> tuple[str, ...]:

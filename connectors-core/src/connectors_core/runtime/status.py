@@ -32,6 +32,8 @@ from connectors_core.sink.sink import DeliveryGuarantee
 from connectors_core.source.watermarks import END_OF_TIME
 
 __all__ = [
+    "LookupCaching",
+    "LookupStatus",
     "PipelineState",
     "PipelineStatus",
     "QueryStatus",
@@ -153,6 +155,39 @@ class SinkStatus:
 
 
 @public
+class LookupCaching(StrEnum):
+    """What is kept of a table that is looked up."""
+
+    NONE = "none"
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class LookupStatus:
+    """A lookup join; see `LookupMetric` for its numbers and how they are counted.
+
+    Attributes:
+        uid: The lookup.
+        caching: What is kept of its table.
+        version: Of a table that is cached as a whole, the newest version.
+        read_at: When that was read.
+        error: Why the last reload failed, where it did: the version before is still in use.
+        counters: All counters, those of the connector included.
+        gauges: All gauges.
+    """
+
+    uid: str
+    caching: LookupCaching = LookupCaching.NONE
+    version: int | None = None
+    read_at: int | None = None
+    error: str | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+@public
 @dataclass(frozen=True, kw_only=True)
 class QueryStatus:
     """One Spark query of a pipeline, or its batch run.
@@ -237,6 +272,7 @@ class PipelineStatus:
         name: The user's name for it.
         state: Where it stands.
         queries: Its queries, empty before the start.
+        lookups: Its lookup joins, empty before the start.
         error: Why it failed.
     """
 
@@ -244,6 +280,7 @@ class PipelineStatus:
     pipeline_id: str | None = None
     state: PipelineState = PipelineState.NOT_STARTED
     queries: tuple[QueryStatus, ...] = ()
+    lookups: tuple[LookupStatus, ...] = ()
     error: str | None = None
 
     @classmethod
@@ -253,6 +290,7 @@ class PipelineStatus:
         pipeline_id: str | None,
         queries: Sequence[QueryStatus],
         *,
+        lookups: Sequence[LookupStatus] = (),
         started: bool,
         error: BaseException | None = None,
     ) -> PipelineStatus:
@@ -262,6 +300,7 @@ class PipelineStatus:
             name: The user's name for it.
             pipeline_id: The pipeline.
             queries: Its queries.
+            lookups: Its lookup joins.
             started: Whether it was started.
             error: Why it failed outside of a query.
         """
@@ -272,6 +311,7 @@ class PipelineStatus:
             pipeline_id=pipeline_id,
             state=PipelineState.FAILED if errors else _state_of(queries, started=started),
             queries=tuple(queries),
+            lookups=tuple(lookups),
             error=errors[0] if errors else None,
         )
 

@@ -24,6 +24,7 @@ from connectors_core.execution.reading import ReaderTask
 from connectors_core.protocol import Plan, encode_entry
 from connectors_core.runtime.carriers import Carrier, SparkLog
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.lookups import BatchLookups
 from connectors_core.runtime.ownership import pipeline_query
 from connectors_core.runtime.status import (
     QueryStatus,
@@ -66,6 +67,7 @@ class StreamingRun:
         available_now: Read what is there at the start, then end.
         drain: An end by ``available_now`` is the end of time for the watermark too.
         commit_retries: For commits that ask to be tried again.
+        lookups: Gives batches the versions of the tables that they look up.
         groups: Alignment groups, shared by all queries of the pipeline.
     """
 
@@ -84,9 +86,11 @@ class StreamingRun:
         available_now: bool,
         drain: bool,
         commit_retries: CommitRetries,
+        lookups: BatchLookups,
         groups: CoordinatorStore | None = None,
     ) -> None:
         self.identity = identity
+        self._lookups = lookups
         self.job = job
         self._pipeline_id = pipeline_id
         self._spark = spark
@@ -310,7 +314,8 @@ class StreamingRun:
             self._lease.check()
             self._acknowledge(committed=True)  # Spark begins a batch when the last is committed
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
-            self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
+            with self._lookups.pinned(self._batch_name(batch_id)):
+                self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
             self._last_batch = batch_id
             if plans:
                 self._written = _WrittenBatch(batch_id, max(plans))
@@ -333,6 +338,9 @@ class StreamingRun:
             self._written = None
             self.coordinator.notify_complete(written.plan)
 
+    def _batch_name(self, batch_id: int) -> str:
+        return f"{self.identity.generation:04d}-{batch_id:010d}"
+
     def _plans_of(self, batch_id: int) -> dict[str, range]:
         return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)
 
@@ -342,6 +350,7 @@ class StreamingRun:
         oldest_batch = batch_id - self._keep_batches + 2
         if oldest_batch <= 2:
             return
+        self._lookups.pinning.purge(before=self._batch_name(oldest_batch))
         plan = min(own.start for own in self._plans_of(oldest_batch).values())
         while plan > 0 and any(
             source.snapshot is None for source in read_plan(self._store, plan).sources.values()

@@ -21,11 +21,17 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, g
 from connectors_core.metrics import (
     CommitterMetric,
     EnumeratorMetric,
+    LookupMetric,
     SinkMetric,
     SourceMetric,
     SplitMetric,
 )
-from connectors_core.runtime.status import PipelineStatus, SinkStatus, SourceStatus
+from connectors_core.runtime.status import (
+    LookupStatus,
+    PipelineStatus,
+    SinkStatus,
+    SourceStatus,
+)
 
 __all__ = ["METER_NAME", "Instruments", "Telemetry"]
 
@@ -48,6 +54,12 @@ _COUNTERS: Final = {
             SinkMetric.NUM_BYTES_SEND: "By",
             SinkMetric.NUM_RECORDS_SEND_ERRORS: "{record}",
             SinkMetric.NUM_EPOCHS_COMMITTED: "{epoch}",
+            LookupMetric.HIT_COUNT: "{key}",
+            LookupMetric.MISS_COUNT: "{key}",
+            LookupMetric.NUM_LOOKUP_KEYS: "{key}",
+            LookupMetric.LOAD_COUNT: "{load}",
+            LookupMetric.NUM_LOAD_FAILURE: "{load}",
+            LookupMetric.LOAD_TIME: "ms",
         }.items()
     },
     **{
@@ -67,6 +79,9 @@ _GAUGES: Final = {
     SplitMetric.CURRENT_WATERMARK.value: "ms",
     SinkMetric.CURRENT_SEND_TIME.value: "ms",
     CommitterMetric.PENDING_COMMITTABLES.value: "{committable}",
+    LookupMetric.LATEST_LOAD_TIME.value: "ms",
+    LookupMetric.NUM_CACHED_RECORD.value: "{record}",
+    LookupMetric.NUM_CACHED_BYTES.value: "By",
 }
 
 
@@ -88,7 +103,11 @@ class Measurement:
 
 def measurements(status: PipelineStatus) -> Iterator[Measurement]:
     """All numbers of a pipeline."""
-    units: list[SourceStatus | SinkStatus] = [*status.sources, *status.sinks]
+    units: list[SourceStatus | SinkStatus | LookupStatus] = [
+        *status.sources,
+        *status.sinks,
+        *status.lookups,
+    ]
     for unit in units:
         where: dict[str, str | int] = {"pipeline": status.name, "uid": unit.uid}
         for name, number in unit.counters.items():

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import pyarrow as pa
 
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
+from connectors_core.runtime.error_notes import add_notes
 from connectors_core.runtime.warm_workers import keep_warm
-from connectors_core.secrets import mask_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,6 @@ BEFORE_FIRST: Final = -1
 """The offset before the first plan."""
 
 ALIAS_PREFIX: Final = "connectors_source__"
-_MAX_CAUSES: Final = 8
 
 ReadEntry = Callable[[str], Iterator[pa.RecordBatch]]
 """Runs one entry on an executor. Called exactly once per entry and attempt of a task."""
@@ -236,8 +235,7 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
     """Wrap `read_entry` so that what goes wrong is seen.
 
     A batch of another schema is an error: Spark looks at the first batch only, or not at all, and
-    then reads memory as what it is not. An error tells its causes in its own text: Spark cuts them
-    off when it brings the error to the driver.
+    then reads memory as what it is not.
 
     Args:
         read_entry: Runs one entry.
@@ -258,11 +256,7 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
                     )
                 yield batch
         except Exception as error:
-            error.add_note(f"while reading source {uid!r}")
-            cause, shown = error.__cause__, 0
-            while cause is not None and shown < _MAX_CAUSES:
-                error.add_note(f"caused by {type(cause).__name__}: {mask_text(str(cause))}")
-                cause, shown = cause.__cause__, shown + 1
+            add_notes(error, f"while reading source {uid!r}")
             raise
 
     return read

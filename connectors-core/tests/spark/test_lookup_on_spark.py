@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup joins on Spark: batch and stream, by key and cached as a whole."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import lookup_scenarios
+import pytest
+from lookup_scenarios import (
+    KEYS,
+    ROWS,
+    AsyncFunction,
+    BrokenFunction,
+    ByHand,
+    Function,
+    JsonTable,
+    KilledDriver,
+    OneRowTable,
+    Table,
+    expected,
+    given,
+    order_source,
+    versioned,
+)
+from pipeline_support import (
+    LogSource,
+    counts,
+    plans_and_reports,
+    travel_with_closures,
+    wait_until,
+)
+from pyspark.sql import functions as F
+
+from connectors_core import Pipeline
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.execution.lookup_snapshots import local_folder
+from connectors_core.lookup import (
+    AsyncLookupFunctionProvider,
+    DefaultLookupCache,
+    LookupFunctionProvider,
+    PartialCachingLookupProvider,
+)
+from connectors_core.metrics import LookupMetric
+from connectors_core.source import PlanLimits, WatermarkStrategy
+from connectors_core.table import LookupTableSource
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import run_driver
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from connectors_core.runtime.status import PipelineStatus
+
+travel_with_closures(lookup_scenarios.__name__)
+
+PROVIDERS = {
+    "blocking": LookupFunctionProvider(Function()),
+    "asynchronous": AsyncLookupFunctionProvider(AsyncFunction()),
+    "partial": PartialCachingLookupProvider(Function(), DefaultLookupCache()),
+    "partial, asynchronous": PartialCachingLookupProvider(AsyncFunction(), DefaultLookupCache()),
+    "full": None,
+}
+
+
+def table_of(kind: str, tmp_path: Path) -> LookupTableSource:
+    if kind != "full":
+        return Table(PROVIDERS[kind])
+    table = JsonTable(tmp_path / "table.json")
+    table.write()
+    return table
+
+
+def pipeline_of(spark: Any, tmp_path: Path, **arguments: Any) -> Pipeline:
+    return Pipeline(spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2, **arguments)
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool) -> None:
+    left, inner = DirectorySink(tmp_path / "left"), DirectorySink(tmp_path / "inner")
+    with pipeline_of(spark, tmp_path, streaming=streaming) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders", limits=PlanLimits(rows=150))
+        table = table_of(kind, tmp_path)
+        for how, sink in (("left", left), ("inner", inner)):
+            joined = pipeline.lookup_join(
+                rows, table, on=["key"], how=cast(Any, how), columns=["value"], uid=how
+            )
+            pipeline.sink_to(joined, sink, uid=f"to-{how}")
+        assert pipeline.run()
+        lookups = {each.uid: each for each in pipeline.status().lookups}
+    assert given(left) == expected("left")
+    assert given(inner) == expected("inner")
+    counters = lookups["left"].counters
+    assert counters[LookupMetric.NUM_LOOKUP_KEYS] >= KEYS
+    if kind.startswith("partial"):
+        hits, misses = counters[LookupMetric.HIT_COUNT], counters[LookupMetric.MISS_COUNT]
+        assert hits + misses == counters[LookupMetric.NUM_LOOKUP_KEYS]
+        assert hits > 0
+    if kind == "full":
+        assert lookups["left"].version == 1
+        assert lookups["left"].gauges[LookupMetric.NUM_CACHED_RECORD] == 40
+        assert not list(local_folder().glob(f"*{pipeline._pipeline_id()}*"))
+
+
+def sums_behind(df: DataFrame) -> DataFrame:
+    return df.groupBy(F.window("ts", "100 seconds")).count().select("window.start", "count")
+
+
+def test_a_join_leaves_the_watermark_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """Windows behind it are given when they are over, and no row is late."""
+    sink = DirectorySink(tmp_path / "sums")
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
+    with pipeline_of(spark, tmp_path, streaming=True) as pipeline:
+        rows = pipeline.from_source(
+            order_source(), uid="orders", watermark_strategy=by_time, limits=PlanLimits(rows=150)
+        )
+        joined = pipeline.lookup_join(
+            rows, table_of("full", tmp_path), on=["key"], columns=["value"], how="inner"
+        )
+        pipeline.sink_to(sums_behind(joined), sink, uid="sums")
+        assert pipeline.run()
+    wanted: Counter[int] = Counter()
+    for (n, _), times in expected("inner").items():
+        wanted[n // 100] += times
+    assert sorted(sink.read()["count"].to_pylist()) == sorted(wanted.values())
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        sums_behind,
+        lambda df: df.dropDuplicates(["n"]),
+        lambda df: df.repartition(3),
+        lambda df: df.orderBy("n"),
+        lambda df: df.limit(3),
+        lambda df: df.join(df.sparkSession.range(3), F.col("n") == F.col("id")),
+    ],
+    ids=["aggregate", "deduplicate", "repartition", "sort", "limit", "join"],
+)
+def test_rows_are_not_moved_behind_a_lookup_by_key(
+    spark: SparkSession, tmp_path: Path, move: Callable[[DataFrame], DataFrame]
+) -> None:
+    pipeline = pipeline_of(spark, tmp_path)
+    rows = pipeline.from_source(order_source(), uid="orders")
+    joined = pipeline.lookup_join(
+        rows, table_of("partial", tmp_path), on=["key"], columns=["value"]
+    )
+    pipeline.sink_to(move(joined), DirectorySink(tmp_path / "rows"), uid="rows")
+    with pytest.raises(UnsupportedError, match="'lookup-key'") as refused:
+        pipeline.run()
+    assert refused.value.option == "allow_unstable"
+
+
+def test_a_sink_with_writers_of_its_own_moves_rows(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_of(spark, tmp_path)
+    rows = pipeline.from_source(order_source(), uid="orders")
+    joined = pipeline.lookup_join(
+        rows, table_of("blocking", tmp_path), on=["key"], columns=["value"]
+    )
+    pipeline.sink_to(joined, DirectorySink(tmp_path / "rows"), uid="rows", parallelism=1)
+    with pytest.raises(UnsupportedError, match="'rows'"):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("kind", ["full", "allowed"])
+def test_rows_may_be_moved_behind_what_is_stable_or_allowed(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    sink = DirectorySink(tmp_path / "rows")
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders")
+        table = table_of("full" if kind == "full" else "partial", tmp_path)
+        joined = pipeline.lookup_join(
+            rows, table, on=["key"], columns=["value"], allow_unstable=kind != "full"
+        )
+        pipeline.sink_to(joined.select("n", "value").repartition(3), sink, uid="rows")
+        assert pipeline.run()
+    assert given(sink) == expected("left")
+
+
+def test_rows_may_be_moved_before_a_lookup_and_changed_behind_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = DirectorySink(tmp_path / "rows")
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders").repartition(3)
+        joined = pipeline.lookup_join(
+            rows, table_of("partial", tmp_path), on=["key"], columns=["value"]
+        )
+        joined = joined.where("n >= 0").withColumn("m", F.col("n") + 1).select("n", "value", "m")
+        pipeline.sink_to(joined, sink, uid="rows")
+        assert pipeline.run()
+    assert given(sink) == expected("left")
+
+
+def test_a_table_is_read_again_when_its_trigger_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    trigger = ByHand()
+    table = OneRowTable(tmp_path / "table.json", trigger)
+    log = LogSource(tmp_path / "log", live=True)
+    sink = DirectorySink(tmp_path / "rows")
+
+    def value_of(number: int) -> str:
+        log.write("log", [number])
+        wait_until(lambda: number in counts(sink), f"row {number}", pipeline)
+        rows = sink.read()
+        return dict(zip(rows["n"].to_pylist(), rows["value"].to_pylist(), strict=True))[number]
+
+    table.write("one")
+    log.write("log", [0])
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(log, uid="log")
+        pipeline.sink_to(versioned(pipeline, rows, table), sink, uid="rows")
+        pipeline.start()
+        assert value_of(1) == "one"
+        table.write("two")
+        assert value_of(2) == "one"
+        trigger.context.trigger_reload().result(60)
+        value_of(3)  # its batch may have begun before
+        assert value_of(4) == "two"
+        table.file.write_text("not JSON")
+        with pytest.raises(Exception, match="Expecting value"):
+            trigger.context.trigger_reload().result(60)
+        (status,) = pipeline.status().lookups
+        assert status.error is not None
+        assert status.version == 2
+        assert status.counters[LookupMetric.NUM_LOAD_FAILURE] == 1
+        assert value_of(5) == "two"
+        for number, version in ((6, "three"), (7, "four")):
+            table.write(version)
+            trigger.context.trigger_reload().result(60)
+            value_of(number)
+        assert value_of(8) == "four"
+        (status,) = pipeline.status().lookups
+        assert status.error is None
+        assert status.version == 4
+        folder = tmp_path / "c" / "lookup" / "table"
+        assert len(list(folder.glob("*.arrow"))) <= 3, "older versions are kept"
+        assert not list((folder / "runs").rglob("*.json"))
+
+
+@pytest.mark.slow
+def test_a_batch_that_runs_again_sees_the_version_that_it_saw(tmp_path: Path) -> None:
+    table = OneRowTable(tmp_path / "table.json")
+    table.write("old")
+    job, log = KilledDriver(tmp_path), tmp_path / "driver.log"
+    for number, point in enumerate([FaultPoint.BEFORE_DECISION, FaultPoint.WRITER_WROTE]):
+        action = FaultAction.KILL if number == 0 else FaultAction.KILL_DRIVER
+        fault = Fault(point, action=action, where={"epoch": 1}, once=tmp_path / f"killed-{number}")
+        assert run_driver(job, log, fault) == -signal.SIGKILL, log.read_text()[-4000:]
+        table.write(f"new {number}")
+    seen = sum(
+        report.rows
+        for _, reports in plans_and_reports(tmp_path / "checkpoint")[:2]
+        for report in reports["orders"]
+        if report is not None
+    )
+    assert run_driver(job, log) == 0, log.read_text()[-4000:]
+    values = Counter(DirectorySink(tmp_path / "rows").read()["value"].to_pylist())
+    assert values == {"old": seen, "new 1": ROWS - seen}
+    assert 0 < seen < ROWS
+
+
+def test_a_table_that_cannot_be_read_fails_the_first_start_and_no_later_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = OneRowTable(tmp_path / "table.json")
+    sink = DirectorySink(tmp_path / "rows")
+
+    def run(number: int) -> PipelineStatus:
+        log = LogSource(tmp_path / "log", live=True)
+        log.write("log", [number])
+        with pipeline_of(spark, tmp_path) as pipeline:
+            rows = pipeline.from_source(log, uid="log")
+            pipeline.sink_to(versioned(pipeline, rows, table), sink, uid="rows")
+            pipeline.start()
+            wait_until(lambda: number in counts(sink), f"row {number}", pipeline)
+            return pipeline.status()
+
+    with pytest.raises(Exception, match="table"):
+        run(1)
+    table.write("one")
+    assert run(2).lookups[0].error is None
+    table.file.unlink()
+    status = run(3)
+    assert status.lookups[0].error is not None
+    assert set(sink.read()["value"].to_pylist()) == {"one"}
+
+
+def test_a_query_of_ones_own_sees_no_version(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_of(spark, tmp_path)
+    rows = pipeline.from_source(order_source(), uid="orders")
+    joined = pipeline.lookup_join(rows, table_of("full", tmp_path), on=["key"], columns=["value"])
+    with pytest.raises(Exception, match="a query of its own reads lookup 'lookup-key'"):
+        joined.collect()
+
+
+def test_names_are_given_once(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_of(spark, tmp_path)
+    rows = pipeline.from_source(order_source(), uid="orders")
+    table = table_of("blocking", tmp_path)
+    pipeline.lookup_join(rows, table, on=["key"], columns=["value"])
+    with pytest.raises(ConfigurationError, match="'lookup-key' is used twice"):
+        pipeline.lookup_join(rows, table, on=["key"], columns=["value"])
+    with pytest.raises(ConfigurationError, match="'orders' is used twice"):
+        pipeline.lookup_join(rows, table, on=["key"], columns=["value"], uid="orders")
+
+
+def test_an_error_of_a_function_tells_its_cause(spark: SparkSession, tmp_path: Path) -> None:
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders")
+        table = Table(LookupFunctionProvider(BrokenFunction()))
+        joined = pipeline.lookup_join(rows, table, on=["key"], columns=["value"])
+        pipeline.sink_to(joined, DirectorySink(tmp_path / "rows"), uid="rows")
+        with pytest.raises(Exception, match=r"(?s)in lookup 'lookup-key'.*no such column"):
+            pipeline.run()
