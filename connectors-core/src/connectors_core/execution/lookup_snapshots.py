@@ -14,7 +14,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,7 +88,7 @@ class SnapshotLookup(LookupFunction):
 
     def open(self, context: FunctionContext) -> None:
         """Map the copy of this host, made if need be."""
-        folder = local_folder() / self._version.pipeline_id / context.uid
+        folder = _own_folder() / self._version.pipeline_id / context.uid
         self._index = self._map_copy(folder)
         context.metric_group.set(LookupMetric.NUM_CACHED_RECORD, self._index.num_rows)
         context.metric_group.set(LookupMetric.NUM_CACHED_BYTES, self._index.nbytes)
@@ -140,14 +140,22 @@ class SnapshotLookup(LookupFunction):
 
 
 def local_folder() -> Path:
-    """Where this user's copies are on this host: the first local directory of Spark's, if set.
-
-    Raises:
-        StateLocationError: It belongs to somebody else.
-    """
+    """Where this user's copies are on this host: the first local directory of Spark's, if set."""
     base = os.environ.get("LOCAL_DIRS") or os.environ.get("SPARK_LOCAL_DIRS")
-    base = base.split(",")[0] if base else tempfile.gettempdir()
-    folder = Path(base) / f"connectors-lookup-{os.getuid()}"
+    return Path(
+        base.split(",")[0] if base else tempfile.gettempdir(), f"connectors-lookup-{os.getuid()}"
+    )
+
+
+def remove_local_copies(pipeline_id: str) -> None:
+    """Remove what this host keeps for a pipeline that has ended. Driver."""
+    shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
+    with suppress(OSError):  # of other pipelines
+        local_folder().rmdir()
+
+
+def _own_folder() -> Path:
+    folder = local_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise StateLocationError(
@@ -155,11 +163,6 @@ def local_folder() -> Path:
             hint="remove it, or set SPARK_LOCAL_DIRS",
         )
     return folder
-
-
-def remove_local_copies(pipeline_id: str) -> None:
-    """Remove what this host keeps for a pipeline that has ended. Driver."""
-    shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
 
 
 @contextmanager

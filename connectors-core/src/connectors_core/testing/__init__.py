@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         StandaloneCluster,
         TestEnvironment,
     )
+    from connectors_core.testing.lookup_suite import LookupTestSuite
+    from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
     from connectors_core.testing.options_suite import OptionsTestSuite
     from connectors_core.testing.reader_suite import SourceReaderTestSuite
     from connectors_core.testing.serializer_suite import SerializerTestSuite
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from connectors_core.testing.system import TestSystem
 
 __all__ = [
+    "LOOKUP_ROWS",
     "ROWS",
     "SUITE_VERSION",
     "AsyncSinkExternalContext",
@@ -58,6 +61,8 @@ __all__ = [
     "FaultPoint",
     "InProcess",
     "LocalSpark",
+    "LookupExternalContext",
+    "LookupTestSuite",
     "ManualEnumeratorContext",
     "OptionsTestSuite",
     "RequestFault",
@@ -93,6 +98,8 @@ _MODULES = {
     "enumeration": ("ManualEnumeratorContext",),
     "enumerator_suite": ("SplitEnumeratorTestSuite",),
     "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),
+    "lookup_suite": ("LookupTestSuite",),
+    "lookup_trial": ("LOOKUP_ROWS", "LookupExternalContext"),
     "options_suite": ("OptionsTestSuite",),
     "reader_suite": ("SourceReaderTestSuite",),
     "serializer_suite": ("SerializerTestSuite",),

@@ -37,6 +37,15 @@ class Capability(StrEnum):
     """Entries of an `AsyncSink` have keys, and those of one key are sent one after the other."""
     WRITER_STATE = "writer state"
     """Its writers keep state from epoch to epoch: it is a `StatefulSink`."""
+    # --- Lookup tables ---
+    LOOKUP_BY_KEY = "lookup by key"
+    """The table can be asked for the rows of some keys."""
+    ASYNC_LOOKUP = "asynchronous lookup"
+    """It can be asked so by a client that does not block."""
+    FULL_CACHE = "full cache"
+    """The table can be read as a whole."""
+    OUTAGES = "outages"
+    """The tests can take the external system away and give it back."""
     # --- Both ---
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""

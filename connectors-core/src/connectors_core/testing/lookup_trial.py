@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case of a lookup table at work: joins in this process, by key or over the whole table."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.coordinator.lookup_versions import FullCache, LookupPinning
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.execution.looking_up import ByKey, LookupTask, close_lookups
+from connectors_core.execution.lookup_snapshots import (
+    SnapshotLookup,
+    WrittenSnapshot,
+    remove_local_copies,
+    write_snapshot,
+)
+from connectors_core.execution.reading import ReaderTask
+from connectors_core.lookup import FullCachingLookupProvider, LookupFunctionProvider
+from connectors_core.lookup.joining import JoinType, LookupJoin
+from connectors_core.metrics import MetricGroup
+from connectors_core.protocol import encode_entry
+from connectors_core.state import StateStore
+from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
+
+LOOKUP_ROWS: Final = pa.schema(
+    [
+        pa.field("number", pa.int64()),
+        pa.field("text", pa.string()),
+        pa.field("value", pa.string()),
+        pa.field("amount", pa.int64()),
+    ]
+)
+"""Schema of the tables that the suite looks up. It does so by ``number``, ``text``, or both."""
+
+_UID: Final = "table"
+
+
+class LookupExternalContext(ABC):
+    """The external system as one case of a lookup table sees it: empty at first, and its own."""
+
+    @abstractmethod
+    def create_table(self, options: Mapping[str, str]) -> LookupTableSource:
+        """The table of :data:`LOOKUP_ROWS` of this context.
+
+        Args:
+            options: Some of ``connectors_core.lookup.LOOKUP_OPTIONS``, as a user writes them.
+        """
+
+    @abstractmethod
+    def write(self, rows: pa.Table) -> None:
+        """Put rows of :data:`LOOKUP_ROWS` in the place of all that the table has.
+
+        They are there when this returns. ``value`` and ``amount`` may be null; the others are not.
+        """
+
+    def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> LookupTableSource:
+        """A table of other types.
+
+        Args:
+            rows: Of two columns: ``id``, the key, and ``value``; the table gives both as they are.
+            options: As of `create_table`.
+
+        Raises:
+            NotImplementedError: The table lacks the capability `DATA_TYPES`.
+        """
+        raise NotImplementedError
+
+    def away(self) -> AbstractContextManager[None]:
+        """Within this, the external system does not answer, but will again.
+
+        Raises:
+            NotImplementedError: The table lacks the capability `OUTAGES`.
+        """
+        raise NotImplementedError
+
+    def secrets(self) -> Sequence[str]:
+        """Secrets that all tables of this context were given; nobody may ever see them."""
+        return ()
+
+    def close(self) -> None:
+        """Remove what the case left in the external system."""
+
+
+class LookupTrial:
+    """Joins rows with a table as the runtime does, without Spark.
+
+    Args:
+        context: The external system.
+        folder: Takes what the runtime writes.
+        options: Of the table.
+    """
+
+    def __init__(
+        self, context: LookupExternalContext, folder: Path, options: Mapping[str, str]
+    ) -> None:
+        self.context = context
+        self.options = dict(options)
+        self._folder = folder
+        self._pipeline_id = uuid.uuid4().hex
+        self._caches: list[FullCache] = []
+
+    def close(self) -> None:
+        """Close what is open."""
+        for cache in self._caches:
+            cache.close()
+        close_lookups()
+        remove_local_copies(self._pipeline_id)
+
+    def provider(self, table: LookupTableSource, join: LookupJoin) -> LookupRuntimeProvider:
+        """What the table answers for a join."""
+        return table.get_lookup_runtime_provider(LookupContext(keys=join.keys, schema=join.table))
+
+    def join(
+        self,
+        rows: pa.Table,
+        on: Sequence[str],
+        *,
+        how: JoinType = "left",
+        columns: Sequence[str] = ("value", "amount"),
+        table: LookupTableSource | None = None,
+        batch_rows: int = 10_000,
+    ) -> pa.Table:
+        """The rows, joined once; the table is read as a whole first where it is cached so.
+
+        Args:
+            rows: The rows; their columns are called as the keys are.
+            on: The keys.
+            how: "left" or "inner".
+            columns: Of the table, to be added.
+            table: By default that of the context.
+            batch_rows: Rows of a batch.
+        """
+        table = table or self.context.create_table(self.options)
+        rule = LookupJoin.of(rows.schema, table.schema(), on=on, how=how, columns=columns)
+        provider = self.provider(table, rule)
+        if isinstance(provider, FullCachingLookupProvider):
+            cache = self.full_cache(provider, rule)
+            return self.join_pinned(rows, rule, cache, uuid.uuid4().hex, batch_rows)
+        assert isinstance(provider, ByKey), f"{type(provider).__name__} is no provider of the core"
+        return self.run(rows, rule, provider, uuid.uuid4().hex, batch_rows)
+
+    def run(
+        self,
+        rows: pa.Table,
+        join: LookupJoin,
+        provider: ByKey,
+        life: str,
+        batch_rows: int = 10_000,
+    ) -> pa.Table:
+        """Join rows in one task; tasks of one life share what is open and cached."""
+        task = LookupTask(
+            pipeline_id=self._pipeline_id, uid=_UID, life=life, join=join, provider=provider
+        )
+        found = task.run(rows.to_batches(batch_rows), _forget)
+        return pa.Table.from_batches(found, schema=join.schema)
+
+    def full_cache(self, provider: FullCachingLookupProvider, join: LookupJoin) -> FullCache:
+        """The versions of a table, of which the first is read here; no trigger is started."""
+        store = StateStore(tempfile.mkdtemp(dir=self._folder))
+
+        def load() -> WrittenSnapshot:
+            return write_snapshot(store, join.table, self._read(provider, join, store))
+
+        cache = FullCache(_UID, pipeline_id=self._pipeline_id, store=store, load=load, trigger=None)
+        cache.start()
+        self._caches.append(cache)
+        self._store = store
+        return cache
+
+    def join_pinned(
+        self,
+        rows: pa.Table,
+        join: LookupJoin,
+        cache: FullCache,
+        batch: str,
+        batch_rows: int = 10_000,
+    ) -> pa.Table:
+        """Join rows as a micro-batch of this name, which sees one version however often it runs."""
+        pinning = LookupPinning(
+            [cache], store=self._store, pipeline_id=self._pipeline_id, query="query"
+        )
+        version = pinning.pin(batch)[_UID]
+        function = SnapshotLookup(self._store, version, join.table, len(join.on))
+        return self.run(rows, join, LookupFunctionProvider(function), version.file, batch_rows)
+
+    def _read(
+        self, provider: FullCachingLookupProvider, join: LookupJoin, store: StateStore
+    ) -> Iterator[pa.RecordBatch]:
+        source = provider.source
+        settings = SourceSettings(uid=_UID, source=source, parallelism=2)
+        task = ReaderTask(source=source, uid=_UID, store=store, schema=source.schema())
+        entries = batch_entries(
+            settings,
+            enumerate_splits(settings),
+            pipeline_id=self._pipeline_id,
+            run_id=uuid.uuid4().hex,
+        )
+        for entry in entries:
+            for batch in task(encode_entry(entry)):
+                known = batch.select(join.table.names)
+                yield pa.RecordBatch.from_arrays(known.columns, schema=join.table)
+
+
+@contextlib.contextmanager
+def running_trial(
+    context: LookupExternalContext, folder: Path, options: Mapping[str, str]
+) -> Iterator[LookupTrial]:
+    """A trial that is closed in the end, and its context with it."""
+    trial = LookupTrial(context, folder, options)
+    try:
+        yield trial
+    finally:
+        trial.close()
+
+
+def _forget(_numbers: MetricGroup) -> None:
+    pass
+
+
+def table_rows(**columns: Sequence[Any]) -> pa.Table:
+    """Rows of :data:`LOOKUP_ROWS`."""
+    return pa.table(columns, schema=LOOKUP_ROWS)

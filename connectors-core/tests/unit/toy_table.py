@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lookup table for tests of the suite: rows in an Arrow file, which can be taken away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.errors import RetryableError
+from connectors_core.lookup import (
+    LOOKUP_OPTIONS,
+    AsyncLookupFunction,
+    LookupFunction,
+    LookupRequestConfiguration,
+    lookup_provider,
+)
+from connectors_core.options import OptionSet
+from connectors_core.secrets import Secret
+from connectors_core.source import DataGeneratorSource
+from connectors_core.table import LookupTableSource
+from connectors_core.testing import LOOKUP_ROWS, LookupExternalContext
+
+OPTIONS = OptionSet(*LOOKUP_OPTIONS, scope="toy table")
+QUICK = replace(
+    LookupRequestConfiguration(),
+    initial_backoff=LookupRequestConfiguration().initial_backoff / 100,
+    max_backoff=LookupRequestConfiguration().initial_backoff / 50,
+)
+
+
+@dataclass
+class ToyFunction(LookupFunction):
+    path: str
+    columns: list[str]
+    password: Secret = field(default_factory=lambda: Secret("toy-4711"))
+
+    def read(self):
+        try:
+            with pa.ipc.open_file(self.path) as file:
+                return file.read_all()
+        except OSError as error:
+            raise RetryableError("the file is away") from error
+
+    def lookup(self, keys):
+        rows = self.read()
+        found = pc.is_in(rows.column(keys.schema.names[0]), value_set=keys.column(0))
+        for name, column in zip(keys.schema.names[1:], keys.columns[1:], strict=True):
+            found = pc.and_(found, pc.is_in(rows.column(name), value_set=column))
+        return self.exactly(rows.filter(found), keys).select(self.columns)
+
+    def exactly(self, rows, keys):
+        asked = set(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+        pairs = zip(*(rows.column(name).to_pylist() for name in keys.schema.names), strict=True)
+        return rows.filter(pa.array([pair in asked for pair in pairs], pa.bool_()))
+
+
+@dataclass
+class ToyAsyncFunction(AsyncLookupFunction):
+    function: ToyFunction
+
+    async def async_lookup(self, keys):
+        return self.function.lookup(keys)
+
+
+@dataclass(frozen=True)
+class ToyTable(LookupTableSource):
+    path: str
+    options: dict[str, str]
+    file_schema: pa.Schema = LOOKUP_ROWS
+
+    function: ClassVar[type[ToyFunction]] = ToyFunction
+
+    def schema(self):
+        return self.file_schema
+
+    def get_lookup_runtime_provider(self, context):
+        def function():
+            return self.function(self.path, context.schema.names)
+
+        return lookup_provider(
+            OPTIONS.parse(self.options),
+            function=function,
+            async_function=lambda: ToyAsyncFunction(function()),
+            source=lambda: self.source(context.schema),
+            requests=QUICK,
+        )
+
+    def source(self, schema):
+        with pa.ipc.open_file(self.path) as file:
+            count = file.read_all().num_rows
+        return DataGeneratorSource(Rows(self.function(self.path, schema.names)), count, schema)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of the file by number, which are as many as they were."""
+
+    function: ToyFunction
+
+    def __call__(self, numbers):
+        rows = self.function.read().select(self.function.columns)
+        numbers = numbers.filter(pc.less(numbers, rows.num_rows))
+        return rows.take(numbers).combine_chunks().to_batches()[0]
+
+
+class ToyTables(LookupExternalContext):
+    """A file, and the tables on it."""
+
+    def __init__(self, folder: Path, table: type[ToyTable] = ToyTable) -> None:
+        self.path = folder / "rows.arrow"
+        self.table = table
+
+    def create_table(self, options):
+        return self.table(str(self.path), dict(options))
+
+    def write(self, rows):
+        new = self.path.with_suffix(".new")
+        with pa.ipc.new_file(str(new), rows.schema) as writer:
+            writer.write_table(rows)
+        os.replace(new, self.path)
+
+    def create_typed_table(self, rows, options):
+        self.write(rows)
+        return self.table(str(self.path), dict(options), rows.schema)
+
+    @contextlib.contextmanager
+    def away(self):
+        hidden = self.path.with_suffix(".away")
+        os.rename(self.path, hidden)
+        yield
+        os.rename(hidden, self.path)
+
+    def secrets(self):
+        return ["toy-4711"]
