@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
-from connector_filesystem import FileSink, FileSource, SchemaChange
+from connector_filesystem import FileSink, FileSource, FileTable, SchemaChange
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
+    LOOKUP_ROWS,
     ROWS,
     Capabilities,
     Capability,
+    LookupExternalContext,
+    LookupTestSuite,
     SinkExternalContext,
     SinkTestSuite,
     SourceExternalContext,
@@ -139,6 +143,68 @@ class ParquetFiles(SinkExternalContext):
             parts = path.relative_to(self._folder).parts
             if path.is_file() and hidden == any(part[0] in "._" for part in parts):
                 yield path
+
+
+class ParquetTable(LookupExternalContext):
+    """A folder with one Parquet file, whose name is another each time that it is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "table"
+        self._numbers = itertools.count()
+        self._folder.mkdir()
+
+    def write(self, rows: pa.Table) -> None:
+        before = list(self._folder.iterdir())
+        name = f"{next(self._numbers):03d}.parquet"
+        pq.write_table(rows, self._folder / f".{name}")
+        (self._folder / f".{name}").rename(self._folder / name)
+        for path in before:
+            path.unlink()
+
+    def create_table(self, options: Mapping[str, str], schema: pa.Schema = LOOKUP_ROWS) -> Any:
+        return FileTable.from_options(
+            {
+                "path": str(self._folder),
+                "format": "parquet",
+                "schema": schema,
+                "storage-options.password": Secret(PASSWORD),
+                **options,
+            }
+        )
+
+    def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> Any:
+        self.write(rows)
+        return self.create_table(options, rows.schema)
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        hidden = self._folder.with_name("away")
+        self._folder.rename(hidden)
+        yield
+        hidden.rename(self._folder)
+
+    def secrets(self) -> list[str]:
+        return [PASSWORD]
+
+
+class FileTableSuite(LookupTestSuite):
+    written_for = "1.2"
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+                Capability.FULL_CACHE,
+                Capability.OUTAGES,
+                Capability.DATA_TYPES,
+                Capability.SECRETS,
+            }
+        ),
+        cannot=dict.fromkeys(
+            (Capability.LOOKUP_BY_KEY, Capability.ASYNC_LOOKUP), "files have no keys"
+        ),
+    )
+
+    def external_context(self, folder: Path) -> ParquetTable:
+        return ParquetTable(folder)
 
 
 class FileSourceSuite(SourceTestSuite):

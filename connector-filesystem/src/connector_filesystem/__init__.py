@@ -27,11 +27,13 @@ from connector_filesystem.source import (
     SchemaChange,
     SchemaChangedError,
 )
+from connector_filesystem.table import FILE_TABLE_OPTIONS, FileTable
 from connectors_core.compatibility import check_spark
 
 __all__ = [
     "FILE_SINK_OPTIONS",
     "FILE_SOURCE_OPTIONS",
+    "FILE_TABLE_OPTIONS",
     "BucketAssigner",
     "Compression",
     "CsvOptions",
@@ -40,6 +42,7 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FileSplit",
+    "FileTable",
     "Format",
     "JsonOptions",
     "MetadataColumn",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from file_suites import FileSinkSuite, FileSourceSuite
+from file_suites import FileSinkSuite, FileSourceSuite, FileTableSuite
 
 
 class TestFileSource(FileSourceSuite):
@@ -11,4 +11,8 @@ class TestFileSource(FileSourceSuite):
 
 
 class TestFileSink(FileSinkSuite):
+    pass
+
+
+class TestFileTable(FileTableSuite):
     pass

@@ -9,12 +9,14 @@ from connectors_core.lookup.function import (
 )
 from connectors_core.lookup.options import (
     FULL_CACHE_OPTIONS,
+    LOOKUP_CACHE,
     LOOKUP_OPTIONS,
     PARTIAL_CACHE_OPTIONS,
     REQUEST_OPTIONS,
     LookupCacheType,
     ReloadStrategy,
     lookup_provider,
+    reload_trigger,
 )
 from connectors_core.lookup.provider import (
     AsyncLookupFunctionProvider,
@@ -33,6 +35,7 @@ from connectors_core.lookup.reload import (
 
 __all__ = [
     "FULL_CACHE_OPTIONS",
+    "LOOKUP_CACHE",
     "LOOKUP_OPTIONS",
     "PARTIAL_CACHE_OPTIONS",
     "REQUEST_OPTIONS",
@@ -55,4 +58,5 @@ __all__ = [
     "ScheduleMode",
     "TimedCacheReloadTrigger",
     "lookup_provider",
+    "reload_trigger",
 ]

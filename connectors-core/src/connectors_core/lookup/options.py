@@ -55,7 +55,7 @@ class ReloadStrategy(enum.Enum):
     """At a time of day."""
 
 
-CACHE: Final = Option(
+LOOKUP_CACHE: Final = Option(
     "lookup.cache",
     LookupCacheType,
     default=LookupCacheType.NONE,
@@ -148,7 +148,7 @@ FULL_CACHE_OPTIONS: Final = (
 )
 """For tables that can be read as a whole."""
 LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    CACHE,
+    LOOKUP_CACHE,
     *REQUEST_OPTIONS,
     *PARTIAL_CACHE_OPTIONS,
     *FULL_CACHE_OPTIONS,
@@ -187,11 +187,15 @@ def lookup_provider(
         ConfigurationError: An option is given that has no effect with the others, or the table
             cannot do what is asked.
     """
-    kind = options[CACHE]
-    _refuse(options, {*LOOKUP_OPTIONS} - _USED_BY[kind] - {CACHE}, f"{CACHE.key}={kind.value}")
+    kind = options[LOOKUP_CACHE]
+    _refuse(
+        options,
+        {*LOOKUP_OPTIONS} - _USED_BY[kind] - {LOOKUP_CACHE},
+        f"{LOOKUP_CACHE.key}={kind.value}",
+    )
     if kind is LookupCacheType.FULL:
-        trigger = _reload_trigger(options)
-        return FullCachingLookupProvider(_offered(source, f"{CACHE.key}=FULL")(), trigger)
+        made_source = _offered(source, f"{LOOKUP_CACHE.key}=FULL")()
+        return FullCachingLookupProvider(made_source, reload_trigger(options))
     requests = dataclasses.replace(
         requests or LookupRequestConfiguration(), max_retries=options[MAX_RETRIES]
     )
@@ -199,7 +203,7 @@ def lookup_provider(
     if options[ASYNC]:
         made = _offered(async_function, f"{ASYNC.key}=true")()
     else:
-        made = _offered(function, f"{CACHE.key}={kind.value}, {ASYNC.key}=false")()
+        made = _offered(function, f"{LOOKUP_CACHE.key}={kind.value}, {ASYNC.key}=false")()
     if kind is LookupCacheType.PARTIAL:
         cache = DefaultLookupCache(
             max_rows=options[PARTIAL_MAX_ROWS],
@@ -213,7 +217,15 @@ def lookup_provider(
     return LookupFunctionProvider(made, requests)
 
 
-def _reload_trigger(options: Options) -> CacheReloadTrigger | None:
+def reload_trigger(options: Options) -> CacheReloadTrigger | None:
+    """The trigger that the options of a table ask for; None for a table that is read once.
+
+    Args:
+        options: Parsed, with `FULL_CACHE_OPTIONS`.
+
+    Raises:
+        ConfigurationError: An option is given that has no effect with the others, or is missing.
+    """
     strategy = options[RELOAD_STRATEGY]
     for other, own in _OF_STRATEGY.items():
         if other is not strategy:

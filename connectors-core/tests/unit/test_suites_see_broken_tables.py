@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite of lookup tables is tested: each broken one fails the case that is meant to see it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from broken_connectors import failed_cases
+from toy_table import Rows, ToyFunction, ToyTable, ToyTables
+
+from connectors_core.lookup import PartialCachingLookupProvider
+from connectors_core.source import DataGeneratorSource
+from connectors_core.testing import Capabilities, Capability, LookupTestSuite
+
+pytest_plugins = ["pytester"]
+
+CAN = Capabilities(
+    can=frozenset(
+        {
+            Capability.LOOKUP_BY_KEY,
+            Capability.ASYNC_LOOKUP,
+            Capability.FULL_CACHE,
+            Capability.OUTAGES,
+            Capability.DATA_TYPES,
+            Capability.SECRETS,
+        }
+    )
+)
+MOST_KEYS = 1_000
+
+
+# --- Broken functions ----------------------------------------------------------------------------
+
+
+class GivesRowsTwice(ToyFunction):
+    def lookup(self, keys):
+        rows = super().lookup(keys)
+        return pa.concat_tables([rows, rows])
+
+
+class GivesOneRowOfAKey(ToyFunction):
+    def lookup(self, keys):
+        rows = super().lookup(keys)
+        names = keys.schema.names
+        seen, kept = set(), []
+        for number, key in enumerate(zip(*(rows[n].to_pylist() for n in names), strict=True)):
+            if key not in seen:
+                kept.append(number)
+            seen.add(key)
+        return rows.take(pa.array(kept, pa.int64()))
+
+
+class ComparesTheFirstColumn(ToyFunction):
+    def lookup(self, keys):
+        return super().lookup(keys.select(keys.schema.names[:1]))
+
+
+class GivesAnotherColumn(ToyFunction):
+    def lookup(self, keys):
+        rows = super().lookup(keys)
+        if "value" in self.columns:
+            return rows
+        return rows.append_column("value", pa.nulls(rows.num_rows, pa.string()))
+
+
+class AsksForSomeKeys(ToyFunction):
+    """As a service does that has a limit."""
+
+    def lookup(self, keys):
+        return super().lookup(keys.slice(0, MOST_KEYS))
+
+
+class IgnoresCapitals(ToyFunction):
+    def lookup(self, keys):
+        if keys.schema.names != ["text"]:
+            return super().lookup(keys)
+        rows = self.read().select(self.columns)
+        asked = {text.lower(): text for text in keys.column("text").to_pylist()}
+        texts = [asked.get(text.lower()) for text in rows["text"].to_pylist()]
+        rows = rows.set_column(rows.schema.get_field_index("text"), "text", pa.array(texts))
+        return rows.filter(pc.is_valid(rows["text"]))
+
+
+class PutsTextsIntoAStatement(ToyFunction):
+    def lookup(self, keys):
+        if keys.schema.names == ["text"]:
+            quoted = "".join(f"'{text}'" for text in keys.column("text").to_pylist())
+            kept = [text for text in quoted.split("'") if text]
+            keys = pa.record_batch([pa.array(kept, pa.string())], names=["text"])
+        return super().lookup(keys)
+
+
+class FailsWhenItsSystemIsAway(ToyFunction):
+    def read(self):
+        with pa.ipc.open_file(self.path) as file:
+            return file.read_all()
+
+
+class FindsNothingWhenItsSystemIsAway(ToyFunction):
+    def lookup(self, keys):
+        try:
+            return super().lookup(keys)
+        except Exception:
+            return pa.table({name: [] for name in self.columns}).cast(self.schema())
+
+    def schema(self):
+        return pa.schema([(name, _type_of(name)) for name in self.columns])
+
+
+class LeavesAThread(ToyFunction):
+    def open(self, context):
+        threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
+
+
+class CannotTravel(ToyFunction):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.lock = threading.Lock()
+
+
+class LogsItsPassword(ToyFunction):
+    def lookup(self, keys):
+        logging.getLogger("toy").debug("with %s", self.password.reveal())
+        return super().lookup(keys)
+
+
+def _type_of(name):
+    return pa.string() if name in ("text", "value") else pa.int64()
+
+
+# --- Broken tables -------------------------------------------------------------------------------
+
+
+class CachesNothing(ToyTable):
+    def get_lookup_runtime_provider(self, context):
+        made = super().get_lookup_runtime_provider(context)
+        if isinstance(made, PartialCachingLookupProvider):
+            made.cache.get_if_present = lambda keys: (pa.array([False] * keys.num_rows), None)
+        return made
+
+
+class IgnoresTheBoundsOfItsCache(ToyTable):
+    def get_lookup_runtime_provider(self, context):
+        options = {k: v for k, v in self.options.items() if "partial-cache" not in k}
+        return ToyTable.get_lookup_runtime_provider(replace(self, options=options), context)
+
+
+class NeverReloads(ToyTable):
+    def get_lookup_runtime_provider(self, context):
+        made = super().get_lookup_runtime_provider(context)
+        return replace(made, reload_trigger=None) if hasattr(made, "reload_trigger") else made
+
+
+class KeepsItsRows(ToyTable):
+    """A reload gives what was there when the table was made."""
+
+    def source(self, schema):
+        function = ToyFunction(self.path, schema.names)
+        rows = function.read()
+        first = FirstRows(function, RowsInMemory(rows.select(schema.names)))
+        return DataGeneratorSource(first, rows.num_rows, schema)
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    function: ToyFunction
+    rows: RowsInMemory
+
+    def __call__(self, numbers):
+        self.function.read()
+        return self.rows(numbers)
+
+
+@dataclass(frozen=True)
+class RowsInMemory:
+    rows: pa.Table
+
+    def __call__(self, numbers):
+        return self.rows.take(numbers).combine_chunks().to_batches()[0]
+
+
+class ReadsNothingWhenItsSystemIsAway(ToyTable):
+    def source(self, schema):
+        source = super().source(schema)
+        generator = _Forgiving(source._generator, RowsInMemory(schema.empty_table()))
+        return DataGeneratorSource(generator, source._end + 1, schema)
+
+
+@dataclass(frozen=True)
+class _Forgiving:
+    rows: Rows
+    otherwise: RowsInMemory
+
+    def __call__(self, numbers):
+        try:
+            return self.rows(numbers)
+        except Exception:
+            names = self.otherwise.rows.schema
+            return pa.RecordBatch.from_pylist([dict.fromkeys(names.names)] * len(numbers), names)
+
+
+class ShowsItsPassword(ToyTable):
+    def __repr__(self):
+        return f"ToyTable({self.path!r}, {self.function(self.path, []).password.reveal()!r})"
+
+
+BROKEN = {
+    GivesRowsTwice: "test_rows_are_found_by_key",
+    GivesOneRowOfAKey: "test_all_rows_of_a_key_are_given",
+    ComparesTheFirstColumn: "test_what_was_not_asked_for_is_not_given",
+    GivesAnotherColumn: "test_the_columns_that_are_needed_are_given_alone",
+    AsksForSomeKeys: "test_many_keys_at_a_time",
+    IgnoresCapitals: "test_texts_are_compared_as_they_are",
+    PutsTextsIntoAStatement: "test_texts_are_compared_as_they_are",
+    FailsWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
+    FindsNothingWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
+    LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
+    CannotTravel: "test_what_executors_are_given_survives_pickling",
+    LogsItsPassword: "test_a_secret_is_seen_nowhere",
+    CachesNothing: "test_a_partial_cache_keeps_what_was_asked_for",
+    IgnoresTheBoundsOfItsCache: "test_a_partial_cache_is_as_its_options_say",
+    NeverReloads: "test_a_reload_is_as_the_options_say",
+    KeepsItsRows: "test_a_reload_shows_what_is_new_to_new_batches",
+    ReadsNothingWhenItsSystemIsAway: "test_a_reload_that_fails_says_so_and_keeps_the_rows",
+    ShowsItsPassword: "test_a_secret_is_seen_nowhere",
+}
+BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
+
+
+def broken_suite(name):
+    """The suite on a table that is broken, or that has this broken function."""
+    broken, _ = BY_NAME[name]
+    table = broken
+    if issubclass(broken, ToyFunction):
+        table = type(name, (ToyTable,), {"function": broken})
+        table.__module__, table.__qualname__ = __name__, f"{name}.table"
+        broken.table = table
+
+    class Suite(LookupTestSuite):
+        capabilities = CAN
+
+        def external_context(self, folder):
+            return ToyTables(folder, table)
+
+    return Suite
+
+
+RUN = """
+from test_suites_see_broken_tables import broken_suite
+
+TestBroken = broken_suite({name!r})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_a_broken_table_fails_the_case_that_is_meant_to_see_it(name, pytester):
+    assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}
