@@ -16,6 +16,13 @@ from connectors_core.coordinator.plan_log import decisions_since
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.testing import ROWS as SUITE_ROWS
+from connectors_core.testing import (
+    Capabilities,
+    Capability,
+    SinkExternalContext,
+    SinkTestSuite,
+)
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import wait_for_survivors
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
@@ -117,3 +124,39 @@ def test_states_outlive_drivers_that_are_killed_around_the_decision(tmp_path: Pa
 @pytest.mark.timeout(900)
 def test_states_outlive_drivers_that_are_killed_at_point_after_point(tmp_path: Path) -> None:
     kill_at(tmp_path, KILLED_AT)
+
+
+class Numbered(SinkExternalContext):
+    def __init__(self, folder: Path) -> None:
+        self.sink = NumberingDirectorySink(folder)
+
+    def create_sink(self):
+        return self.sink
+
+    def read_back(self, schema=SUITE_ROWS):
+        found = self.sink.read()
+        return found.select(schema.names) if found.num_columns else schema.empty_table()
+
+    def assert_states(self, states, rows):
+        self.sink.assert_numbered(states, rows)
+
+    def leftovers(self):
+        return [path.name for path in self.sink.staged()]
+
+
+@pytest.mark.slow
+class TestNumberingSinkOnSpark(SinkTestSuite):
+    on_spark = True
+    capabilities = Capabilities(
+        can=frozenset({Capability.EXACTLY_ONCE, Capability.WRITER_STATE}),
+        cannot={
+            Capability.LEASES: "everyone stages files of their own",
+            Capability.REWRITING: "a staged file is not given up by itself",
+            Capability.DATA_TYPES: "shown by the sink that it derives from",
+            Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
+            Capability.SECRETS: "a local folder needs none",
+        },
+    )
+
+    def external_context(self, folder: Path) -> Numbered:
+        return Numbered(folder)

@@ -73,4 +73,4 @@ class StatefulSink(Sink, Generic[StateT]):
 
     def max_writer_state_bytes(self) -> int:
         """Most that the states of one writer may have together, as they are stored."""
-        return 1 << 20
+        return 64 << 10
