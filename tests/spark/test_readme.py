@@ -63,6 +63,12 @@ def test_hybrid_source(run, capsys) -> None:
 
 
 @pytest.mark.line("3.5")
+def test_lookup_joins(run, capsys) -> None:
+    run("docs/lookup-joins.md")
+    assert capsys.readouterr().out.splitlines()[-1] == "['Kennedy', 'Newark', None]"
+
+
+@pytest.mark.line("3.5")
 def test_own_source_and_sink(tmp_path: Path) -> None:
     # A program of its own, since Spark's processes import the module from where they were started.
     code = blocks("connectors-core/README.md")

@@ -169,6 +169,18 @@ class _Requests(ABC):
     def close(self) -> None:
         """Close the function."""
 
+    def _open(self, open_function: Callable[[FunctionContext], None]) -> None:
+        """Open the function, again where that may help."""
+        context = FunctionContext(uid=self._uid, metric_group=self._metrics)
+
+        def opened() -> None:
+            try:
+                open_function(context)
+            except Exception as error:
+                self._fail(error)
+
+        tenacity.Retrying(**self._arguments)(opened)
+
     def _answered(self, rows: pa.Table, began: float) -> pa.Table:
         rows = self._checked(rows)
         milliseconds = (time.monotonic() - began) * 1e3
@@ -211,7 +223,7 @@ class _BlockingRequests(_Requests):
         super().__init__(*arguments)
         self._function = function
         self._retrying = tenacity.Retrying(**self._arguments)
-        function.open(FunctionContext(uid=self._uid, metric_group=self._metrics))
+        self._open(function.open)
 
     def begin(self, keys: pa.RecordBatch) -> _Request:
         return _ready(self._retrying(self._ask, keys))
@@ -234,7 +246,7 @@ class _AsyncRequests(_Requests):
         super().__init__(*arguments)
         self._function = function
         self._retrying = tenacity.AsyncRetrying(**self._arguments)
-        function.open(FunctionContext(uid=self._uid, metric_group=self._metrics))
+        self._open(function.open)
 
     @property
     def most_requests(self) -> int:

@@ -26,7 +26,7 @@ from connectors_core.lookup.reload import (
     ScheduleMode,
     TimedCacheReloadTrigger,
 )
-from connectors_core.options import Option, Options, at_least, positive
+from connectors_core.options import Option, Options, OptionSet, at_least, positive
 from connectors_core.source.source import AnySource
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
@@ -154,6 +154,8 @@ LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
     *FULL_CACHE_OPTIONS,
 )
 """For tables that can be both."""
+LOOKUP_TABLE_OPTIONS: Final = OptionSet(*LOOKUP_OPTIONS, scope="lookup table")
+"""The same as a set, for documents and for tables without options of their own."""
 
 _USED_BY: Final[Mapping[LookupCacheType, set[Option[Any]]]] = {
     LookupCacheType.NONE: {*REQUEST_OPTIONS},

@@ -110,6 +110,21 @@ def test_a_request_that_failed_for_now_is_made_again():
     assert numbers.counters[LookupMetric.LOAD_COUNT] == 1
 
 
+def test_opening_that_failed_for_now_is_tried_again():
+    function = Asked()
+    failures = [retryable(), retryable()]
+
+    def opened(context):
+        function.opened += 1
+        if failures:
+            raise failures.pop()
+
+    function.open = opened
+    rows, _ = run(task_of(LookupFunctionProvider(function, QUICK)), rows_of([1]))
+    assert rows == expected([rows_of([1])])
+    assert function.opened == 3
+
+
 def test_a_request_is_made_again_so_often_only():
     function = Asked(failures=[retryable() for _ in range(9)])
     task = task_of(LookupFunctionProvider(function, QUICK))

@@ -30,6 +30,8 @@ _GUIDES: Final = (
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
+    "docs/write-a-connector/lookup",
+    "docs/lookup-joins",
     "docs/formats",
     "docs/hybrid-source",
     "docs/deploy",

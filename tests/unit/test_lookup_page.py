@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of docs/write-a-connector/lookup.md passes the suite."""
+
+from __future__ import annotations
+
+from page_modules import modules_of
+
+TestSqliteTable = modules_of("lookup.md")["test_sqlite_table"].TestSqliteTable
