@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +83,18 @@ def given(sink: DirectorySink) -> Counter[tuple[int, str | None]]:
 
 class Function(LookupFunction):
     def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        return found(keys)
+
+
+@dataclass(frozen=True)
+class NotingFunction(LookupFunction):
+    """Leaves a file for each request: the process, and the keys it asked for."""
+
+    folder: Path
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        name = f"{os.getpid()}-{time.time_ns()}"
+        (self.folder / name).write_text(" ".join(map(str, keys.column(0).to_pylist())))
         return found(keys)
 
 

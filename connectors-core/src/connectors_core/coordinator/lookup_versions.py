@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors_core.errors import StateCorruptedError
+from connectors_core.errors import LeaseError, StateCorruptedError
 from connectors_core.execution.lookup_snapshots import WrittenSnapshot
 from connectors_core.lookup.reload import CacheReloadTrigger
 from connectors_core.metrics import LookupMetric, MetricGroup
@@ -195,7 +195,14 @@ class FullCache:
                 bytes=written.bytes,
                 read_at=time.time_ns() // 1_000,
             )
-            LOOKUP_VERSIONS.create(self._store, lookup_version_path(number), version)
+            path = lookup_version_path(number)
+            created = LOOKUP_VERSIONS.create(self._store, path, version)
+            # An object store may say so of our own, when its client repeated a request.
+            if not created and LOOKUP_VERSIONS.read(self._store, path) != version:
+                raise LeaseError(
+                    f"version {number} of lookup {self.uid!r} was read by another driver",
+                    hint="let only one driver run this pipeline",
+                )
             self._versions[number] = version
             self._error = None
             self._purge()

@@ -36,7 +36,7 @@ class LookupFunction(ABC):
     """
 
     def open(self, context: FunctionContext) -> None:
-        """Make clients. Executor, before the first lookup; again where it raises as `lookup` may."""
+        """Make clients. Executor, before the first lookup; tried again as `lookup` is."""
 
     @abstractmethod
     def lookup(self, keys: pa.RecordBatch) -> pa.Table:
