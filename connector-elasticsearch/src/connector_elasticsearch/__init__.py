@@ -2,6 +2,7 @@
 """A source and an exactly-once sink; what is exported here is the connector's public API."""
 
 from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.documents import MetadataColumn
 from connector_elasticsearch.errors import (
     ElasticsearchAuthenticationError,
     ElasticsearchAuthorizationError,
@@ -15,7 +16,6 @@ from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
 from connector_elasticsearch.source import (
     SOURCE_OPTIONS,
     ElasticsearchSource,
-    MetadataColumn,
     PointInTimeLostError,
     SliceSplit,
 )

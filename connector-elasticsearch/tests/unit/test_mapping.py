@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch.source.mapping import (
+from connector_elasticsearch.documents.mapping import (
     MOMENT,
     fields_of,
     kind_of,

@@ -3,14 +3,12 @@
 
 from connector_elasticsearch.source.elasticsearch_source import ElasticsearchSource
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.hits import MetadataColumn
 from connector_elasticsearch.source.options import SOURCE_OPTIONS
 from connector_elasticsearch.source.split import SliceSplit
 
 __all__ = [
     "SOURCE_OPTIONS",
     "ElasticsearchSource",
-    "MetadataColumn",
     "PointInTimeLostError",
     "SliceSplit",
 ]

@@ -12,14 +12,21 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.documents import (
+    DocumentDecoder,
+    MetadataColumn,
+    fields_of,
+    kind_of,
+    leaves,
+    pruned,
+    with_own_format,
+)
 from connector_elasticsearch.source import options
 from connector_elasticsearch.source.enumerator import (
     SliceEnumerator,
     SliceEnumeratorState,
     state_serializer,
 )
-from connector_elasticsearch.source.hits import HitsDecoder, MetadataColumn, leaves
-from connector_elasticsearch.source.mapping import fields_of, kind_of, pruned, with_own_format
 from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searching import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
@@ -128,7 +135,7 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
             )
         if self._declared is not None:
             self._declared = pruned(self._declared, self._fields) if fields else self._declared
-            HitsDecoder(self._declared)  # so that a type that cannot be read is refused here
+            DocumentDecoder(self._declared)  # so that a type that cannot be read is refused here
         self._layout: _Layout | None = None
 
     @classmethod

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.hits import Piece
+from connector_elasticsearch.source.pages import PageDecoder, Piece
 from connector_elasticsearch.source.searching import Searcher, SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, SliceSplitState
 from connectors_core.errors import RetryableError
@@ -60,7 +60,7 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         self._settings = settings
         self._woken = threading.Event()
         self._searcher = Searcher(settings, self._woken)
-        self._decoder = settings.decoder()
+        self._decoder = PageDecoder(settings.decoder())
         self._waiting: deque[SliceSplit] = deque()
         self._pieces: deque[SlicePiece] = deque()
         self._is_last = False  # behind the pieces there is nothing in their slice

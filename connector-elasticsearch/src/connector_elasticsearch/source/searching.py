@@ -15,9 +15,9 @@ import pyarrow as pa
 import tenacity
 
 from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn, leaves
 from connector_elasticsearch.errors import ElasticsearchRequestError
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.hits import HitsDecoder, MetadataColumn, leaves
 from connector_elasticsearch.source.split import SliceSplit
 from connectors_core.errors import RetryableError
 
@@ -68,9 +68,9 @@ class SearchSettings:
         """The time that the point in time is kept, as Elasticsearch spells it."""
         return f"{self.keep_alive // timedelta(milliseconds=1)}ms"
 
-    def decoder(self) -> HitsDecoder:
-        """What makes columns of pages."""
-        return HitsDecoder(
+    def decoder(self) -> DocumentDecoder:
+        """What makes columns of documents."""
+        return DocumentDecoder(
             self.schema,
             metadata_columns=self.metadata_columns,
             formatted=self.formatted,

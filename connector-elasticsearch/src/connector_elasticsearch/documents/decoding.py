@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns from pages of hits.
+"""Columns from the hits of an answer.
 
-A page whose documents are written as their mapping says is parsed straight into columns: no object
-is made of a document. Elasticsearch takes more than that: numbers in quotes, one value where there
-may be several, moments as numbers. A page with such a document is read document by document, as the
-server itself would understand it, and what cannot be understood is a bad record.
+An answer whose documents are written as their mapping says is parsed straight into columns: no
+object is made of a document. Elasticsearch takes more than that: numbers in quotes, one value where
+there may be several, moments as numbers. An answer with such a document is read one by one, as the
+server itself would understand them, and what cannot be understood is a bad record.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from connector_elasticsearch.source.values import MOST_IN_FLOAT, converter_of, moment_of
+from connector_elasticsearch.documents.values import MOST_IN_FLOAT, converter_of, moment_of
 from connectors_core.errors import ConfigurationError, FatalError
 
-__all__ = ["Damaged", "HitsDecoder", "MetadataColumn", "Page", "Piece", "leaves"]
-
-_SORT: Final = b'"sort":['
+__all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "leaves", "loaded", "parsed"]
 
 
 class MetadataColumn(StrEnum):
@@ -62,40 +60,8 @@ class Damaged:
     raw: bytes
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Documents of a page that follow each other: rows, or one that cannot be read.
-
-    Attributes:
-        after: What the last of them was sorted by.
-        documents: How many they are.
-        batch: The rows, None where there is one that cannot be read.
-        damaged: The one that cannot be read.
-    """
-
-    after: tuple[int | float | str, ...]
-    documents: int
-    batch: pa.RecordBatch | None = None
-    damaged: Damaged | None = None
-
-
-@dataclass(frozen=True)
-class Page:
-    """What the server answered.
-
-    Attributes:
-        point_in_time: What it calls the point in time from now on.
-        hits: How many documents it gave.
-        pieces: The documents, in order.
-    """
-
-    point_in_time: str | None
-    hits: int
-    pieces: tuple[Piece, ...]
-
-
-class HitsDecoder:
-    """Turns pages into columns. Executor.
+class DocumentDecoder:
+    """Turns hits into columns. Driver and executor.
 
     Args:
         schema: Columns that come from the source of documents.
@@ -120,40 +86,14 @@ class HitsDecoder:
         self._convert = {field.name: converter_of(field, asked_for, "") for field in schema}
         more = [pa.field(name, column.type) for column, name in self._metadata]
         self.schema = pa.schema([*schema, *more])
-        self._options = _parse_options(schema, self._metadata, self._formatted)
+        self.hit_type = _hit_type(schema, self._metadata, self._formatted)
 
-    def decode(self, body: bytes) -> Page:
-        """Read a page.
-
-        Args:
-            body: What the server answered to a search.
+    def columns(self, hits: pa.StructArray) -> pa.RecordBatch:
+        """The rows of hits that were parsed as `hit_type`.
 
         Raises:
-            ConfigurationError: The index does not keep the source of its documents.
-            FatalError: It is not an answer to a search.
+            pyarrow.ArrowInvalid: Something in them is not as the schema says.
         """
-        try:
-            return self._columns(body)
-        except pa.ArrowInvalid:
-            return self._documents(body)
-
-    # --- All at once ---
-
-    def _columns(self, body: bytes) -> Page:
-        """Parse the page as one object of JSON.
-
-        Raises:
-            pyarrow.ArrowInvalid: Something in it is not as the schema says.
-        """
-        parsed = pyarrow.json.read_json(
-            io.BytesIO(body),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(body) + 1),
-            parse_options=self._options,
-        )
-        point_in_time = parsed["pit_id"][0].as_py()
-        hits = parsed["hits"].combine_chunks().field("hits").flatten()
-        if not len(hits):
-            return Page(point_in_time, 0, ())
         source = hits.field("_source")
         if source.null_count:
             raise pa.ArrowInvalid("a document without a source")
@@ -166,41 +106,14 @@ class HitsDecoder:
         for path in self._formatted:
             _replace(columns, self._source, path.split("."), hits.field("fields").field(path))
         columns += [hits.field(column.value) for column, _ in self._metadata]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Page(point_in_time, len(hits), (Piece(_last_sort(body), len(hits), batch),))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    # --- One by one ---
+    def row(self, hit: Mapping[str, Any]) -> dict[str, Any] | Damaged:
+        """The row of one hit, or what is wrong with it.
 
-    def _documents(self, body: bytes) -> Page:
-        try:
-            answer = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise FatalError("the server answered to a search with something else") from error
-        hits = answer.get("hits", {}).get("hits", [])
-        pieces: list[Piece] = []
-        rows: list[dict[str, Any]] = []
-        before: Mapping[str, Any] = {}
-        for hit in hits:
-            read = self._read(hit)
-            if isinstance(read, Damaged):
-                pieces += self._piece(before, rows)
-                pieces.append(Piece(tuple(hit["sort"]), 1, damaged=read))
-                rows = []
-            else:
-                rows.append(read)
-            before = hit
-        pieces += self._piece(before, rows)
-        return Page(answer.get("pit_id"), len(hits), tuple(pieces))
-
-    def _piece(self, last: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[Piece]:
-        """What rows that follow each other are; nothing where there are none."""
-        if not rows:
-            return []
-        columns = pa.array(rows, type=pa.struct(list(self.schema)))
-        batch = pa.RecordBatch.from_struct_array(columns).cast(self.schema)
-        return [Piece(tuple(last["sort"]), len(rows), batch)]
-
-    def _read(self, hit: Mapping[str, Any]) -> dict[str, Any] | Damaged:
+        Raises:
+            ConfigurationError: The index does not keep the source of its documents.
+        """
         if "_source" not in hit:
             raise ConfigurationError(
                 "the documents have no source that could be read",
@@ -223,38 +136,56 @@ class HitsDecoder:
             row[name] = hit.get(column.value)
         return row
 
+    def batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        """Rows of `row`, as columns."""
+        columns = pa.array(rows, type=pa.struct(list(self.schema)))
+        return pa.RecordBatch.from_struct_array(columns).cast(self.schema)
 
-def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
-    """What the last hit is sorted by: that stands at the very end of a page.
+
+def parsed(body: bytes, schema: pa.Schema) -> pa.Table:
+    """Parse one object of JSON as a row; what the schema does not name is passed over.
 
     Raises:
-        pyarrow.ArrowInvalid: It does not.
+        pyarrow.ArrowInvalid: Something in it is not as the schema says.
     """
-    end = body.removesuffix(b"]}}")
+    return pyarrow.json.read_json(
+        io.BytesIO(body),
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(body) + 1),
+        parse_options=pyarrow.json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="ignore"
+        ),
+    )
+
+
+def loaded(body: bytes) -> dict[str, Any]:
+    """One object of JSON.
+
+    Raises:
+        FatalError: It is something else.
+    """
     try:
-        return tuple(orjson.loads(b"{" + end[end.rindex(_SORT) :])["sort"])
-    except ValueError as error:
-        raise pa.ArrowInvalid("a page that ends in another way") from error
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise FatalError("the server answered to a search with something else") from error
+    if not isinstance(answer, dict):
+        raise FatalError("the server answered to a search with something else")
+    return answer
 
 
 # --- What the parser is told ---------------------------------------------------------------------
 
 
-def _parse_options(
+def _hit_type(
     schema: pa.Schema,
     metadata: Sequence[tuple[MetadataColumn, str]],
     formatted: Sequence[str],
-) -> pyarrow.json.ParseOptions:
+) -> pa.DataType:
     source = pa.struct(list(_parsed_fields(schema, frozenset(formatted), "")))
     hit = [("_source", source), *((column.value, column.type) for column, _ in metadata)]
     if formatted:
         moments = pa.list_(pa.timestamp("us", tz="UTC"))
         hit.append(("fields", pa.struct([(path, moments) for path in formatted])))
-    answer = pa.struct([("hits", pa.list_(pa.struct(hit)))])
-    return pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema([("pit_id", pa.string()), ("hits", answer)]),
-        unexpected_field_behavior="ignore",
-    )
+    return pa.struct(hit)
 
 
 def _parsed_fields(

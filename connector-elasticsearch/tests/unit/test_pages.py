@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector_elasticsearch.source.hits import HitsDecoder, MetadataColumn, Page
+from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
+from connector_elasticsearch.source.pages import Page, PageDecoder
 from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
 
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -39,13 +40,13 @@ def reasons(found: Page) -> list[str]:
     return [piece.damaged.reason for piece in found.pieces if piece.damaged]
 
 
-def decoder(*fields: tuple[str, pa.DataType] | pa.Field, **options: Any) -> HitsDecoder:
-    return HitsDecoder(pa.schema(fields), **options)
+def decoder(*fields: tuple[str, pa.DataType] | pa.Field, **options: Any) -> PageDecoder:
+    return PageDecoder(DocumentDecoder(pa.schema(fields), **options))
 
 
-def at_once(of: HitsDecoder, body: bytes) -> Page:
+def at_once(of: PageDecoder, body: bytes) -> Page:
     """Read a page without the way round."""
-    return of._columns(body)
+    return of._all_at_once(body)
 
 
 ALL_TYPES = decoder(
@@ -90,12 +91,12 @@ PLAIN_ROW = {
 }
 
 
-@pytest.mark.parametrize("way", [HitsDecoder._columns, HitsDecoder._documents])
+@pytest.mark.parametrize("way", [PageDecoder._all_at_once, PageDecoder._one_by_one])
 def test_all_types_come_as_their_columns_say(way: Any) -> None:
     found = way(ALL_TYPES, page(PLAIN, {}, {"object": None, "several": []}))
     nothing = dict.fromkeys(PLAIN_ROW)
     assert rows(found) == [PLAIN_ROW, nothing, nothing | {"several": []}]
-    assert found.pieces[0].batch.schema == ALL_TYPES.schema
+    assert found.pieces[0].batch.schema == ALL_TYPES._documents.schema
     assert (found.point_in_time, found.hits) == ("the-point", 3)
     assert [(piece.after, piece.documents) for piece in found.pieces] == [((2,), 3)]
 
@@ -195,7 +196,7 @@ def test_moments_of_a_format_of_their_own_are_those_that_the_server_writes() -> 
     ]
     body = page(source, {}, fields=[fields, None])
     assert rows(at_once(of, body)) == expected
-    assert rows(of._documents(body)) == expected
+    assert rows(of._one_by_one(body)) == expected
     assert rows(at_once(of, page({}, {}))) == [{"moment": None, "object": None}] * 2
     two = {"moment": ["2013-01-01T00:00:00.000Z"] * 2}
     assert "array-fields" in reasons(of.decode(page(source, fields=[two])))[0]
@@ -259,4 +260,4 @@ SCALARS = {
 )
 def test_both_ways_give_the_same_rows(sources: list[dict[str, Any]]) -> None:
     body = page(*sources)
-    assert rows(at_once(ALL_TYPES, body)) == rows(ALL_TYPES._documents(body))
+    assert rows(at_once(ALL_TYPES, body)) == rows(ALL_TYPES._one_by_one(body))

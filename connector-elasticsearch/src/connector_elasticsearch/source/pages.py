@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of hits, in pieces that each have a position behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from connector_elasticsearch.documents import Damaged, DocumentDecoder, loaded, parsed
+
+__all__ = ["Page", "PageDecoder", "Piece"]
+
+_SORT: Final = b'"sort":['
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Documents of a page that follow each other: rows, or one that cannot be read.
+
+    Attributes:
+        after: What the last of them was sorted by.
+        documents: How many they are.
+        batch: The rows, None where there is one that cannot be read.
+        damaged: The one that cannot be read.
+    """
+
+    after: tuple[int | float | str, ...]
+    documents: int
+    batch: pa.RecordBatch | None = None
+    damaged: Damaged | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the server answered.
+
+    Attributes:
+        point_in_time: What it calls the point in time from now on.
+        hits: How many documents it gave.
+        pieces: The documents, in order.
+    """
+
+    point_in_time: str | None
+    hits: int
+    pieces: tuple[Piece, ...]
+
+
+class PageDecoder:
+    """Reads answers to searches. Executor.
+
+    Args:
+        documents: Reads their hits.
+    """
+
+    def __init__(self, documents: DocumentDecoder) -> None:
+        self._documents = documents
+        hits = pa.struct([("hits", pa.list_(documents.hit_type))])
+        self._schema = pa.schema([("pit_id", pa.string()), ("hits", hits)])
+
+    def decode(self, body: bytes) -> Page:
+        """Read a page.
+
+        Args:
+            body: What the server answered to a search.
+
+        Raises:
+            ConfigurationError: The index does not keep the source of its documents.
+            FatalError: It is not an answer to a search.
+        """
+        try:
+            return self._all_at_once(body)
+        except pa.ArrowInvalid:
+            return self._one_by_one(body)
+
+    def _all_at_once(self, body: bytes) -> Page:
+        answer = parsed(body, self._schema)
+        point_in_time = answer["pit_id"][0].as_py()
+        hits = answer["hits"].combine_chunks().field("hits").flatten()
+        if not len(hits):
+            return Page(point_in_time, 0, ())
+        batch = self._documents.columns(hits)
+        return Page(point_in_time, len(hits), (Piece(_last_sort(body), len(hits), batch),))
+
+    def _one_by_one(self, body: bytes) -> Page:
+        answer = loaded(body)
+        hits = answer.get("hits", {}).get("hits", [])
+        pieces: list[Piece] = []
+        rows: list[dict[str, Any]] = []
+        before: Mapping[str, Any] = {}
+        for hit in hits:
+            read = self._documents.row(hit)
+            if isinstance(read, Damaged):
+                pieces += self._piece(before, rows)
+                pieces.append(Piece(tuple(hit["sort"]), 1, damaged=read))
+                rows = []
+            else:
+                rows.append(read)
+            before = hit
+        pieces += self._piece(before, rows)
+        return Page(answer.get("pit_id"), len(hits), tuple(pieces))
+
+    def _piece(self, last: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[Piece]:
+        """What rows that follow each other are; nothing where there are none."""
+        if not rows:
+            return []
+        return [Piece(tuple(last["sort"]), len(rows), self._documents.batch(rows))]
+
+
+def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
+    """What the last hit is sorted by: that stands at the very end of a page.
+
+    Raises:
+        pyarrow.ArrowInvalid: It does not.
+    """
+    end = body.removesuffix(b"]}}")
+    try:
+        return tuple(orjson.loads(b"{" + end[end.rindex(_SORT) :])["sort"])
+    except ValueError as error:
+        raise pa.ArrowInvalid("a page that ends in another way") from error
