@@ -12,6 +12,7 @@ from connector_elasticsearch.errors import (
     ElasticsearchTooLargeError,
     ElasticsearchVersionError,
 )
+from connector_elasticsearch.lookup import TABLE_OPTIONS, ElasticsearchTable
 from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
 from connector_elasticsearch.source import (
     SOURCE_OPTIONS,
@@ -24,6 +25,7 @@ from connectors_core.compatibility import check_spark
 __all__ = [
     "SINK_OPTIONS",
     "SOURCE_OPTIONS",
+    "TABLE_OPTIONS",
     "ElasticsearchAuthenticationError",
     "ElasticsearchAuthorizationError",
     "ElasticsearchConnection",
@@ -32,6 +34,7 @@ __all__ = [
     "ElasticsearchRetryableError",
     "ElasticsearchSink",
     "ElasticsearchSource",
+    "ElasticsearchTable",
     "ElasticsearchTooLargeError",
     "ElasticsearchVersionError",
     "MetadataColumn",

@@ -14,6 +14,7 @@ from log_suites import (
     SinkTopic,
 )
 
+from connector_elasticsearch.lookup import TABLE_OPTIONS, ElasticsearchTable
 from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
 from connector_elasticsearch.source import SOURCE_OPTIONS, ElasticsearchSource
 from connector_elasticsearch.testing import LogSystem
@@ -43,6 +44,16 @@ class TestSourceOptions(OptionsTestSuite):
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return {"hosts": "http://127.0.0.1:9200", "index": "flights"}
+
+
+class TestTableOptions(OptionsTestSuite):
+    written_for = SUITES
+    capabilities = OPTIONS
+    factory = ElasticsearchTable
+    options = TABLE_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return {"hosts": "http://127.0.0.1:9200", "index": "planes"}
 
 
 class TestCommitter(CommitterTestSuite):

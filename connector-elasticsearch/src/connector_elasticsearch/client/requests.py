@@ -45,7 +45,7 @@ class ElasticsearchClient:
     def __init__(self, connection: ElasticsearchConnection) -> None:
         self._connection = connection
         self._client: Elasticsearch = _library().Elasticsearch(
-            **_settings(connection, is_async=False) | {"serializers": _undecoded()}
+            **_settings(connection, is_async=False)
         )
 
     def request(
@@ -131,6 +131,19 @@ class AsyncElasticsearchClient:
         doing: str,
     ) -> Any:
         """Send one request; see `ElasticsearchClient.request`."""
+        answer = await self.request_bytes(method, path, body, params=params, doing=doing)
+        return orjson.loads(answer) if answer else None
+
+    async def request_bytes(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        doing: str,
+    ) -> bytes:
+        """Send one request, and take the answer as it is; see `ElasticsearchClient.request`."""
         try:
             answer = await self._client.perform_request(
                 method,
@@ -141,7 +154,8 @@ class AsyncElasticsearchClient:
             )
         except Exception as exc:
             raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
-        return answer.body
+        found: bytes = answer.body
+        return found
 
     async def close(self) -> None:
         """Close the connections."""
@@ -164,13 +178,11 @@ def _library() -> Any:
 
 
 def _settings(connection: ElasticsearchConnection, *, is_async: bool) -> dict[str, Any]:
-    from elasticsearch import OrjsonSerializer
-
     return {
         **connection.client_arguments(is_async=is_async),
         "max_retries": 0,
         "retry_on_timeout": False,
-        "serializers": {"application/json": OrjsonSerializer()},
+        "serializers": _undecoded(),
     }
 
 

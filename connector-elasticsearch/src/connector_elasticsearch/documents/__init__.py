@@ -9,17 +9,17 @@ from connector_elasticsearch.documents.decoding import (
     loaded,
     parsed,
 )
-from connector_elasticsearch.documents.mapping import fields_of, kind_of, pruned, with_own_format
+from connector_elasticsearch.documents.layout import Layout, layout_of
+from connector_elasticsearch.documents.mapping import pruned
 
 __all__ = [
     "Damaged",
     "DocumentDecoder",
+    "Layout",
     "MetadataColumn",
-    "fields_of",
-    "kind_of",
+    "layout_of",
     "leaves",
     "loaded",
     "parsed",
     "pruned",
-    "with_own_format",
 ]

@@ -94,10 +94,10 @@ class DocumentDecoder:
         Raises:
             pyarrow.ArrowInvalid: Something in them is not as the schema says.
         """
-        source = hits.field("_source")
-        if source.null_count:
-            raise pa.ArrowInvalid("a document without a source")
         columns = []
+        source = hits.field("_source")
+        if self._source.names and source.null_count:
+            raise pa.ArrowInvalid("a document without a source")
         for field in self._source:
             column = _child(source, field)
             if column.null_count and not field.nullable:
@@ -114,14 +114,14 @@ class DocumentDecoder:
         Raises:
             ConfigurationError: The index does not keep the source of its documents.
         """
-        if "_source" not in hit:
+        if self._source.names and "_source" not in hit:
             raise ConfigurationError(
                 "the documents have no source that could be read",
                 expected="an index whose mapping does not turn `_source` off",
                 found=str(hit.get("_index")),
                 option="index",
             )
-        source = hit["_source"]
+        source = hit.get("_source", {})
         row: dict[str, Any] = {}
         name = ""
         try:

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.documents import (
     DocumentDecoder,
+    Layout,
     MetadataColumn,
-    fields_of,
-    kind_of,
-    leaves,
+    layout_of,
     pruned,
-    with_own_format,
 )
 from connector_elasticsearch.source import options
 from connector_elasticsearch.source.enumerator import (
@@ -46,21 +42,6 @@ __all__ = ["ElasticsearchSource"]
 _NUMBERS: Final = frozenset(
     {"byte", "date", "date_nanos", "integer", "long", "short", "unsigned_long"}
 )
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """What follows from the mapping.
-
-    Attributes:
-        schema: Columns from the source of documents.
-        formatted: Paths of moments that only the server can read.
-        slice_field: The sort field, where slices can be made by it.
-    """
-
-    schema: pa.Schema
-    formatted: tuple[str, ...]
-    slice_field: str | None
 
 
 @public
@@ -134,9 +115,9 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
                 option=options.ARRAY_FIELDS.key,
             )
         if self._declared is not None:
-            self._declared = pruned(self._declared, self._fields) if fields else self._declared
-            DocumentDecoder(self._declared)  # so that a type that cannot be read is refused here
-        self._layout: _Layout | None = None
+            declared = pruned(self._declared, self._fields) if fields else self._declared
+            DocumentDecoder(declared)  # so that a type that cannot be read is refused here
+        self._layout: Layout | None = None
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchSource:
@@ -212,7 +193,13 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
 
     def _settings(self) -> SearchSettings:
         if self._layout is None:
-            self._layout = self._look()
+            self._layout = layout_of(
+                self._connection,
+                self._index,
+                schema=self._declared,
+                fields=self._fields,
+                array_fields=self._array_fields,
+            )
         return SearchSettings(
             connection=self._connection,
             index=self._index,
@@ -222,31 +209,17 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
             query=self._query,
             selects=bool(self._fields) or self._declared is not None,
             sort_field=self._sort_field,
-            slice_field=self._layout.slice_field,
+            slice_field=self._slice_field(self._layout),
             page_size=self._page_size,
             keep_alive=self._keep_alive,
             retry_timeout=self._retry_timeout,
         )
 
-    def _look(self) -> _Layout:
-        with closing(ElasticsearchClient(self._connection)) as client:
-            answer = client.request(
-                "GET",
-                path_of(self._index, "_mapping"),
-                doing=f"reading the mapping of {self._index}",
-            )
-        mappings = {index: each["mappings"] for index, each in answer.items()}
-        schema = self._declared
-        if schema is None:
-            schema = fields_of(mappings, self._array_fields)
-            schema = pruned(schema, self._fields) if self._fields else schema
-        formatted = with_own_format(mappings) & set(leaves(list(schema)))
-        return _Layout(schema, tuple(sorted(formatted)), self._slice_field(mappings))
-
-    def _slice_field(self, mappings: Mapping[str, Any]) -> str | None:
+    def _slice_field(self, layout: Layout) -> str | None:
+        """The sort field, where slices can be made by it too."""
         if self._sort_field is None:
             return None
-        kinds = {kind_of(mapping, self._sort_field) for mapping in mappings.values()}
+        kinds = layout.kinds(self._sort_field)
         if not kinds <= _NUMBERS | {"keyword"}:
             raise InvalidOptionError(
                 "the documents cannot be sorted by this field for good",

@@ -126,13 +126,18 @@ RETRY_TIMEOUT: Final = Option(
     doc="How long a request is repeated that the server does not answer, or refuses for now.",
 )
 
-SOURCE_OPTIONS: Final = OptionSet(
+DOCUMENT_OPTIONS: Final = OptionSet(
     *CONNECTION_OPTIONS,
     INDEX,
     QUERY,
     SCHEMA,
     FIELDS,
     ARRAY_FIELDS,
+    scope="elasticsearch documents",
+)
+"""What is read of which servers; a part of the options of the source and of the table."""
+
+SOURCE_OPTIONS: Final = DOCUMENT_OPTIONS.extended(
     METADATA_COLUMNS,
     SORT_FIELD,
     LIMIT,

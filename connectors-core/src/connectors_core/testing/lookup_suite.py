@@ -24,7 +24,7 @@ from connectors_core.lookup import (
 from connectors_core.lookup.joining import LookupJoin
 from connectors_core.table import LookupTableSource
 from connectors_core.testing.capabilities import Capability
-from connectors_core.testing.cases import Case, ConnectorSuite, case
+from connectors_core.testing.cases import Case, case
 from connectors_core.testing.data import assert_same_values
 from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.lookup_trial import (
@@ -35,6 +35,7 @@ from connectors_core.testing.lookup_trial import (
     table_rows,
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
+from connectors_core.testing.trial import SystemSuite
 
 BY_KEY: Final = Capability.LOOKUP_BY_KEY
 FULL: Final = Capability.FULL_CACHE
@@ -55,7 +56,7 @@ STRANGE: Final = ("x' OR '1'='1", "*", "?", "%", "a b", " a", "A", "a", "\\", '"
 every_way = pytest.mark.parametrize("way", list(WAYS))
 
 
-class LookupTestSuite(ConnectorSuite):
+class LookupTestSuite(SystemSuite):
     """Cases for a lookup table. Derive, name what it can do, and supply a context."""
 
     judged_by = frozenset({BY_KEY, Capability.ASYNC_LOOKUP, FULL})

@@ -35,29 +35,37 @@ def in_full_on_spark(*values: Any) -> Any:
     return pytest.param(*values, marks=getattr(pytest.mark, SLOW_ON_SPARK))
 
 
-class PipelineSuite(ConnectorSuite):
+class SystemSuite(ConnectorSuite):
+    """A suite whose cases work against an external system.
+
+    Attributes:
+        system: The one that all cases share, if there is one beside the test process.
+        address: Its address, while a case runs.
+    """
+
+    system: ClassVar[TestSystem | None] = None
+    address: str = ""
+
+    @pytest.fixture(autouse=True)
+    def _running_system(self, connector_systems: RunningSystems) -> None:
+        if self.system is not None:
+            self.address = connector_systems.address(self.system)
+
+
+class PipelineSuite(SystemSuite):
     """A suite whose cases run pipelines.
 
     Attributes:
         seed: Of the test data; printed with a failure.
-        system: The external system that all cases share, if there is one beside the test process.
-        address: Its address, while a case runs.
     """
 
     seed: int = 20_240_101
-    system: ClassVar[TestSystem | None] = None
-    address: str = ""
 
     @classmethod
     def possible(cls) -> Capabilities:
         """What the connector and the environment can do."""
         environment = LocalSpark if cls.on_spark else InProcess
         return cls.capabilities | environment.capabilities
-
-    @pytest.fixture(autouse=True)
-    def _running_system(self, connector_systems: RunningSystems) -> None:
-        if self.system is not None:
-            self.address = connector_systems.address(self.system)
 
     @pytest.fixture
     def environment(self, request: pytest.FixtureRequest) -> TestEnvironment:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that ask for the documents of a batch of keys. Executor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Final
+
+import pyarrow as pa
+
+from connector_elasticsearch.client import AsyncElasticsearchClient, ElasticsearchClient
+from connector_elasticsearch.lookup.questions import Question, Questions, TooManyError
+from connector_elasticsearch.source.pages import PageDecoder
+from connector_elasticsearch.source.searching import Searcher, SearchSettings
+from connector_elasticsearch.source.split import SliceSplit
+from connectors_core.errors import BadRecordError
+from connectors_core.lookup import AsyncLookupFunction, FunctionContext, LookupFunction
+
+__all__ = ["ElasticsearchAsyncLookupFunction", "ElasticsearchLookupFunction"]
+
+_PAGE_SIZE: Final = 5_000
+_KEEP_ALIVE: Final = timedelta(minutes=1)
+
+
+class ElasticsearchLookupFunction(LookupFunction):
+    """Asks and waits.
+
+    Args:
+        questions: How documents are asked for.
+    """
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._client: ElasticsearchClient | None = None
+
+    def open(self, context: FunctionContext) -> None:
+        """Make the client."""
+        self._client = ElasticsearchClient(self._questions.connection)
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        """The rows of some keys."""
+        return _joined(self._questions, [self._ask(each) for each in self._questions.of(keys)])
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _ask(self, question: Question) -> pa.Table:
+        assert self._client is not None  # since `open`
+        answer = self._client.request_bytes(
+            "POST",
+            question.path,
+            question.body,
+            params=question.parameters,
+            doing=self._questions.doing,
+        )
+        try:
+            return self._questions.rows(question, answer)
+        except TooManyError:
+            return _all_pages(self._questions, question)
+
+
+class ElasticsearchAsyncLookupFunction(AsyncLookupFunction):
+    """Asks several times at once.
+
+    Args:
+        questions: How documents are asked for.
+    """
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._client: AsyncElasticsearchClient | None = None
+
+    async def async_lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        """The rows of some keys."""
+        if self._client is None:
+            self._client = AsyncElasticsearchClient(self._questions.connection)
+        asked = [self._ask(self._client, each) for each in self._questions.of(keys)]
+        return _joined(self._questions, await asyncio.gather(*asked))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _ask(self, client: AsyncElasticsearchClient, question: Question) -> pa.Table:
+        answer = await client.request_bytes(
+            "POST",
+            question.path,
+            question.body,
+            params=question.parameters,
+            doing=self._questions.doing,
+        )
+        try:
+            return self._questions.rows(question, answer)
+        except TooManyError:
+            return await asyncio.to_thread(_all_pages, self._questions, question)
+
+
+def _joined(questions: Questions, found: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables([questions.schema.empty_table(), *found])
+
+
+def _all_pages(questions: Questions, question: Question) -> pa.Table:
+    """Read what is more than an answer may hold, page after page of a point in time.
+
+    Raises:
+        BadRecordError: A document cannot be read.
+        ConnectorError: The server cannot be asked.
+    """
+    settings = SearchSettings(
+        connection=questions.connection,
+        index=questions.index,
+        schema=questions.source_schema,
+        metadata_columns=questions.metadata_columns,
+        formatted=questions.formatted,
+        query=questions.query_of(question.keys),
+        selects=True,
+        page_size=_PAGE_SIZE,
+        keep_alive=_KEEP_ALIVE,
+        retry_timeout=questions.retry_timeout,
+    )
+    batches = list(_batches(settings))
+    rows = pa.Table.from_batches(batches, settings.decoder().schema)
+    return questions.finished(rows)
+
+
+def _batches(settings: SearchSettings) -> Iterator[pa.RecordBatch]:
+    decoder = PageDecoder(settings.decoder())
+    with closing(Searcher(settings)) as searcher:
+        opened = searcher.open()
+        split = SliceSplit(
+            split_id="all", point_in_time=opened.id, slice=0, slices=1, documents=opened.documents
+        )
+        try:
+            while True:
+                page = decoder.decode(searcher.page(split))
+                for piece in page.pieces:
+                    if piece.damaged is not None:
+                        raise BadRecordError(
+                            piece.damaged.reason,
+                            position=piece.damaged.document,
+                            raw=piece.damaged.raw,
+                        )
+                    assert piece.batch is not None  # one of the two
+                    yield piece.batch
+                    name = page.point_in_time or split.point_in_time
+                    split = split.behind(name, piece.after, piece.documents)
+                if page.hits < settings.page_size:
+                    return
+        finally:
+            searcher.close_point_in_time(split.point_in_time)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for the documents of some keys, and the rows of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connector_elasticsearch.client import ElasticsearchConnection, path_of
+from connector_elasticsearch.client.errors import explained, type_of
+from connector_elasticsearch.documents import (
+    Damaged,
+    DocumentDecoder,
+    MetadataColumn,
+    leaves,
+    loaded,
+    parsed,
+)
+from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
+from connectors_core.errors import BadRecordError
+
+__all__ = ["Question", "Questions", "TooManyError"]
+
+MOST_IN_ANSWER: Final = 10_000  # index.max_result_window, unless it was changed
+_KEYS: Final = 5_000
+# Of what a query may hold, in the server's default.
+_CLAUSES: Final = 1_000
+_NO_INDEX: Final = "index_not_found_exception"
+
+
+class TooManyError(Exception):
+    """An answer holds as many documents as it may, so that there may be more."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request.
+
+    Attributes:
+        path: Of the request.
+        body: Of the request, an object.
+        parameters: What stands behind the path.
+        keys: What it asks for.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    parameters: Mapping[str, str]
+    keys: pa.RecordBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """How documents are asked for by key. Picklable, no I/O.
+
+    Attributes:
+        connection: How the servers are reached.
+        index: Indices, aliases or patterns, separated by commas.
+        schema: Rows to give, keys included.
+        id_column: The column that is the id of documents; None for none.
+        fields: The field that each key is compared with, None for the id.
+        formatted: Paths of moments that the server is asked to write in its own format.
+        query: Documents that belong to the table; None for all.
+        gets: Whether documents can be got by their ids, which shows them as they are right now.
+        retry_timeout: How long a key is read page after page that has more documents than an
+            answer may hold.
+    """
+
+    connection: ElasticsearchConnection
+    index: str
+    schema: pa.Schema
+    id_column: str | None
+    fields: tuple[str | None, ...]
+    formatted: tuple[str, ...]
+    query: Mapping[str, Any] | None = field(hash=False)
+    gets: bool
+    retry_timeout: timedelta
+
+    @property
+    def source_schema(self) -> pa.Schema:
+        """Columns that come from the source of documents."""
+        return pa.schema([each for each in self.schema if each.name != self.id_column])
+
+    @property
+    def metadata_columns(self) -> tuple[tuple[MetadataColumn, str], ...]:
+        """The id, where it is a column."""
+        if self.id_column not in self.schema.names:
+            return ()
+        return ((MetadataColumn.ID, str(self.id_column)),)
+
+    @property
+    def doing(self) -> str:
+        """What is done, for errors."""
+        return f"looking up documents of {self.index}"
+
+    def of(self, keys: pa.RecordBatch) -> Iterator[Question]:
+        """The requests for some keys.
+
+        Args:
+            keys: Distinct, without nulls.
+        """
+        most = _KEYS if len(self.fields) == 1 else _CLAUSES // len(self.fields)
+        for start in range(0, keys.num_rows, most):
+            yield self._question(keys.slice(start, most))
+
+    def query_of(self, keys: pa.RecordBatch) -> dict[str, Any]:
+        """What finds the documents of some keys."""
+        columns = [list(map(_value, column.to_pylist())) for column in keys.columns]
+        if len(columns) == 1:
+            found = _one_of(self.fields[0], columns[0])
+        else:
+            pairs = zip(*columns, strict=True)
+            found = {
+                "bool": {
+                    "should": [
+                        {
+                            "bool": {
+                                "filter": [
+                                    _one_of(name, [value])
+                                    for name, value in zip(self.fields, values, strict=True)
+                                ]
+                            }
+                        }
+                        for values in pairs
+                    ]
+                }
+            }
+        both = [found] if self.query is None else [found, dict(self.query)]
+        return {"bool": {"filter": both}}
+
+    def rows(self, question: Question, answer: bytes) -> pa.Table:
+        """The rows of an answer.
+
+        Args:
+            question: What was asked.
+            answer: What the server sent.
+
+        Raises:
+            TooManyError: There may be more.
+            BadRecordError: A document cannot be read.
+            ConnectorError: The server could not give all that it was asked for.
+        """
+        try:
+            batch = self._all_at_once(answer)
+        except pa.ArrowInvalid:
+            batch = self._one_by_one(loaded(answer))
+        if not self.gets and batch.num_rows >= MOST_IN_ANSWER:
+            raise TooManyError
+        return self.finished(pa.Table.from_batches([batch]))
+
+    def finished(self, rows: pa.Table) -> pa.Table:
+        """Rows of the decoder's schema, as those of the table."""
+        return rows.select(self.schema.names).cast(self.schema)
+
+    @cached_property
+    def _decoder(self) -> DocumentDecoder:
+        return DocumentDecoder(
+            self.source_schema, metadata_columns=self.metadata_columns, formatted=self.formatted
+        )
+
+    @cached_property
+    def _answers(self) -> pa.Schema:
+        """What the parser is told of an answer."""
+        hit = self._decoder.hit_type
+        if self.gets:
+            flags = [("found", pa.bool_()), ("error", pa.struct([("type", pa.string())]))]
+            return pa.schema([("docs", pa.list_(pa.struct([*hit.fields, *map(_field, flags)])))])
+        return pa.schema([("hits", pa.struct([("hits", pa.list_(hit))]))])
+
+    def _question(self, keys: pa.RecordBatch) -> Question:
+        columns = [column.value for column, _ in self.metadata_columns]
+        wanted = ["_id", "_index", "_source", *columns]
+        if self.gets:
+            ids = [str(value) for value in keys.column(0).to_pylist()]
+            paths = list(leaves(list(self.source_schema)))
+            includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
+            names = [f"docs.{name}" for name in ("found", "error", *wanted)]
+            return Question(
+                path_of(self.index, "_mget"),
+                {"ids": ids},
+                {"filter_path": ",".join(names), **includes},
+                keys,
+            )
+        body: dict[str, Any] = {
+            "size": MOST_IN_ANSWER,
+            "track_total_hits": False,
+            "sort": ["_doc"],
+            "query": self.query_of(keys),
+            "_source": [
+                path for path in leaves(list(self.source_schema)) if path not in self.formatted
+            ],
+        }
+        if self.formatted:
+            body["docvalue_fields"] = [
+                {"field": path, "format": "strict_date_time"} for path in self.formatted
+            ]
+        names = [f"hits.hits.{name}" for name in (*wanted, "fields")]
+        return Question(
+            path_of(self.index, "_search"),
+            body,
+            {"allow_partial_search_results": "false", "filter_path": ",".join(names)},
+            keys,
+        )
+
+    def _all_at_once(self, answer: bytes) -> pa.RecordBatch:
+        read = parsed(answer, self._answers)
+        if not self.gets:
+            hits = read["hits"].combine_chunks().field("hits").flatten()
+            return self._decoder.columns(hits)
+        documents = read["docs"].combine_chunks().flatten()
+        if documents.field("error").null_count < len(documents):
+            raise pa.ArrowInvalid("an error in the place of a document")
+        return self._decoder.columns(
+            documents.filter(pc.fill_null(documents.field("found"), False))
+        )
+
+    def _one_by_one(self, answer: Mapping[str, Any]) -> pa.RecordBatch:
+        hits = answer.get("docs", []) if self.gets else answer.get("hits", {}).get("hits", [])
+        rows = []
+        for hit in hits:
+            if "error" in hit:
+                raise _refused(hit["error"], self.doing)
+            if not hit.get("found", True):
+                continue
+            row = self._decoder.row(hit)
+            if isinstance(row, Damaged):
+                raise BadRecordError(row.reason, position=row.document, raw=row.raw)
+            rows.append(row)
+        return self._decoder.batch(rows)
+
+
+def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:
+    if type_of(error) == _NO_INDEX:
+        return ElasticsearchRequestError(
+            f"the server refused the request: {doing}", found=explained(error), option="index"
+        )
+    return ElasticsearchRetryableError(
+        f"Elasticsearch could not do this now: {doing}", found=explained(error)
+    )
+
+
+def _one_of(name: str | None, values: list[Any]) -> dict[str, Any]:
+    if name is None:
+        return {"ids": {"values": [str(value) for value in values]}}
+    return {"terms": {name: values}}
+
+
+def _value(value: Any) -> Any:
+    """A key as it stands in a query."""
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def _field(named: tuple[str, pa.DataType]) -> pa.Field:
+    return pa.field(*named)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is found in a real server by key. In this process, without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connector_elasticsearch import ElasticsearchConnection, ElasticsearchTable
+from connector_elasticsearch.testing import ElasticsearchServer
+from connectors_core.errors import BadRecordError, ConfigurationError
+from connectors_core.lookup import (
+    AsyncLookupFunctionProvider,
+    DefaultLookupCache,
+    FunctionContext,
+    LookupFunctionProvider,
+    PartialCachingLookupProvider,
+)
+from connectors_core.table import LookupContext
+
+pytestmark = pytest.mark.line("3.5")  # no Spark in them
+PLANES = {
+    "properties": {
+        "tailnum": {"type": "keyword"},
+        "name": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
+        "about": {"type": "text"},
+        "seats": {"type": "short"},
+        "built": {"type": "date", "format": "yyyy"},
+        "engine": {"properties": {"kind": {"type": "keyword"}}},
+    }
+}
+
+
+def fill(
+    server: ElasticsearchServer,
+    index: str,
+    documents: Mapping[str, Mapping[str, Any]],
+    *,
+    refresh: bool = True,
+) -> None:
+    """Make an index with documents by id."""
+    server.request("PUT", f"/{index}", {"mappings": PLANES})
+    lines = []
+    for name, document in documents.items():
+        lines += [{"index": {"_id": name}}, document]
+    body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    how = "true" if refresh else "false"
+    assert not server.request("POST", f"/{index}/_bulk?refresh={how}", body)["errors"]
+
+
+@contextmanager
+def looking_up(
+    table: ElasticsearchTable, keys: Sequence[str], columns: Sequence[str]
+) -> Iterator[Any]:
+    """What asks a table for rows, given columns of keys."""
+    schema = pa.schema([table.schema().field(name) for name in (*keys, *columns)])
+    context = LookupContext(keys=tuple(keys), schema=schema)
+    provider = table.get_lookup_runtime_provider(context)
+
+    def batch(*values: Sequence[Any]) -> pa.RecordBatch:
+        arrays = [
+            pa.array(column, schema.field(name).type)
+            for name, column in zip(keys, values, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=list(keys))
+
+    if isinstance(provider, AsyncLookupFunctionProvider):
+        with asyncio.Runner() as runner:
+            yield lambda *values: runner.run(
+                provider.function.async_lookup(batch(*values))
+            ).to_pylist()
+            runner.run(provider.function.close())
+        return
+    assert isinstance(provider, LookupFunctionProvider)
+    with closing(provider.function) as function:
+        function.open(FunctionContext(uid="table"))
+        yield lambda *values: function.lookup(batch(*values)).to_pylist()
+
+
+both_ways = pytest.mark.parametrize("lookup", [{}, {"lookup.async": True}], ids=["waits", "async"])
+
+
+@both_ways
+def test_by_id_documents_are_got_before_any_search_finds_them(
+    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+) -> None:
+    fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": None}}, refresh=False)
+    table = ElasticsearchTable(server.url, index, id_column="plane", lookup=lookup)
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        assert ask(["N1", "N2", "N3"]) == [
+            {"plane": "N1", "seats": 100},
+            {"plane": "N2", "seats": None},
+        ]
+        assert ask(["N3"]) == []
+    with looking_up(table, ["plane"], []) as ask:
+        assert ask(["N3", "N2"]) == [{"plane": "N2"}]
+
+
+def test_by_id_in_several_indices_documents_are_searched(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, f"{index}-1", {"N1": {"seats": 100}})
+    fill(server, f"{index}-2", {"N1": {"seats": 200}, "N2": {"seats": 300}})
+    table = ElasticsearchTable(server.url, f"{index}-*", id_column="plane")
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        found = ask(["N1", "N2", "N3"])
+    assert sorted(found, key=lambda row: row["seats"]) == [
+        {"plane": "N1", "seats": 100},
+        {"plane": "N1", "seats": 200},
+        {"plane": "N2", "seats": 300},
+    ]
+
+
+def test_an_id_can_be_a_number(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, {"7": {"seats": 70}, "8": {"seats": 80}})
+    schema = pa.schema([("seats", pa.int16())])
+    table = ElasticsearchTable(server.url, index, id_column="number", schema=schema)
+    assert table.schema().field("number").type == pa.string()
+    declared = ElasticsearchTable(
+        server.url, index, id_column="number", schema="number BIGINT, seats SMALLINT"
+    )
+    with looking_up(declared, ["number"], ["seats"]) as ask:
+        assert ask([8, 9]) == [{"number": 8, "seats": 80}]
+
+
+@both_ways
+def test_only_documents_of_the_query_belong_to_the_table(
+    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+) -> None:
+    fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": 5}})
+    table = ElasticsearchTable(
+        server.url,
+        index,
+        id_column="plane",
+        query={"range": {"seats": {"gte": 50}}},
+        lookup=lookup,
+    )
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        assert ask(["N1", "N2"]) == [{"plane": "N1", "seats": 100}]
+
+
+def test_texts_are_compared_by_their_keyword(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, {"1": {"name": "Big Jet"}, "2": {"name": "big jet"}, "3": {"name": "Jet"}})
+    table = ElasticsearchTable(server.url, index)
+    with looking_up(table, ["name"], []) as ask:
+        assert ask(["Big Jet", "Jet", "et"]) == [{"name": "Big Jet"}, {"name": "Jet"}]
+
+
+def test_several_keys_are_found_together(server: ElasticsearchServer, index: str) -> None:
+    pairs = [(f"N{number % 40}", number // 40) for number in range(1600)]
+    documents = {
+        str(number): {"tailnum": name, "seats": seats} for number, (name, seats) in enumerate(pairs)
+    }
+    fill(server, index, documents)
+    table = ElasticsearchTable(server.url, index)
+    asked = pairs[::2]
+    with looking_up(table, ["tailnum", "seats"], []) as ask:
+        found = ask([name for name, _ in asked], [seats for _, seats in asked])
+    assert sorted((row["tailnum"], row["seats"]) for row in found) == sorted(asked)
+
+
+@both_ways
+def test_a_key_may_have_more_documents_than_an_answer_holds(
+    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+) -> None:
+    documents = {str(number): {"tailnum": "N1", "seats": number % 400} for number in range(12_345)}
+    fill(server, index, documents)
+    table = ElasticsearchTable(server.url, index, lookup=lookup)
+    with looking_up(table, ["tailnum"], ["seats"]) as ask:
+        found = ask(["N1", "N2"])
+    assert sorted(row["seats"] for row in found) == sorted(
+        document["seats"] for document in documents.values()
+    )
+
+
+def test_moments_of_a_format_of_their_own_are_read_and_not_compared(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, index, {"N1": {"built": "1998", "tailnum": "N1"}})
+    table = ElasticsearchTable(server.url, index, id_column="plane")
+    for key in ("plane", "tailnum"):
+        with looking_up(table, [key], ["built"]) as ask:
+            assert [row["built"].year for row in ask(["N1"])] == [1998]
+    with (
+        pytest.raises(ConfigurationError, match="format of their own"),
+        looking_up(table, ["built"], []),
+    ):
+        pass
+
+
+def test_a_key_that_the_server_does_not_compare_exactly_is_refused(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, index, {"N1": {}})
+    table = ElasticsearchTable(server.url, index)
+    with (
+        pytest.raises(ConfigurationError, match=r"'about'(.|\n)*text") as error,
+        looking_up(table, ["about"], []),
+    ):
+        pass
+    assert error.value.option == "on"
+
+
+def test_a_document_that_cannot_be_read_is_named(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, {"N1": {"seats": [1, 2]}})
+    table = ElasticsearchTable(server.url, index, id_column="plane")
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        with pytest.raises(BadRecordError, match="array-fields") as error:
+            ask(["N1"])
+        assert error.value.position == f"{index}/N1"
+
+
+def test_an_index_that_is_gone_is_an_option_to_change(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, index, {"N1": {"tailnum": "N1"}})
+    table = ElasticsearchTable(server.url, index, id_column="plane")
+    for key in ("plane", "tailnum"):
+        with looking_up(table, [key], []) as ask:
+            ask(["N1"])
+            server.request("DELETE", f"/{index}")
+            with pytest.raises(ConfigurationError, match="no such index"):
+                ask(["N1"])
+        fill(server, index, {"N1": {"tailnum": "N1"}})
+
+
+def test_a_table_takes_a_cache_of_ones_own(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, {"N1": {}})
+    cache = DefaultLookupCache(max_rows=5)
+    table = ElasticsearchTable(server.url, index, cache=cache)
+    schema = pa.schema([table.schema().field("tailnum")])
+    context = LookupContext(keys=("tailnum",), schema=schema)
+    provider = table.get_lookup_runtime_provider(context)
+    assert isinstance(provider, PartialCachingLookupProvider)
+    assert provider.cache is cache
+    with pytest.raises(ConfigurationError, match="one cache"):
+        ElasticsearchTable(server.url, index, cache=cache, lookup={"lookup.cache": "FULL"})
+
+
+def test_options_make_the_same_table(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, {"N1": {"seats": 1}})
+    table = ElasticsearchTable.from_options(
+        {
+            "hosts": server.url,
+            "index": index,
+            "id-column": "plane",
+            "fields": "seats, engine.kind",
+            "lookup.cache": "PARTIAL",
+            "lookup.partial-cache.max-rows": "7",
+        }
+    )
+    assert table.schema().names == ["plane", "engine", "seats"]
+    context = LookupContext(keys=("plane",), schema=table.schema())
+    provider = table.get_lookup_runtime_provider(context)
+    assert isinstance(provider, PartialCachingLookupProvider)
+    assert isinstance(provider.cache, DefaultLookupCache)
+    assert provider.cache.max_rows == 7
+    assert repr(table) == f"ElasticsearchTable({ElasticsearchConnection(server.url)!r}, {index!r})"

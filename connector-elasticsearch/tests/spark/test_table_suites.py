@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite of the core for lookup tables, against a real server."""
+
+from __future__ import annotations
+
+from table_suites import ElasticsearchTableSuite
+
+
+class TestElasticsearchTable(ElasticsearchTableSuite):
+    pass
