@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
@@ -288,6 +288,36 @@ def test_a_service_that_stays_busy_ends_the_attempt_when_its_time_is_over() -> N
             writer.flush()
         assert writer.requests > 1
     assert caught.value.__cause__ is busy
+
+
+class _Refusing(ServiceWriter):
+    """Returns every entry, and says why."""
+
+    async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        self.explain_retry("the disk is full")
+        return entries
+
+
+SHORT = timedelta(milliseconds=20)
+FULL = RetryableError("busy", found="the disk is full")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _Refusing(Service(), configuration(retry_timeout=SHORT)),
+        lambda: _Failing(FULL, retry_timeout=SHORT),
+    ],
+    ids=["some entries", "whole requests"],
+)
+def test_the_error_of_a_service_that_stays_busy_says_why(
+    make: Callable[[], ServiceWriter],
+) -> None:
+    with closing(make()) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(RetryableError) as caught:
+            writer.flush()
+    assert "the disk is full" in (caught.value.found or "")
 
 
 def test_a_request_without_an_answer_is_sent_again() -> None:

@@ -163,6 +163,13 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         record = BadRecord(reason=reason, source_uid=self._context.sink_uid, raw=self.raw(entry))
         self._rejected.append((record, cause))
 
+    def explain_retry(self, reason: str) -> None:
+        """Say why entries are returned to be sent again. Event loop's thread.
+
+        It stands in the error where that goes on for too long; a `RetryableError` says it itself.
+        """
+        self._sending.explain_retry(reason)
+
     # --- For the runtime ------------------------------------------------------------------------
 
     def write(self, batch: pa.RecordBatch) -> None:

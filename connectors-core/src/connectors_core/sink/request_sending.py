@@ -117,6 +117,7 @@ class RequestSender(Generic[EntryT]):
         self._draining = False
         self._blocked = False
         self._error: BaseException | None = None
+        self._retry_reason: str | None = None
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -136,6 +137,10 @@ class RequestSender(Generic[EntryT]):
         self._send()
         await self._until(lambda: self._buffer.count == 0)
         self._draining = False
+
+    def explain_retry(self, reason: str) -> None:
+        """Say why entries are sent again."""
+        self._retry_reason = reason
 
     async def stop(self) -> None:
         """Send nothing more."""
@@ -241,8 +246,10 @@ class RequestSender(Generic[EntryT]):
             error = RetryableError(f"a request was not answered in {timeout:g} seconds")
             error.__cause__ = exc
             failed = entries
+            self.explain_retry(error.message)
         except RetryableError as exc:
             error, failed = exc, entries
+            self.explain_retry(exc.message if exc.found is None else f"{exc.message}: {exc.found}")
         again = {id(held) for held in failed}
         self._buffer.done(held for held in entries if id(held) not in again)
         if failed:
@@ -257,7 +264,7 @@ class RequestSender(Generic[EntryT]):
         if now - min(held.failing_since for held in failed) > longest:
             raise RetryableError(
                 f"the service did not take {len(failed)} entries for {longest:g} seconds",
-                found=None if error is None else error.message,
+                found=self._retry_reason,
                 option="retry_timeout",
                 hint="look why it refuses them; send less at a time, or wait for longer",
             ) from error
