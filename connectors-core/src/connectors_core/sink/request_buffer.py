@@ -51,7 +51,7 @@ class RequestBuffer(Generic[EntryT]):
     count: int = 0
     _ready: deque[Held[EntryT]] = field(default_factory=deque)
     _ready_bytes: int = 0
-    _behind: dict[Hashable, deque[Held[EntryT]]] = field(default_factory=dict)
+    _behind: dict[Hashable, deque[Held[EntryT]] | None] = field(default_factory=dict)
     _later: list[tuple[float, int, Held[EntryT]]] = field(default_factory=list)
     _numbers: int = 0
 
@@ -63,13 +63,15 @@ class RequestBuffer(Generic[EntryT]):
     def add(self, held: Held[EntryT]) -> None:
         """Take an entry."""
         self.count += 1
-        if held.key is None:
-            self._make_ready(held)
-        elif held.key in self._behind:
-            self._behind[held.key].append(held)
-        else:
-            self._behind[held.key] = deque()
-            self._make_ready(held)
+        if held.key is not None:
+            if held.key in self._behind:
+                behind = self._behind[held.key]
+                if behind is None:  # most keys come once: they need no queue
+                    behind = self._behind[held.key] = deque()
+                behind.append(held)
+                return
+            self._behind[held.key] = None
+        self._make_ready(held)
 
     def is_full(self, max_batch_size: int) -> bool:
         """Whether there is enough for a whole request."""

@@ -7,7 +7,7 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
@@ -121,15 +121,17 @@ class RequestSender(Generic[EntryT]):
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def add(self, entries: Iterable[Held[EntryT]]) -> None:
+    async def add(self, entries: Sequence[Held[EntryT]]) -> None:
         """Take entries, each when there is room for it."""
-        for held in entries:
+        taken = 0
+        while taken < len(entries):
             if self._error is not None or self._buffer.count >= self._limit:
                 await self._until(lambda: self._buffer.count < self._limit)
-            self._buffer.add(held)
-            if not self._blocked and self._must_send():
-                self._send()
-        self._send()
+            room = self._limit - self._buffer.count
+            for held in entries[taken : taken + room]:
+                self._buffer.add(held)
+            taken += room
+            self._send()
 
     async def drain(self) -> None:
         """Send everything, and wait for the answers."""
@@ -297,8 +299,8 @@ class RequestSender(Generic[EntryT]):
 def _same(given: Sequence[Held[EntryT]], returned: Sequence[EntryT]) -> list[Held[EntryT]]:
     """What is held of the objects that were returned; one object may be several entries."""
     left = Counter(map(id, returned))
-    found = []
-    for held in given:
+    found: list[Held[EntryT]] = []
+    for held in given if left else ():
         if left[id(held.entry)] > 0:
             left[id(held.entry)] -= 1
             found.append(held)
