@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Final
 
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
@@ -17,6 +18,10 @@ __all__ = [
     "RequestInfo",
     "ResultInfo",
 ]
+
+# So many requests that go well make room for one more, whether it has hundreds of entries or
+# thousands.
+_SUCCESSES_OF_A_REQUEST: Final = 10
 
 
 @public
@@ -176,7 +181,8 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._max_requests = max_in_flight_requests
         self._max_batch_size = max_batch_size
         self._scaling = scaling or AIMDScalingStrategy(
-            rate_threshold=max_in_flight_requests * max_batch_size
+            rate_threshold=max_in_flight_requests * max_batch_size,
+            increase_rate=max(1, max_batch_size // _SUCCESSES_OF_A_REQUEST),
         )
         self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
         self._requests = 0
