@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -107,6 +108,8 @@ def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool)
         assert lookups["left"].gauges[LookupMetric.NUM_CACHED_RECORD] == sum(
             key % 3 for key in range(KEYS)
         )
+        pins = list((tmp_path / "c").glob("*/lookup-pins/*"))
+        assert bool(pins) == streaming, "a batch run that is over is not run again"
         assert not list(local_folder().glob(f"*{pipeline._pipeline_id()}*"))
 
 
@@ -302,6 +305,20 @@ def test_a_query_of_ones_own_sees_no_version(spark: SparkSession, tmp_path: Path
     joined = pipeline.lookup_join(rows, table_of("full", tmp_path), on=["key"], columns=["value"])
     with pytest.raises(Exception, match="a query of its own reads lookup 'lookup-key'"):
         joined.collect()
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("partial", True), ("full", False)])
+def test_it_is_said_where_a_partial_cache_keeps_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: Any, kind: str, warned: bool
+) -> None:
+    interval = timedelta(minutes=2)
+    with pipeline_of(spark, tmp_path, trigger_interval=interval, streaming=True) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders")
+        table = table_of(kind, tmp_path)
+        joined = pipeline.lookup_join(rows, table, on=["key"], columns=["value"])
+        pipeline.sink_to(joined, DirectorySink(tmp_path / "rows"), uid="rows")
+        pipeline.start()
+    assert ("nothing is kept of lookup lookup-key" in caplog.text) == warned
 
 
 def test_names_are_given_once(spark: SparkSession, tmp_path: Path) -> None:

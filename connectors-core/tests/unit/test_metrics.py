@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -7,7 +8,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from connectors_core.coordinator.source_coordinator import SplitStatus
 from connectors_core.metrics import CommitterMetric, Meter, MetricGroup, SinkMetric, SourceMetric
-from connectors_core.runtime.status import PipelineStatus, QueryStatus, SinkStatus, SourceStatus
+from connectors_core.runtime.status import (
+    LookupStatus,
+    PipelineStatus,
+    QueryStatus,
+    SinkStatus,
+    SourceStatus,
+)
 from connectors_core.runtime.telemetry import METER_NAME, Instruments, Telemetry
 
 
@@ -128,6 +135,20 @@ def test_numbers_carry_pipeline_uid_and_split(instruments, reader):
     assert found[of("watermarkLag", "in")] == 12
     assert found[of("currentWatermark", "in", split="file-1")] == 5_000
     assert found[of("splitRecordsIn", "in", split="file-1")] == 7
+
+
+def test_lookups_have_numbers(instruments, reader):
+    lookup = LookupStatus(
+        uid="planes",
+        counters={"hitCount": 3, "own": 2},
+        gauges={"numCachedRecord": 9.0},
+    )
+    telemetry = Telemetry(lambda: replace(status(), lookups=(lookup,)))
+    instruments.add(telemetry)
+    found = collected(reader)
+    assert found[of("hitCount", "planes")] == 3
+    assert found[of("numCachedRecord", "planes")] == 9
+    assert found[of("connectorCounter", "planes", name="own")] == 2
 
 
 def test_what_only_the_connector_knows_shares_two_instruments(instruments, reader):

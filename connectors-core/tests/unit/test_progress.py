@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import threading
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,8 @@ from connectors_core import _display
 from connectors_core.runtime import progress
 from connectors_core.runtime.progress import ProgressDisplay, progress_lines, progress_view
 from connectors_core.runtime.status import (
+    LookupCaching,
+    LookupStatus,
     PipelineState,
     PipelineStatus,
     QueryStatus,
@@ -59,6 +62,37 @@ def pipe():
 
 def shown(console):
     return console.file.getvalue()
+
+
+def looked_up():
+    hits = {"numLookupKeys": 4200, "hitCount": 3000, "missCount": 1000, "loadCount": 12}
+    planes = LookupStatus(
+        uid="planes",
+        caching=LookupCaching.PARTIAL,
+        counters=hits | {"numLoadFailure": 2},
+        gauges={"numCachedRecord": 999.0, "numCachedBytes": 2048.0},
+    )
+    airports = LookupStatus(
+        uid="airports", caching=LookupCaching.FULL, version=3, error="[RETRYABLE] away\n  hint: x"
+    )
+    return replace(status(), lookups=(planes, airports))
+
+
+def test_the_table_shows_lookups():
+    text = rendered(progress_view(looked_up()), width=160)
+    for part in ("4,200", "75 %", "12", "999", "2.0 KiB", "2 failures", "version 3"):
+        assert part in text
+    assert "not reloaded: [RETRYABLE] away" in text
+    assert "hint" not in text
+
+
+def test_lines_show_lookups():
+    lines = list(progress_lines(looked_up()))
+    assert (
+        "lookup planes: 4,200 keys, 12 loads, hits 75 %, 999 rows cached, 2.0 KiB, 2 failures"
+        in lines
+    )
+    assert "lookup airports: 0 keys, 0 loads, version 3, not reloaded: [RETRYABLE] away" in lines
 
 
 def test_the_table_shows_sources_and_sinks():

@@ -56,6 +56,7 @@ class FullCache:
         self._store = store
         self._load = load
         self._trigger = trigger
+        self._triggered = False
         self._lock = threading.Lock()
         self._loading: ThreadPoolExecutor | None = None
         self._waiting: Future[None] | None = None
@@ -91,10 +92,12 @@ class FullCache:
             self._keep_old(error)
         if self._trigger is not None:
             self._trigger.open(self)
+            self._triggered = True
 
     def close(self) -> None:
         """Trigger nothing more, and wait for a reload that runs."""
-        if self._trigger is not None:
+        if self._trigger is not None and self._triggered:
+            self._triggered = False
             self._trigger.close()
         if self._loading is not None:
             self._loading.shutdown(cancel_futures=True)
@@ -273,13 +276,13 @@ class LookupPinning:
             for cache in self._caches
         }
 
-    def purge(self, before: str) -> None:
+    def purge(self, before: str | None = None) -> None:
         """Remove the pins of batches that are not run again.
 
         Args:
-            before: The name of the first that may be.
+            before: The name of the first that may be; None where none is.
         """
         if self._caches:
             for name in self._store.list(LOOKUP_PINS_FOLDER):
-                if name < before:
+                if before is None or name < before:
                     self._store.delete(f"{LOOKUP_PINS_FOLDER}/{name}")

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final, cast
 
 import orjson
@@ -43,9 +44,12 @@ from connectors_core.runtime.error_notes import add_notes
 from connectors_core.runtime.ownership import local_property
 from connectors_core.runtime.status import LookupCaching, LookupStatus, error_text
 from connectors_core.runtime.warm_workers import keep_warm
-from connectors_core.runtime.writing import RegisteredSink
+from connectors_core.runtime.writing import RegisteredSink, quoted
 from connectors_core.state import StateStore
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
+
+IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
+"""How long Spark keeps a Python worker that has nothing to do."""
 
 _ALIAS_PREFIX: Final = "connectors_lookup__"
 _VERSIONS_PROPERTY: Final = "connectors.lookup.versions"
@@ -114,6 +118,11 @@ class RegisteredLookup:
         """The provider, where the table is cached as a whole."""
         return self.provider if isinstance(self.provider, FullCachingLookupProvider) else None
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether worker processes keep what they asked for."""
+        return isinstance(self.provider, PartialCachingLookupProvider)
+
 
 def new_numbers(spark: SparkSession) -> Accumulator[MetricGroup]:
     """Takes the numbers of a lookup's tasks. Driver."""
@@ -154,10 +163,10 @@ def lookup_dataframe(
     rows = df.mapInArrow(stage, StructType([*df.schema.fields, *added.fields]))
     # A stage of Python's forgets what Spark knows of columns, such as which one has a watermark.
     columns = [
-        F.col(f"`{known.name}`").alias(known.name, metadata=known.metadata)
+        F.col(quoted(known.name)).alias(known.name, metadata=known.metadata)
         for known in df.schema.fields
     ]
-    columns += [F.col(f"`{name}`") for name in added.names]
+    columns += [F.col(quoted(name)) for name in added.names]
     return rows.select(*columns).alias(_ALIAS_PREFIX + lookup.uid)
 
 
@@ -343,7 +352,7 @@ class _TableLoad:
             store=self.store,
             schema=provider.source.schema(),
         )
-        columns = {name: F.col(f"`{name}`") for name in schema.names}
+        columns = {name: F.col(quoted(name)) for name in schema.names}
         run_id = uuid.uuid4().hex
         try:
             df, _ = batch_dataframe(self.spark, settings, reader, self.pipeline_id, run_id, None)
@@ -382,10 +391,9 @@ class _SnapshotStage:
 def _status(lookup: RegisteredLookup, cache: FullCache | None) -> LookupStatus:
     numbers = lookup.numbers.value.copy()
     if cache is None:
-        is_partial = isinstance(lookup.provider, PartialCachingLookupProvider)
         return LookupStatus(
             uid=lookup.uid,
-            caching=LookupCaching.PARTIAL if is_partial else LookupCaching.NONE,
+            caching=LookupCaching.PARTIAL if lookup.is_partial else LookupCaching.NONE,
             counters=numbers.counters,
             gauges=numbers.gauges,
         )

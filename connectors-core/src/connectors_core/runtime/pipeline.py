@@ -40,6 +40,7 @@ from connectors_core.coordinator.writer_states import check_stateful
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.lookup.joining import JoinType, LookupJoin
+from connectors_core.options import format_duration
 from connectors_core.protocol import RunRecord
 from connectors_core.records import RecordPolicy, RecordPolicyMode
 from connectors_core.runtime.batch import (
@@ -54,6 +55,7 @@ from connectors_core.runtime.batch import (
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
 from connectors_core.runtime.direct import EntryRows
 from connectors_core.runtime.lookups import (
+    IDLE_WORKERS_END_AFTER,
     Lookups,
     RegisteredLookup,
     check_stable,
@@ -545,7 +547,7 @@ class Pipeline:
             probe_executors(self._spark, self._root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
-            pinned = lookups.pinning(folder, job.df)
+            batch_lookups = lookups.pinning(folder, job.df)
             lookups.start()
             self._batch_run = BatchRun(
                 self._spark,
@@ -557,9 +559,11 @@ class Pipeline:
                 pipeline_id=identity.pipeline_id,
                 lease=self._held(),
                 commit_retries=self._commit_retries,
-                pinned=pinned.pinned,
+                pinned=batch_lookups.pinned,
             )
-            return self._batch_run.run()
+            ran = self._batch_run.run()
+            batch_lookups.pinning.purge()
+            return ran
         except BaseException as error:
             self._error = error
             raise
@@ -583,6 +587,15 @@ class Pipeline:
     def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
         """The lookups that these jobs use."""
         used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
+        kept = [uid for uid in sorted(used) if self._lookups[uid].is_partial]
+        if kept and self._streams and self._trigger_interval > IDLE_WORKERS_END_AFTER:
+            _LOGGER.warning(
+                "nothing is kept of lookup %s from one micro-batch to the next: the trigger "
+                "interval is %s, and Spark ends worker processes that were idle for %s",
+                ", ".join(kept),
+                format_duration(self._trigger_interval),
+                format_duration(IDLE_WORKERS_END_AFTER),
+            )
         self._running_lookups = Lookups(
             self._spark,
             self._root,

@@ -131,7 +131,7 @@ class WritingJob:
             columns = [F.lit(index).alias(BRANCH_COLUMN)]
             for other, other_df in enumerate(self._branches):
                 column = (
-                    F.struct(*[F.col(_quoted(name)) for name in df.columns])
+                    F.struct(*[F.col(quoted(name)) for name in df.columns])
                     if other == index
                     else F.lit(None).cast(_all_nullable(other_df.schema))
                 )
@@ -296,7 +296,8 @@ def _planned(df: DataFrame) -> tuple[DataFrame, int]:
     return DataFrame(frame, session), int(rows.getNumPartitions())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column for Spark's parser."""
     return "`" + name.replace("`", "``") + "`"
 
 

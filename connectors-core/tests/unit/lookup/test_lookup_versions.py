@@ -44,6 +44,7 @@ class ByHand(CacheReloadTrigger):
         self.context = context
 
     def close(self):
+        assert self.context is not None, "it is closed and was not opened"
         self.context = None
 
 
@@ -212,6 +213,12 @@ def test_reloads_that_are_asked_for_while_one_waits_are_one(place):
         each.result(10)
     assert len({id(each) for each in waiting}) == 1
     assert place.loads == 3
+
+
+def test_a_trigger_that_was_not_opened_is_not_closed(place):
+    place.error = RetryableError("the table is away")
+    with pytest.raises(RetryableError):
+        place.driver(ByHand())
 
 
 def test_nothing_is_reloaded_when_it_is_closed(place):
