@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source and an exactly-once sink; what is exported here is the connector's public API."""
+"""Elasticsearch as a source and a sink."""
 
 from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.documents import MetadataColumn
@@ -13,7 +13,13 @@ from connector_elasticsearch.errors import (
     ElasticsearchVersionError,
 )
 from connector_elasticsearch.lookup import TABLE_OPTIONS, ElasticsearchTable
-from connector_elasticsearch.sink import SINK_OPTIONS, ElasticsearchSink
+from connector_elasticsearch.sink import (
+    SINK_OPTIONS,
+    ElasticsearchSink,
+    Refresh,
+    VersionType,
+    WriteOperation,
+)
 from connector_elasticsearch.source import (
     SOURCE_OPTIONS,
     ElasticsearchSource,
@@ -39,7 +45,10 @@ __all__ = [
     "ElasticsearchVersionError",
     "MetadataColumn",
     "PointInTimeLostError",
+    "Refresh",
     "SliceSplit",
+    "VersionType",
+    "WriteOperation",
 ]
 
 check_spark("connector-elasticsearch")

@@ -2,22 +2,19 @@
 """The only folder, beside `testing`, that imports the client library, elasticsearch-py."""
 
 from connector_elasticsearch.client.connection import ElasticsearchConnection
-from connector_elasticsearch.client.log_server import Client, decode_rows, encode_rows, fitted
 from connector_elasticsearch.client.options import CONNECTION_OPTIONS
 from connector_elasticsearch.client.requests import (
     AsyncElasticsearchClient,
     ElasticsearchClient,
+    decoded,
     path_of,
 )
 
 __all__ = [
     "CONNECTION_OPTIONS",
     "AsyncElasticsearchClient",
-    "Client",
     "ElasticsearchClient",
     "ElasticsearchConnection",
-    "decode_rows",
-    "encode_rows",
-    "fitted",
+    "decoded",
     "path_of",
 ]

@@ -16,14 +16,15 @@ import orjson
 
 from connector_elasticsearch.client.connection import ElasticsearchConnection
 from connector_elasticsearch.client.errors import error_of_exception
+from connector_elasticsearch.errors import ElasticsearchRetryableError
 from connectors_core.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch, Elasticsearch
 
-__all__ = ["AsyncElasticsearchClient", "ElasticsearchClient", "path_of"]
+__all__ = ["AsyncElasticsearchClient", "ElasticsearchClient", "decoded", "path_of"]
 
-_ERROR: Final = b'{"error"'
+_ERROR: Final = b'{"error":'
 _PROTOCOL_TYPE: Final = "application/vnd.elasticsearch+json"
 _PROTOCOL: Final = "application/vnd.elasticsearch+{}; compatible-with=8"
 _JSON: Final = _PROTOCOL.format("json")
@@ -73,7 +74,7 @@ class ElasticsearchClient:
             ConnectorError: There is none, or none of success; the class says what to do.
         """
         answer = self.request_bytes(method, path, body, params=params, doing=doing)
-        return orjson.loads(answer) if answer else None
+        return decoded(answer, doing) if answer else None
 
     def request_bytes(
         self,
@@ -110,18 +111,19 @@ class AsyncElasticsearchClient:
 
     Args:
         connection: How the servers are reached.
+        connections: Most that are open to one server; a further request waits for one of them.
 
     Raises:
         ConfigurationError: The client library is missing, or the certificates cannot be read.
     """
 
-    def __init__(self, connection: ElasticsearchConnection) -> None:
+    def __init__(self, connection: ElasticsearchConnection, *, connections: int = 10) -> None:
         self._connection = connection
         self._client: AsyncElasticsearch = _library().AsyncElasticsearch(
-            **_settings(connection, is_async=True)
+            **_settings(connection, is_async=True), connections_per_node=connections
         )
 
-    async def request(
+    async def request_bytes(
         self,
         method: str,
         path: str,
@@ -132,7 +134,7 @@ class AsyncElasticsearchClient:
     ) -> Any:
         """Send one request; see `ElasticsearchClient.request`."""
         answer = await self.request_bytes(method, path, body, params=params, doing=doing)
-        return orjson.loads(answer) if answer else None
+        return decoded(answer, doing) if answer else None
 
     async def request_bytes(
         self,
@@ -160,6 +162,20 @@ class AsyncElasticsearchClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def decoded(answer: bytes, doing: str) -> Any:
+    """What the JSON of an answer holds.
+
+    Raises:
+        ElasticsearchRetryableError: It is none.
+    """
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError as exc:
+        raise ElasticsearchRetryableError(
+            f"the answer of Elasticsearch cannot be read: {doing}", found=str(exc)
+        ) from exc
 
 
 def path_of(*parts: str) -> str:

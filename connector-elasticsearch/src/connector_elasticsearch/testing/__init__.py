@@ -6,7 +6,6 @@ once into the user's cache; its licence is Elastic's, and it is never shipped.
 """
 
 from connector_elasticsearch.testing.errors import ElasticsearchServerError
-from connector_elasticsearch.testing.example import LogSystem, Topic, running_server
 from connector_elasticsearch.testing.plugins import Plugin
 from connector_elasticsearch.testing.security import ServerSecurity
 from connector_elasticsearch.testing.server import ElasticsearchServer
@@ -14,9 +13,6 @@ from connector_elasticsearch.testing.server import ElasticsearchServer
 __all__ = [
     "ElasticsearchServer",
     "ElasticsearchServerError",
-    "LogSystem",
     "Plugin",
     "ServerSecurity",
-    "Topic",
-    "running_server",
 ]

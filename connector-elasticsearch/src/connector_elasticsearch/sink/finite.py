@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds NaN and infinities, for which JSON has no numbers, however deep they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["not_finite"]
+
+_Mask = npt.NDArray[np.bool_]
+
+
+def not_finite(column: pa.Array) -> _Mask | None:
+    """Which rows of a column hold one; None where its type holds no floating-point numbers."""
+    kind = column.type
+    types = pa.types
+    if types.is_floating(kind):
+        finite = pc.fill_null(pc.is_finite(column), True)
+        return ~np.asarray(finite.to_numpy(zero_copy_only=False), np.bool_)
+    if types.is_struct(kind):
+        return _any([not_finite(each) for each in column.flatten()])
+    if types.is_map(kind):
+        entries = pa.struct([kind.key_field, kind.item_field])
+        return not_finite(pc.cast(column, pa.list_(entries)))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        bad = not_finite(pc.list_flatten(column))
+        if bad is None:
+            return None
+        rows = np.zeros(len(column), np.bool_)
+        rows[pc.list_parent_indices(column).to_numpy()[bad]] = True
+        return rows
+    return None
+
+
+def _any(masks: list[_Mask | None]) -> _Mask | None:
+    found = [mask for mask in masks if mask is not None]
+    return np.logical_or.reduce(found) if found else None

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a row goes: one index, or one that is named after its columns or the time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.formats.text import concat_texts, is_string
+
+__all__ = ["IndexName"]
+
+_OPTION: Final = "index"
+_FIELD: Final = re.compile(r"\{([^{}]*)\}")
+_NOW: Final = "now()"
+_DATE_TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
+# Of Java's letters for dates those that make sense in a name; `S` and the like do not.
+_DATE_LETTERS: Final = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "dd": "%d",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+}
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A part of a name that comes from a column, or from the clock where that is None."""
+
+    column: str | None
+    date_format: str | None
+
+
+@dataclass(frozen=True)
+class IndexName:
+    """A static name, or a pattern, after Flink's: `flights`, `flights-{at|yyyy-MM-dd}`, `{to}`.
+
+    Attributes:
+        pattern: As it was given.
+
+    Raises:
+        InvalidOptionError: It cannot be read.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not self.pattern or any(brace in _FIELD.sub("", self.pattern) for brace in "{}"):
+            raise _refused(self.pattern, "a name, or one with fields such as {at|yyyy-MM-dd}")
+        for each in self._parts:
+            if isinstance(each, _Field) and each.column is None and each.date_format is None:
+                raise _refused(self.pattern, "a format of the date: {now()|yyyy-MM-dd}")
+
+    @property
+    def static(self) -> str | None:
+        """The name, where it is the same for all rows."""
+        return None if _FIELD.search(self.pattern) else self.pattern
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether a row that is written again may go elsewhere."""
+        return any(isinstance(each, _Field) and each.column is None for each in self._parts)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse columns that cannot name an index. Driver.
+
+        Raises:
+            ConfigurationError: One is missing, or of a wrong type.
+        """
+        for each in self._parts:
+            if isinstance(each, str) or each.column is None:
+                continue
+            if each.column not in schema.names:
+                raise ConfigurationError(
+                    f"the column {each.column!r} of the index's name is missing",
+                    expected="a column of the rows",
+                    found=f"columns {', '.join(schema.names)}",
+                    option=_OPTION,
+                )
+            kind = schema.field(each.column).type
+            if each.date_format is not None:
+                right, wanted = _is_time(kind), "a date or a timestamp"
+            else:
+                right, wanted = _is_word(kind), "a text or a whole number, or a format of the date"
+            if not right:
+                raise ConfigurationError(
+                    f"the column {each.column!r} cannot name an index",
+                    expected=wanted,
+                    found=kind,
+                    option=_OPTION,
+                )
+
+    def of(self, rows: pa.RecordBatch) -> pa.Array:
+        """The name for each row, null where a column of it is null. Executor."""
+        parts: list[pa.Array | str] = []
+        for each in self._parts:
+            if isinstance(each, str):
+                parts.append(each)
+            elif each.column is None:
+                parts.append(datetime.now(UTC).strftime(each.date_format or ""))
+            elif each.date_format is None:
+                parts.append(rows.column(each.column).cast(pa.string()))
+            else:
+                parts.append(_formatted(rows.column(each.column), each.date_format))
+        if all(isinstance(part, str) for part in parts):
+            return pa.repeat("".join(map(str, parts)), rows.num_rows)
+        return concat_texts(parts)
+
+    @property
+    def _parts(self) -> list[str | _Field]:
+        parts: list[str | _Field] = []
+        at = 0
+        for match in _FIELD.finditer(self.pattern):
+            if match.start() > at:
+                parts.append(self.pattern[at : match.start()])
+            parts.append(self._field(match[1]))
+            at = match.end()
+        if at < len(self.pattern):
+            parts.append(self.pattern[at:])
+        return parts
+
+    def _field(self, text: str) -> _Field:
+        name, bar, java = (part.strip() for part in text.partition("|"))
+        if not name:
+            raise _refused(self.pattern, "the name of a column, or now(), in the braces")
+        date_format = self._date_format(java) if bar else None
+        return _Field(None if name == _NOW else name, date_format)
+
+    def _date_format(self, java: str) -> str:
+        found = ""
+        for match in _DATE_TOKEN.finditer(java):
+            letters = _DATE_LETTERS.get(match[0]) if match[2] else None
+            if match[2] and letters is None:
+                raise _refused(self.pattern, f"dates of {', '.join(_DATE_LETTERS)}")
+            found += letters or (match[0] if match[1] is None else match[1]).replace("%", "%%")
+        if not found:
+            raise _refused(self.pattern, "a format of the date behind the bar: {at|yyyy-MM-dd}")
+        return found
+
+
+def _formatted(column: pa.Array, date_format: str) -> pa.Array:
+    """Dates in UTC."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.view(pa.timestamp(kind.unit))
+    return pc.strftime(column.cast(pa.timestamp("s"), safe=False), format=date_format)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    return is_string(kind) or bool(pa.types.is_integer(kind))
+
+
+def _refused(pattern: str, expected: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        "the name of the index cannot be read", expected=expected, found=pattern, option=_OPTION
+    )

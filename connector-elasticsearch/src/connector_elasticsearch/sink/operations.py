@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows to the operations of a bulk request, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connector_elasticsearch.sink.document_ids import can_be_id, document_ids
+from connector_elasticsearch.sink.finite import not_finite
+from connector_elasticsearch.sink.index_names import IndexName
+from connectors_core.annotations import public
+from connectors_core.errors import ConfigurationError
+from connectors_core.formats.text import (
+    concat_texts,
+    is_string,
+    json_objects,
+    unsupported_json_type,
+)
+from connectors_core.records import BadRecord
+from connectors_core.sink import (
+    ROW_KIND_COLUMN,
+    ElementConverter,
+    WriterInitContext,
+    is_deletion,
+    is_unknown_row_kind,
+    is_update_before,
+)
+
+__all__ = ["BulkConverter", "BulkOperation", "VersionType", "WriteOperation"]
+
+_MAX_ID_BYTES: Final = 512  # the server refuses the whole request for a longer one
+_BAD_ROW: Final = "ELASTICSEARCH_DOCUMENT"
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@public
+class WriteOperation(StrEnum):
+    """What is done with a row that is no deletion."""
+
+    INDEX = "index"
+    """The document is written, in the place of one with the same id."""
+    CREATE = "create"
+    """The document is written unless there is one with the same id; data streams take no other."""
+    UPDATE = "update"
+    """The fields of the document with this id are written; it must be there."""
+    UPSERT = "upsert"
+    """The same, and where there is no document it becomes one."""
+
+
+@public
+class VersionType(StrEnum):
+    """When a document replaces one with the same id, by the versions of both."""
+
+    EXTERNAL = "external"
+    """Its version is higher."""
+    EXTERNAL_GTE = "external_gte"
+    """Its version is as high, or higher: what is written again replaces itself."""
+
+
+class BulkOperation(NamedTuple):
+    """One operation of a bulk request.
+
+    Attributes:
+        key: The id of the document; operations with the same are sent one after the other. None
+            where the server gives the id.
+        body: The line that says what to do, and that of the document if there is one.
+    """
+
+    key: str | None
+    body: bytes
+
+    @property
+    def document(self) -> bytes:
+        """The line of the document; of a deletion the one line that there is."""
+        first, _, second = self.body.rstrip(b"\n").partition(b"\n")
+        return second or first
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkConverter(ElementConverter[BulkOperation]):
+    """Makes operations of rows, without a Python object for a value. Immutable and picklable.
+
+    Args:
+        index: Where documents go.
+        operation: What is done with a row that is no deletion.
+        id_columns: Columns of the id; none lets the server give one.
+        id_delimiter: What stands between them.
+        routing_column: Column of what chooses the shard.
+        version_column: Column of the document's version.
+        version_type: When a version replaces another one.
+        exclude_columns: Columns that are no part of the document.
+        ignore_null_fields: Leave out fields that are null.
+    """
+
+    index: IndexName
+    operation: WriteOperation
+    id_columns: tuple[str, ...]
+    id_delimiter: str
+    routing_column: str | None
+    version_column: str | None
+    version_type: VersionType
+    exclude_columns: tuple[str, ...]
+    ignore_null_fields: bool
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Refuse rows that can never be written. Driver.
+
+        Raises:
+            ConfigurationError: A column is missing, there twice, or of a wrong type.
+        """
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(
+                "columns have the same name", expected="each name once", found=", ".join(twice)
+            )
+        if ROW_KIND_COLUMN in schema.names:
+            self._validate_changelog()
+        self.index.check(schema)
+        for name in self.id_columns:
+            _check(schema, name, "document-id.columns", can_be_id(_type(schema, name)))
+        if self.routing_column is not None:
+            kind = _type(schema, self.routing_column)
+            is_word = is_string(kind) or pa.types.is_integer(kind)
+            _check(schema, self.routing_column, "routing.column", is_word)
+        if self.version_column is not None:
+            is_number = pa.types.is_integer(_type(schema, self.version_column))
+            _check(schema, self.version_column, "version.column", is_number)
+        for name in self.exclude_columns:
+            _check(schema, name, "document.exclude-columns", True)
+        for name in self._document_columns(schema):
+            refused = unsupported_json_type(schema.field(name).type)
+            if refused is not None:
+                raise ConfigurationError(
+                    f"the column {name!r} cannot be written as JSON",
+                    expected="a type that JSON can hold",
+                    found=refused,
+                    option="document.exclude-columns",
+                    hint="convert it, or leave it out",
+                )
+
+    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[BulkOperation]:
+        """See `ElementConverter`."""
+        if ROW_KIND_COLUMN in batch.schema.names:
+            batch = batch.filter(pc.invert(is_update_before(batch.column(ROW_KIND_COLUMN))))
+        heads = self._heads(batch)
+        bad = list(self._bad_rows(batch, heads))
+        if bad:
+            good = np.ones(batch.num_rows, np.bool_)
+            for mask, reason in bad:
+                for at in np.flatnonzero(mask & good).tolist():
+                    self._refuse(batch.slice(at, 1), reason, context)
+                good &= ~mask
+            kept = pa.array(good)
+            batch, heads = batch.filter(kept), heads.filter(kept)
+        if not batch.num_rows:
+            return ()
+        bodies = self._bodies(batch, heads).cast(pa.binary()).to_pylist()
+        keys = heads.column("_id").to_pylist() if self.id_columns else repeat(None)
+        return map(BulkOperation._make, zip(keys, bodies, strict=False))
+
+    # --- What an operation says beside the document -----------------------------------------------
+
+    def _heads(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What stands in the first line of each operation."""
+        columns: dict[str, pa.Array] = {}
+        if self.index.static is None:
+            columns["_index"] = self.index.of(batch)
+        if self.id_columns:
+            parts = [batch.column(name) for name in self.id_columns]
+            columns["_id"] = document_ids(parts, self.id_delimiter)
+        if self.routing_column is not None:
+            columns["routing"] = batch.column(self.routing_column).cast(pa.string())
+        if self.version_column is not None:
+            columns["version"] = batch.column(self.version_column)
+            columns["version_type"] = pa.repeat(self.version_type.value, batch.num_rows)
+        schema = pa.schema([(name, column.type) for name, column in columns.items()])
+        if not columns:  # a batch without columns would have no rows either
+            return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["_id"])
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+    def _bad_rows(
+        self, batch: pa.RecordBatch, heads: pa.RecordBatch
+    ) -> Iterator[tuple[_Mask, str]]:
+        """Rows that the server would refuse, some of them with all that are sent beside them."""
+        deleted = None
+        if ROW_KIND_COLUMN in batch.schema.names:
+            kinds = batch.column(ROW_KIND_COLUMN)
+            deleted = _mask(is_deletion(kinds))
+            yield from _some(is_unknown_row_kind(kinds), "unknown row kind")
+        if self.index.static is None:
+            names = heads.column("_index")
+            yield from _some(_is_empty(names), "the row names no index")
+        if self.id_columns:
+            ids = heads.column("_id")
+            yield from _some(_is_empty(ids), "a column of the id is null, or the id is empty")
+            too_long = pc.greater(pc.binary_length(ids), _MAX_ID_BYTES)
+            yield from _some(too_long, f"the id has more than {_MAX_ID_BYTES} bytes")
+        if self.version_column is not None:
+            versions = heads.column("version")
+            wrong = pc.fill_null(pc.less(versions, 0), True)
+            yield from _some(wrong, "the version is null or negative")
+        for name in self._document_columns(batch.schema):
+            mask = not_finite(batch.column(name))
+            if mask is not None and deleted is not None:
+                mask &= ~deleted  # they have no document
+            if mask is not None and mask.any():
+                yield mask, f"the column {name!r} holds NaN or an infinity, which JSON has not"
+
+    # --- Bodies ---------------------------------------------------------------------------------
+
+    def _bodies(self, batch: pa.RecordBatch, heads: pa.RecordBatch) -> pa.Array:
+        head = self._head_texts(heads)
+        documents = self._documents(batch)
+        if self.operation is WriteOperation.UPDATE:
+            before, after = '{"doc":', "}\n"
+        elif self.operation is WriteOperation.UPSERT:
+            before, after = '{"doc":', ',"doc_as_upsert":true}\n'
+        else:
+            before, after = "", "\n"
+        action = "update" if self.operation is WriteOperation.UPSERT else self.operation.value
+        if ROW_KIND_COLUMN not in batch.schema.names:
+            return concat_texts([f'{{"{action}":', head, "}\n" + before, documents, after])
+        deleted = is_deletion(batch.column(ROW_KIND_COLUMN))
+        line = pc.if_else(deleted, '{"delete":', f'{{"{action}":')
+        document = pc.if_else(deleted, "", concat_texts([before, documents, after]))
+        return concat_texts([line, head, "}\n", document])
+
+    def _head_texts(self, heads: pa.RecordBatch) -> pa.Array:
+        return pa.concat_arrays(list(json_objects(heads)))
+
+    def _documents(self, batch: pa.RecordBatch) -> pa.Array:
+        columns = batch.select(self._document_columns(batch.schema))
+        if not columns.num_columns:
+            return pa.repeat("{}", batch.num_rows)
+        texts = json_objects(columns, write_nulls=not self.ignore_null_fields)
+        return pa.concat_arrays(list(texts))
+
+    def _document_columns(self, schema: pa.Schema) -> list[str]:
+        left_out = {ROW_KIND_COLUMN, *self.exclude_columns}
+        return [name for name in schema.names if name not in left_out]
+
+    # --- What cannot be written -----------------------------------------------------------------
+
+    def _refuse(self, row: pa.RecordBatch, reason: str, context: WriterInitContext) -> None:
+        context.record_errors.handle(
+            BadRecord(
+                reason=reason,
+                source_uid=context.sink_uid,
+                code=_BAD_ROW,
+                raw=self._documents(row)[0].as_py().encode(),
+            )
+        )
+
+    def _validate_changelog(self) -> None:
+        if not self.id_columns:
+            raise ConfigurationError(
+                "rows of a changelog need an id, by which the document is found again",
+                expected="columns of the id",
+                found="none",
+                option="document-id.columns",
+                hint="name them, or drop the column '_row_kind'",
+            )
+        if self.operation is WriteOperation.CREATE:
+            raise ConfigurationError(
+                "rows of a changelog replace documents, and 'create' never does",
+                expected="index, update or upsert",
+                found=self.operation.value,
+                option="sink.operation",
+            )
+
+
+def _some(mask: pa.Array, reason: str) -> Iterator[tuple[_Mask, str]]:
+    if pc.any(mask).as_py():
+        yield _mask(pc.fill_null(mask, False)), reason
+
+
+def _mask(column: pa.Array) -> _Mask:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _is_empty(texts: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.equal(pc.binary_length(texts), 0), True)
+
+
+def _type(schema: pa.Schema, name: str) -> Any:
+    return schema.field(name).type if name in schema.names else pa.null()
+
+
+def _check(schema: pa.Schema, name: str, option: str, fits: bool) -> None:
+    if name not in schema.names:
+        raise ConfigurationError(
+            f"the column {name!r} is missing",
+            expected="a column of the rows",
+            found=f"columns {', '.join(schema.names)}",
+            option=option,
+        )
+    if not fits:
+        raise ConfigurationError(
+            f"the column {name!r} has a type that cannot be used",
+            expected="whole numbers" if option == "version.column" else "texts or whole numbers",
+            found=schema.field(name).type,
+            option=option,
+            hint="cast the column",
+        )

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of the sink, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from connector_elasticsearch.client.options import CONNECTION_OPTIONS, REQUEST_TIMEOUT, SINCE
+from connector_elasticsearch.sink.operations import VersionType, WriteOperation
+from connector_elasticsearch.sink.writer import Refresh
+from connectors_core.errors import UnsupportedError
+from connectors_core.options import (
+    DURATION,
+    MEMORY_SIZE,
+    Option,
+    Options,
+    list_of,
+    not_empty,
+    positive,
+)
+from connectors_core.sink import AsyncSinkWriterConfiguration, DeliveryGuarantee
+
+__all__ = [
+    "BULK_FLUSH",
+    "DELIVERY_GUARANTEE",
+    "EXCLUDE_COLUMNS",
+    "ID_COLUMNS",
+    "ID_DELIMITER",
+    "IGNORE_NULL_FIELDS",
+    "INDEX",
+    "OPERATION",
+    "PARALLELISM",
+    "PIPELINE",
+    "REFRESH",
+    "ROUTING_COLUMN",
+    "SINK_OPTIONS",
+    "VERSION_COLUMN",
+    "VERSION_TYPE",
+    "BackoffStrategy",
+    "bulk_flush_of",
+    "refuse_foreign",
+]
+
+BULK_FLUSH: Final = AsyncSinkWriterConfiguration(
+    max_batch_size=5_000,
+    max_in_flight_requests=2,
+    max_buffered_requests=20_000,
+    max_batch_size_in_bytes=5 << 20,
+    max_record_size_in_bytes=5 << 20,
+    max_time_in_buffer=timedelta(seconds=1),
+)
+"""The bounds of bulk requests, unless others are given."""
+
+
+class BackoffStrategy(StrEnum):
+    """How the pause before something is sent again grows."""
+
+    EXPONENTIAL = "exponential"
+    """Twice as long each time."""
+    CONSTANT = "constant"
+    """It does not."""
+
+
+def _only_at_least_once(guarantee: DeliveryGuarantee) -> str | None:
+    if guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+        return None
+    return (
+        "at-least-once: a bulk request cannot be taken back; with document-id.columns a document "
+        "that is written again replaces itself"
+    )
+
+
+INDEX: Final = Option(
+    "index",
+    str,
+    required=True,
+    validator=not_empty,
+    aliases=("es.resource", "es.resource.write", "resource"),
+    doc="Index, alias or data stream. A column may name it, `{to}`, or be a part of its name, "
+    "`flights-{to}`, a date by its format, `flights-{at|yyyy-MM-dd}`; `{now()|yyyy-MM-dd}` is the "
+    "time of writing, in UTC as all of them.",
+    since=SINCE,
+)
+OPERATION: Final = Option(
+    "sink.operation",
+    WriteOperation,
+    default=WriteOperation.INDEX,
+    aliases=("es.write.operation", "op-type"),
+    doc="What is done with a row: the document is written, created where there is none, changed, "
+    "or either of these. A data stream takes `create` only.",
+    since=SINCE,
+)
+ID_COLUMNS: Final = Option(
+    "document-id.columns",
+    list_of(str),
+    aliases=("es.mapping.id", "primary-key"),
+    doc="Columns that the id of a document is made of; none lets the server give one.",
+    since=SINCE,
+)
+ID_DELIMITER: Final = Option(
+    "document-id.key-delimiter",
+    str,
+    default="_",
+    doc="What stands between the columns of an id.",
+    since=SINCE,
+)
+ROUTING_COLUMN: Final = Option(
+    "routing.column",
+    str,
+    aliases=("es.mapping.routing",),
+    doc="Column that chooses the shard of a document; null leaves it to the id.",
+    since=SINCE,
+)
+VERSION_COLUMN: Final = Option(
+    "version.column",
+    str,
+    aliases=("es.mapping.version",),
+    doc="Column of the version of a document, a whole number from 0: no older one replaces it.",
+    since=SINCE,
+)
+VERSION_TYPE: Final = Option(
+    "version.type",
+    VersionType,
+    default=VersionType.EXTERNAL_GTE,
+    aliases=("es.mapping.version.type",),
+    doc="Whether a document of the same version replaces another one (`external-gte`) or not.",
+    since=SINCE,
+)
+EXCLUDE_COLUMNS: Final = Option(
+    "document.exclude-columns",
+    list_of(str),
+    aliases=("es.mapping.exclude",),
+    doc="Columns that are no part of the document, such as that of the version.",
+    since=SINCE,
+)
+IGNORE_NULL_FIELDS: Final = Option(
+    "document.ignore-null-fields",
+    bool,
+    default=False,
+    aliases=("es.spark.dataframe.write.null",),
+    doc="Leave out fields that are null; an update then does not change them.",
+    since=SINCE,
+)
+PIPELINE: Final = Option(
+    "pipeline",
+    str,
+    validator=not_empty,
+    aliases=("es.ingest.pipeline",),
+    doc="Ingest pipeline that documents go through.",
+    since=SINCE,
+)
+REFRESH: Final = Option(
+    "sink.refresh",
+    Refresh,
+    default=Refresh.FALSE,
+    aliases=("es.batch.write.refresh",),
+    doc="Whether an epoch ends only when searches see its documents.",
+    since=SINCE,
+)
+MAX_ACTIONS: Final = Option(
+    "sink.bulk-flush.max-actions",
+    int,
+    default=BULK_FLUSH.max_batch_size,
+    validator=positive,
+    aliases=("es.batch.size.entries", "sink.batch.max-size"),
+    doc="Most documents of a request.",
+    since=SINCE,
+)
+MAX_SIZE: Final = Option(
+    "sink.bulk-flush.max-size",
+    MEMORY_SIZE,
+    default=BULK_FLUSH.max_batch_size_in_bytes,
+    validator=positive,
+    aliases=("es.batch.size.bytes", "sink.flush-buffer.size"),
+    doc="Most bytes of a request; a document that is larger by itself is a bad record.",
+    since=SINCE,
+)
+INTERVAL: Final = Option(
+    "sink.bulk-flush.interval",
+    DURATION,
+    default=BULK_FLUSH.max_time_in_buffer,
+    validator=positive,
+    aliases=("sink.flush-buffer.timeout",),
+    doc="How long a document waits for its request to fill.",
+    since=SINCE,
+)
+MAX_IN_FLIGHT: Final = Option(
+    "sink.bulk-flush.max-in-flight-actions",
+    int,
+    default=BULK_FLUSH.max_in_flight_requests,
+    validator=positive,
+    aliases=("sink.requests.max-inflight",),
+    doc="Requests of a task that are on their way at the same time.",
+    since=SINCE,
+)
+MAX_BUFFERED: Final = Option(
+    "sink.bulk-flush.max-buffered-actions",
+    int,
+    validator=positive,
+    aliases=("sink.requests.max-buffered",),
+    doc="Documents that a task holds, those on their way included; by default those of four "
+    "requests.",
+    since=SINCE,
+)
+BACKOFF_STRATEGY: Final = Option(
+    "sink.bulk-flush.backoff.strategy",
+    BackoffStrategy,
+    default=BackoffStrategy.EXPONENTIAL,
+    doc="How the pause grows before documents are sent again that the server could not take; at "
+    "random, up to that length.",
+    since=SINCE,
+)
+BACKOFF_DELAY: Final = Option(
+    "sink.bulk-flush.backoff.delay",
+    DURATION,
+    default=BULK_FLUSH.initial_backoff,
+    validator=positive,
+    aliases=("es.batch.write.retry.wait",),
+    doc="The first pause.",
+    since=SINCE,
+)
+BACKOFF_MAX_DELAY: Final = Option(
+    "sink.bulk-flush.backoff.max-delay",
+    DURATION,
+    default=BULK_FLUSH.max_backoff,
+    validator=positive,
+    doc="The longest pause.",
+    since=SINCE,
+)
+BACKOFF_TIMEOUT: Final = Option(
+    "sink.bulk-flush.backoff.timeout",
+    DURATION,
+    default=BULK_FLUSH.retry_timeout,
+    validator=positive,
+    aliases=("es.batch.write.retry.count",),
+    doc="How long a document is sent again before the task fails.",
+    since=SINCE,
+)
+DELIVERY_GUARANTEE: Final = Option(
+    "sink.delivery-guarantee",
+    DeliveryGuarantee,
+    default=DeliveryGuarantee.AT_LEAST_ONCE,
+    validator=_only_at_least_once,
+    doc="At least once is what there is; with ids and versions it comes to the same as once.",
+    since=SINCE,
+)
+PARALLELISM: Final = Option(
+    "sink.parallelism",
+    int,
+    validator=positive,
+    doc="Number of writers; none takes the partitions of the input.",
+    since=SINCE,
+)
+
+SINK_OPTIONS: Final = CONNECTION_OPTIONS.extended(
+    INDEX,
+    OPERATION,
+    ID_COLUMNS,
+    ID_DELIMITER,
+    ROUTING_COLUMN,
+    VERSION_COLUMN,
+    VERSION_TYPE,
+    EXCLUDE_COLUMNS,
+    IGNORE_NULL_FIELDS,
+    PIPELINE,
+    REFRESH,
+    MAX_ACTIONS,
+    MAX_SIZE,
+    INTERVAL,
+    MAX_IN_FLIGHT,
+    MAX_BUFFERED,
+    BACKOFF_STRATEGY,
+    BACKOFF_DELAY,
+    BACKOFF_MAX_DELAY,
+    BACKOFF_TIMEOUT,
+    DELIVERY_GUARANTEE,
+    PARALLELISM,
+    scope="elasticsearch sink",
+)
+"""The options of `ElasticsearchSink.from_options`."""
+
+#: Options of Flink's connector that are none here, and what is there instead.
+_FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
+    "failure-handler": (
+        "what becomes of a bad document is the record policy of the pipeline",
+        "give sink_to a record_policy: fail, skip or dead-letter",
+    ),
+    "sink.flush-on-checkpoint": (
+        "an epoch always ends when all its documents are written",
+        "remove it",
+    ),
+    "sink.bulk-flush.backoff.max-retries": (
+        "documents are sent again for a time, not so many times",
+        f"use {BACKOFF_TIMEOUT.key!r}",
+    ),
+    "document-type": ("Elasticsearch has had no types since version 8", "remove it"),
+    "format": ("documents are always JSON", "remove it"),
+}
+
+
+def refuse_foreign(given: Mapping[str, object]) -> None:
+    """Refuse options of Flink's connector that make no sense here, with the reason. Driver.
+
+    Raises:
+        UnsupportedError: One of them was given.
+    """
+    for key in given:
+        if key.lower() in _FOREIGN:
+            reason, hint = _FOREIGN[key.lower()]
+            raise UnsupportedError(
+                f"the option {key!r} cannot be used", found=reason, option=key.lower(), hint=hint
+            )
+
+
+def bulk_flush_of(parsed: Options) -> AsyncSinkWriterConfiguration:
+    """Make the bounds of the options.
+
+    Raises:
+        ConfigurationError: They do not go together.
+    """
+    most, size, delay = parsed[MAX_ACTIONS], parsed[MAX_SIZE], parsed[BACKOFF_DELAY]
+    longest = delay
+    if parsed[BACKOFF_STRATEGY] is BackoffStrategy.EXPONENTIAL:
+        longest = max(delay, parsed[BACKOFF_MAX_DELAY])
+    return replace(
+        BULK_FLUSH,
+        max_batch_size=most,
+        max_in_flight_requests=parsed[MAX_IN_FLIGHT],
+        max_buffered_requests=parsed.get(MAX_BUFFERED) or 4 * most,
+        max_batch_size_in_bytes=size,
+        max_record_size_in_bytes=size,
+        max_time_in_buffer=parsed[INTERVAL],
+        request_timeout=parsed[REQUEST_TIMEOUT],
+        retry_timeout=parsed[BACKOFF_TIMEOUT],
+        initial_backoff=delay,
+        max_backoff=longest,
+    )

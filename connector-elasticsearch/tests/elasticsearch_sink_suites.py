@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suites of the core need to know of the sink: an index for a case, what it can do."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
+
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.client import ElasticsearchClient, path_of
+from connectors_core.formats.text import JsonReader
+from connectors_core.testing import (
+    ROWS,
+    Capabilities,
+    Capability,
+    SinkExternalContext,
+    SinkTestSuite,
+)
+
+AUTOMATIC_IDS = Capabilities(
+    can=frozenset({Capability.DATA_TYPES, Capability.SCHEMA_CHANGE, Capability.SECRETS}),
+    cannot={
+        Capability.EXACTLY_ONCE: "documents are seen as they are written",
+        Capability.LEASES: "there are no transactions",
+        Capability.REWRITING: "there is no second phase",
+        Capability.WRITER_STATE: "writers keep nothing from one epoch to the next",
+    },
+    cannot_carry={
+        "float": "JSON has no infinity",
+        "double": "JSON has no infinity",
+        "day-time interval": "JSON has no lengths of time",
+        "map": "written as a JSON object, which cannot be read back as a map",
+    },
+)
+IDS = Capabilities(
+    can=AUTOMATIC_IDS.can - {Capability.DATA_TYPES},
+    cannot={
+        **AUTOMATIC_IDS.cannot,
+        Capability.DATA_TYPES: "its rows have no columns of the id; with automatic ids they do",
+    },
+)
+
+
+class SinkIndex(SinkExternalContext):
+    """An index for one case; it takes documents as they are."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        self._address = address
+        self._settings = settings
+        self._server = server_at(address)
+        self._index = f"sink-{uuid.uuid4().hex}"
+        mapping = {"dynamic": False, "properties": {"split": {"type": "long"}}}
+        self._server.request("PUT", f"/{self._index}", {"mappings": mapping})
+
+    def create_sink(self) -> ElasticsearchSink:
+        return ElasticsearchSink(connection_to(self._address), self._index, **self._settings)
+
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
+        self._server.request("POST", f"/{self._index}/_refresh")
+        client = ElasticsearchClient(connection_to(self._address))
+        try:
+            answer = client.request_bytes(
+                "POST",
+                path_of(self._index, "_search"),
+                {"size": 10_000, "sort": ["_doc"]},
+                params={"filter_path": "hits.hits._source"},
+                doing="reading back",
+            )
+        finally:
+            client.close()
+        source = pa.struct([pa.field("_source", pa.struct(list(schema)))])
+        hits = pa.struct([pa.field("hits", pa.list_(source))])
+        reader = JsonReader(pa.schema([pa.field("hits", hits)]))
+        column = reader.read(answer).column("hits")
+        documents = column.field("hits").flatten().field("_source")
+        return pa.Table.from_arrays(documents.flatten(), schema=schema)
+
+    def secrets(self) -> Sequence[str]:
+        return [PASSWORD]
+
+    def close(self) -> None:
+        self._server.request("DELETE", f"/{self._index}")
+
+
+class AutomaticIdSuite(SinkTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = AUTOMATIC_IDS
+
+    def external_context(self, folder: Path) -> SinkIndex:
+        return SinkIndex(self.address)
+
+
+class IdSuite(AutomaticIdSuite):
+    capabilities = IDS
+
+    def external_context(self, folder: Path) -> SinkIndex:
+        return SinkIndex(self.address, id_columns=["split", "seq"])

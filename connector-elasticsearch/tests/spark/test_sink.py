@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sink does to a real server, and what becomes of rows when that fails.
+
+The writers run in this process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sink_writing import QUICK, open_writer, write
+
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.sink.writer import ALREADY_WRITTEN_METRIC, STALE_METRIC
+from connector_elasticsearch.testing import ElasticsearchServer
+from connectors_core.errors import BadRecordError, RetryableError
+from connectors_core.metrics import MetricGroup, SinkMetric
+from connectors_core.records import RecordPolicy
+
+pytestmark = pytest.mark.line("4.3")  # no Spark in them; with the newer client
+
+MAX_CONTENT = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ElasticsearchServer]:
+    with ElasticsearchServer(settings={"http.max_content_length": f"{MAX_CONTENT}b"}) as server:
+        yield server
+
+
+@pytest.fixture
+def index(server: ElasticsearchServer, request: pytest.FixtureRequest) -> str:
+    """A new index with numbers, named after the test."""
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name).lower()
+    create(server, name)
+    return name
+
+
+def create(server: ElasticsearchServer, index: str) -> None:
+    properties = {"id": {"type": "keyword"}, "n": {"type": "long"}}
+    settings = {"number_of_replicas": 0}
+    server.request(
+        "PUT", f"/{index}", {"settings": settings, "mappings": {"properties": properties}}
+    )
+
+
+def numbered(*numbers: Any, ids: list[str] | None = None, **columns: Any) -> pa.Table:
+    names = ids or [f"d{number}" for number in numbers]
+    return pa.table({"id": names, "n": pa.array(numbers), **columns})
+
+
+def found(server: ElasticsearchServer, index: str) -> dict[str, Any]:
+    """The numbers of documents by their ids."""
+    return {hit["_id"]: hit["_source"]["n"] for hit in server.documents(index)}
+
+
+def sink_of(server: ElasticsearchServer, index: str, **settings: Any) -> ElasticsearchSink:
+    given = {"id_columns": ["id"], "bulk_flush": QUICK} | settings
+    return ElasticsearchSink(server.url, index, **given)
+
+
+# --- Operations -----------------------------------------------------------------------------------
+
+
+def test_what_is_written_again_replaces_itself(server: ElasticsearchServer, index: str) -> None:
+    for _ in range(2):
+        write(sink_of(server, index), numbered(1, 2, 3))
+    assert found(server, index) == {"d1": 1, "d2": 2, "d3": 3}
+
+
+def test_without_ids_nothing_is_missing_and_a_repetition_doubles(
+    server: ElasticsearchServer, index: str
+) -> None:
+    for _ in range(2):
+        write(sink_of(server, index, id_columns=[]), numbered(1, 2, 3))
+    assert sorted(found(server, index).values()) == [1, 1, 2, 2, 3, 3]
+
+
+def test_create_leaves_what_is_there_and_counts_it(server: ElasticsearchServer, index: str) -> None:
+    metrics = MetricGroup()
+    sink = sink_of(server, index, operation="create")
+    write(sink, numbered(1, 2))
+    write(sink, numbered(10, 3, ids=["d1", "d3"]), metrics=metrics)
+    assert found(server, index) == {"d1": 1, "d2": 2, "d3": 3}
+    assert metrics.counters[ALREADY_WRITTEN_METRIC] == 1
+
+
+def test_no_older_version_replaces_a_newer_one(server: ElasticsearchServer, index: str) -> None:
+    sink = sink_of(server, index, version_column="version", exclude_columns=["version"])
+    metrics = MetricGroup()
+    write(sink, numbered(5, 5, ids=["a", "b"], version=[5, 5]))
+    write(sink, numbered(4, 6, 50, ids=["a", "b", "a"], version=[4, 6, 5]), metrics=metrics)
+    assert found(server, index) == {"a": 50, "b": 6}  # the same version replaces itself
+    assert metrics.counters[STALE_METRIC] == 1
+    external = sink_of(server, index, version_column="version", version_type="external")
+    write(external, numbered(51, ids=["a"], version=[5]), metrics=metrics)
+    assert found(server, index)["a"] == 50
+    assert metrics.counters[STALE_METRIC] == 2
+
+
+def test_a_deletion_of_an_older_version_deletes_nothing(
+    server: ElasticsearchServer, index: str
+) -> None:
+    sink = sink_of(server, index, version_column="version")
+    write(sink, numbered(5, ids=["a"], version=[5]))
+    write(sink, numbered(4, ids=["a"], version=[4], _row_kind=["-D"]))
+    assert found(server, index) == {"a": 5}
+
+
+def test_a_changelog_comes_to_its_last_state(server: ElasticsearchServer, index: str) -> None:
+    """Though the rows of one id are in one batch: they do not overtake each other."""
+    kinds = ["+I", "+I", "-U", "+U", "-D", "+I", "-D"]
+    rows = numbered(1, 2, 1, 10, 2, 3, 4, ids=list("abaabcx"), _row_kind=kinds)
+    write(sink_of(server, index), rows)
+    assert found(server, index) == {"a": 10, "c": 3}
+
+
+def test_an_update_changes_only_the_fields_of_the_row(
+    server: ElasticsearchServer, index: str
+) -> None:
+    write(sink_of(server, index), numbered(1, 2, more=["x", "y"]))
+    changed = pa.table({"id": ["d1", "d2", "d3"], "n": pa.array([10, None, 30])})
+    skipped = write(
+        sink_of(server, index, operation="update", ignore_null_fields=True),
+        changed,
+        policy=RecordPolicy.skip(),
+    )
+    assert skipped == 1  # d3 is not there
+    assert found(server, index) == {"d1": 10, "d2": 2}
+    write(sink_of(server, index, operation="upsert"), changed.slice(2))
+    assert found(server, index)["d3"] == 30
+    assert {hit["_source"].get("more") for hit in server.documents(index)} == {"x", "y", None}
+
+
+def test_columns_and_dates_name_the_index(server: ElasticsearchServer) -> None:
+    days = [datetime(2013, 1, 31, 23, 59, tzinfo=UTC), datetime(2013, 2, 1, tzinfo=UTC)]
+    rows = numbered(1, 2, to=["lax", "sfo"], at=pa.array(days, pa.timestamp("us", "UTC")))
+    write(sink_of(server, "by-{to}-{at|yyyy.MM}"), rows)
+    write(sink_of(server, "written-{now()|yyyy}", id_columns=[]), rows)
+    assert found(server, "by-lax-2013.01") == {"d1": 1}
+    assert found(server, "by-sfo-2013.02") == {"d2": 2}
+    assert server.count("written-*") == 2
+
+
+def test_an_alias_and_a_data_stream_take_rows(server: ElasticsearchServer, index: str) -> None:
+    server.request("PUT", f"/{index}/_alias/an-alias", {"is_write_index": True})
+    write(sink_of(server, "an-alias"), numbered(1))
+    assert found(server, index) == {"d1": 1}
+    template = {"index_patterns": ["stream-*"], "data_stream": {}}
+    server.request("PUT", "/_index_template/streams", template)
+    rows = numbered(1, 2).append_column("@timestamp", pa.array([datetime.now(UTC)] * 2))
+    metrics = MetricGroup()
+    for _ in range(2):  # create with ids: the second time they are there
+        write(sink_of(server, "stream-a", operation="create"), rows, metrics=metrics)
+    assert server.count("stream-a") == 2
+    assert metrics.counters[ALREADY_WRITTEN_METRIC] == 2
+    with pytest.raises(BadRecordError, match="only write ops with an op_type of create"):
+        write(sink_of(server, "stream-a"), rows)
+
+
+def test_routing_chooses_the_shard(server: ElasticsearchServer, index: str) -> None:
+    write(sink_of(server, index, routing_column="to"), numbered(1, 2, to=["lax", None]))
+    routing = {hit["_id"]: hit.get("_routing") for hit in server.documents(index)}
+    assert routing == {"d1": "lax", "d2": None}
+
+
+def test_searches_see_what_was_written_where_that_is_waited_for(
+    server: ElasticsearchServer, index: str
+) -> None:
+    server.request("PUT", f"/{index}/_settings", {"index.refresh_interval": "100ms"})
+    write(sink_of(server, index, refresh="wait-for"), numbered(1))
+    answer = server.request("GET", f"/{index}/_search")
+    assert answer["hits"]["total"]["value"] == 1
+
+
+# --- Bad documents --------------------------------------------------------------------------------
+
+
+def test_one_conflict_with_the_mapping_costs_one_document(
+    server: ElasticsearchServer, index: str
+) -> None:
+    values = [str(number) for number in range(10_000)]
+    values[6789] = "canary-value"
+    rows = pa.table({"id": [f"d{number}" for number in range(10_000)], "n": values})
+    with pytest.raises(BadRecordError, match="document_parsing_exception") as failure:
+        write(sink_of(server, index), rows)
+    assert "canary-value" not in str(failure.value)
+    assert write(sink_of(server, index), rows, policy=RecordPolicy.skip()) == 1
+    assert server.count(index) == 9_999
+
+
+def test_a_document_over_the_limit_of_the_server_is_a_bad_record(
+    server: ElasticsearchServer, index: str
+) -> None:
+    """And what stands beside it in a request that is too large is written in smaller ones."""
+    texts = ["x" * 100_000] * 15 + ["x" * (MAX_CONTENT + 1)] + ["x" * 100_000] * 15
+    rows = numbered(*range(31), text=texts)
+    assert write(sink_of(server, index), rows, policy=RecordPolicy.skip()) == 1
+    assert sorted(found(server, index).values()) == [n for n in range(31) if n != 15]
+
+
+@pytest.mark.parametrize(
+    ("index_name", "ids"), [("Bad Name", ["a"]), ("{id}", ["UPPER"])], ids=["static", "column"]
+)
+def test_a_name_that_no_index_can_have_is_a_bad_record(
+    server: ElasticsearchServer, index_name: str, ids: list[str]
+) -> None:
+    with pytest.raises(BadRecordError, match="invalid_index_name_exception"):
+        write(sink_of(server, index_name), numbered(1, ids=ids))
+
+
+# --- Faults ---------------------------------------------------------------------------------------
+
+
+def many(count: int) -> pa.Table:
+    return numbered(*range(count), text=["x" * 200] * count)
+
+
+def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
+    server: ElasticsearchServer, index: str
+) -> None:
+    bounds = replace(QUICK, max_batch_size=200, max_buffered_requests=1000)
+    bounds = replace(bounds, retry_timeout=timedelta(minutes=2), max_backoff=timedelta(seconds=1))
+    rows = many(20_000)
+    metrics = MetricGroup()
+    written = threading.Event()
+
+    def killer() -> None:
+        written.wait(60)
+        server.kill()
+        server.start()
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    sink = sink_of(server, index, bulk_flush=bounds)
+    with closing(open_writer(sink, rows.schema, metrics=metrics)) as writer:
+        for number, batch in enumerate(rows.to_batches(max_chunksize=1000)):
+            if number == 5:
+                written.set()
+            writer.write(batch)
+        writer.flush()
+    thread.join()
+    assert metrics.counters[SinkMetric.NUM_RETRIES] > 0
+    assert server.count(index) == 20_000
+
+
+@pytest.mark.parametrize(
+    "block", ["index.blocks.write", "index.blocks.read_only_allow_delete"], ids=["block", "flood"]
+)
+def test_an_index_that_takes_no_writes_is_waited_for(
+    server: ElasticsearchServer, index: str, block: str
+) -> None:
+    server.request("PUT", f"/{index}/_settings", {block: True})
+    bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=300))
+    with pytest.raises(RetryableError) as failure:
+        write(sink_of(server, index, bulk_flush=bounds), numbered(1))
+    assert f"cluster_block_exception: index [{index}] blocked by" in (failure.value.found or "")
+    metrics = MetricGroup()
+    sink = sink_of(server, index)
+    with closing(open_writer(sink, numbered(1).schema, metrics=metrics)) as writer:
+        writer.write(numbered(1).to_batches()[0])
+        opening = threading.Timer(
+            0.5, server.request, ("PUT", f"/{index}/_settings", {block: False})
+        )
+        opening.start()
+        writer.flush()
+        opening.join()
+    assert metrics.counters[SinkMetric.NUM_RETRIES] > 0
+    assert found(server, index) == {"d1": 1}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"thread_pool.write.queue_size": "1"}, {"indexing_pressure.memory.limit": "256kb"}],
+    ids=["by document", "by request"],
+)
+def test_a_server_that_throttles_gets_everything(setting: dict[str, str]) -> None:
+    """By the queue of its threads it refuses documents, by its memory whole requests."""
+    settings = setting | {"node.processors": "1"}
+    bounds = replace(QUICK, max_batch_size=500, max_in_flight_requests=8)
+    bounds = replace(bounds, retry_timeout=timedelta(minutes=2), max_backoff=timedelta(seconds=1))
+    metrics = MetricGroup()
+    with ElasticsearchServer(settings=settings) as server:
+        shards = {"number_of_shards": 8, "number_of_replicas": 0}
+        server.request("PUT", "/busy", {"settings": shards})
+        sink = sink_of(server, "busy", bulk_flush=bounds)
+        write(sink, many(20_000), metrics=metrics)
+        assert server.count("busy") == 20_000
+    assert metrics.counters[SinkMetric.NUM_RETRIES] > 0

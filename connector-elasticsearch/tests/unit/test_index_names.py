@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of indices, made of columns and dates."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pytest
+
+from connector_elasticsearch.sink.index_names import IndexName
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+
+ROWS = pa.record_batch(
+    {
+        "to": ["lax", None],
+        "n": [7, 8],
+        "day": pa.array([date(2013, 1, 31), date(1999, 12, 1)]),
+        "at": pa.array(
+            [datetime(2013, 1, 31, 23, 59, 58, 999_999, UTC), None], pa.timestamp("us", "UTC")
+        ),
+        "there": pa.array(  # an instant is named in UTC, wherever it was
+            [datetime(2013, 1, 31, 23, 59, tzinfo=UTC)] * 2, pa.timestamp("ms", "Asia/Tokyo")
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("{to}", ["lax", None]),
+        ("flights-{to}-{n}", ["flights-lax-7", None]),
+        ("{day|yyyy-MM-dd}", ["2013-01-31", "1999-12-01"]),
+        ("a-{day|yy.MM}-b", ["a-13.01-b", "a-99.12-b"]),
+        ("{at|yyyyMMddHHmmss}", ["20130131235958", None]),
+        ("{there | dd}", ["31", "31"]),
+        ("{day|'w'yyyy}", ["w2013", "w1999"]),
+        ("{day|yyyy%}", ["2013%", "1999%"]),
+    ],
+)
+def test_a_pattern_names_an_index_for_each_row(pattern: str, names: list[str | None]) -> None:
+    name = IndexName(pattern)
+    name.check(ROWS.schema)
+    assert name.static is None
+    assert not name.follows_clock
+    assert name.of(ROWS).to_pylist() == names
+
+
+def test_a_name_without_fields_is_the_same_for_all() -> None:
+    assert IndexName("flights-2013").static == "flights-2013"
+
+
+def test_the_time_of_writing_is_now() -> None:
+    before = datetime.now(UTC).strftime("%Y%m%d%H%M")
+    name = IndexName("x-{now()|yyyyMMddHHmm}")
+    found = name.of(ROWS).to_pylist()
+    assert name.follows_clock
+    after = datetime.now(UTC).strftime("%Y%m%d%H%M")
+    assert found in ([f"x-{before}"] * 2, [f"x-{after}"] * 2)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "{", "a}", "{}", "{{to}}", "{now()}", "{at|}", "{at|SSS}", "{at|YYYY}", "{|dd}"]
+)
+def test_a_pattern_that_cannot_be_read_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        IndexName(pattern)
+    assert refused.value.option == "index"
+
+
+@pytest.mark.parametrize("pattern", ["{missing}", "{at}", "{to|yyyy}", "{day}"])
+def test_a_column_that_cannot_name_an_index_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        IndexName(pattern).check(ROWS.schema)
+    assert refused.value.option == "index"

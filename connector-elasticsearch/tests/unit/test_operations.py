@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows to the lines of a bulk request; what the server would refuse is refused before."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sink_writing import open_writer
+
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.sink.operations import BulkOperation
+from connectors_core.errors import BadRecordError, ConfigurationError
+from connectors_core.records import RecordPolicy
+from connectors_core.sink import WriterInitContext
+
+HOST = "http://one.example:9200"
+
+
+def sink_of(**settings: Any) -> ElasticsearchSink:
+    return ElasticsearchSink(HOST, **({"index": "flights"} | settings))
+
+
+def context_of(rows: pa.RecordBatch, policy: RecordPolicy) -> WriterInitContext:
+    writer = open_writer(sink_of(), rows.schema, policy=policy)
+    try:
+        return writer._context
+    finally:
+        writer.close()
+
+
+def operations(
+    rows: pa.RecordBatch, *, policy: RecordPolicy | None = None, **settings: Any
+) -> list[BulkOperation]:
+    context = context_of(rows, policy or RecordPolicy.fail())
+    sink = sink_of(**settings)
+    sink.validate(rows.schema)
+    return list(sink._converter.apply(rows, context))
+
+
+def lines(found: list[BulkOperation]) -> list[Any]:
+    return [json.loads(line) for each in found for line in each.body.splitlines()]
+
+
+def skipped(rows: pa.RecordBatch, **settings: Any) -> list[Any]:
+    """The documents of the rows that are no bad records."""
+    found = operations(rows, policy=RecordPolicy.skip(), **settings)
+    return [json.loads(each.document) for each in found]
+
+
+def test_each_row_is_an_action_and_a_document() -> None:
+    rows = pa.record_batch({"id": ["a", "b"], "n": [1, None]})
+    found = operations(rows, id_columns=["id"])
+    assert [each.key for each in found] == ["a", "b"]
+    assert [each.body for each in found] == [
+        b'{"index":{"_id":"a"}}\n{"id":"a","n":1}\n',
+        b'{"index":{"_id":"b"}}\n{"id":"b","n":null}\n',
+    ]
+
+
+def test_without_an_id_the_server_gives_one() -> None:
+    (found,) = operations(pa.record_batch({"n": [1]}), operation="create")
+    assert found == BulkOperation(None, b'{"create":{}}\n{"n":1}\n')
+
+
+def test_an_action_says_all_that_the_columns_say() -> None:
+    rows = pa.record_batch(
+        {"carrier": ["UA", "B6"], "n": [1, 2], "to": ["lax", None], "v": [3, 4], "r": [7, None]}
+    )
+    found = operations(
+        rows,
+        index="flights-{carrier}",
+        id_columns=["carrier", "n"],
+        id_delimiter="/",
+        routing_column="r",
+        version_column="v",
+        exclude_columns=["v", "r", "carrier"],
+        ignore_null_fields=True,
+    )
+    version = {"version_type": "external_gte"}
+    assert lines(found) == [
+        {"index": {"_index": "flights-UA", "_id": "UA/1", "routing": "7", "version": 3} | version},
+        {"n": 1, "to": "lax"},
+        {"index": {"_index": "flights-B6", "_id": "B6/2", "version": 4} | version},
+        {"n": 2},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "document"),
+    [("update", {"doc": {"id": "a"}}), ("upsert", {"doc": {"id": "a"}, "doc_as_upsert": True})],
+)
+def test_changes_are_updates(operation: str, document: dict[str, Any]) -> None:
+    found = operations(pa.record_batch({"id": ["a"]}), operation=operation, id_columns=["id"])
+    assert lines(found) == [{"update": {"_id": "a"}}, document]
+
+
+def test_a_changelog_writes_and_deletes() -> None:
+    kinds = ["+I", "-U", "+U", "-D"]
+    rows = pa.record_batch({"id": list("abcd"), "n": [1.0, 2, 3, math.nan], "_row_kind": kinds})
+    found = operations(rows, id_columns=["id"])
+    assert lines(found) == [
+        {"index": {"_id": "a"}},
+        {"id": "a", "n": 1.0},
+        {"index": {"_id": "c"}},
+        {"id": "c", "n": 3.0},
+        {"delete": {"_id": "d"}},
+    ]
+    assert found[2].document == b'{"delete":{"_id":"d"}}'
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        ({"id": ["a", None, "", "x" * 513, "é" * 256, "x" * 512]}, {"id_columns": ["id"]}),
+        ({"id": ["a", None, ""]}, {"index": "{id}"}),
+        (
+            {"id": ["a", "b", "c"], "v": [0, -1, None]},
+            {"id_columns": ["id"], "version_column": "v"},
+        ),
+        (
+            {"id": ["a", "b", "c"], "_row_kind": ["+I", "+D", None]},
+            {"id_columns": ["id"]},
+        ),
+    ],
+)
+def test_rows_that_would_spoil_their_request_are_bad_records(
+    columns: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    good = [document["id"] for document in skipped(pa.record_batch(columns), **settings)]
+    assert good[0] == "a"
+    assert all(0 < len(each.encode()) <= 512 for each in good)
+    assert len(good) == (3 if len(columns["id"]) == 6 else 1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.float64(),
+        pa.float32(),
+        pa.list_(pa.float64()),
+        pa.struct([("x", pa.float64())]),
+        pa.list_(pa.struct([("x", pa.list_(pa.float32()))])),
+        pa.map_(pa.string(), pa.float64()),
+    ],
+)
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_json_has_no_number_for_is_a_bad_record(kind: pa.DataType, number: float) -> None:
+    def value(of: pa.DataType, number: float) -> Any:
+        if pa.types.is_struct(of):
+            return {"x": value(of.field(0).type, number)}
+        if pa.types.is_map(of):
+            return [("x", number)]
+        return [value(of.value_type, number), None] if pa.types.is_list(of) else number
+
+    values = [value(kind, 1.5), None, value(kind, number), value(kind, 2.5)]
+    rows = pa.record_batch({"n": [0, 1, 2, 3], "v": pa.array(values, kind)})
+    assert [document["n"] for document in skipped(rows)] == [0, 1, 3]
+    with pytest.raises(BadRecordError, match="'v' holds NaN or an infinity") as failure:
+        operations(rows)
+    assert json.loads(failure.value.raw or b"")["n"] == 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(min_size=1, max_size=20).filter(lambda text: "\ud800" not in text),
+            st.one_of(st.none(), st.text(max_size=20)),
+            st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_whatever_stands_in_a_row_stands_in_its_lines(rows: list[Any]) -> None:
+    names = ("id", "text", "number")
+    batch = pa.record_batch(
+        {
+            name: pa.array([row[at] for row in rows], kind)
+            for at, (name, kind) in enumerate(
+                zip(names, (pa.string(), pa.string(), pa.int64()), strict=True)
+            )
+        }
+    )
+    found = operations(batch, id_columns=["id"])
+    assert all(each.body.count(b"\n") == 2 for each in found)
+    assert lines(found)[::2] == [{"index": {"_id": row[0]}} for row in rows]
+    assert lines(found)[1::2] == [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("schema", "settings", "option"),
+    [
+        ({"a": pa.string()}, {"id_columns": ["b"]}, "document-id.columns"),
+        ({"a": pa.float64()}, {"id_columns": ["a"]}, "document-id.columns"),
+        ({"a": pa.list_(pa.int64())}, {"id_columns": ["a"]}, "document-id.columns"),
+        ({"a": pa.string()}, {"routing_column": "b"}, "routing.column"),
+        ({"a": pa.float64()}, {"routing_column": "a"}, "routing.column"),
+        ({"a": pa.string()}, {"id_columns": ["a"], "version_column": "a"}, "version.column"),
+        ({"a": pa.string()}, {"exclude_columns": ["b"]}, "document.exclude-columns"),
+        ({"a": pa.duration("us")}, {}, "document.exclude-columns"),
+        ({"a": pa.string()}, {"index": "{b}"}, "index"),
+        ({"a": pa.string(), "_row_kind": pa.string()}, {}, "document-id.columns"),
+        (
+            {"a": pa.string(), "_row_kind": pa.string()},
+            {"id_columns": ["a"], "operation": "create"},
+            "sink.operation",
+        ),
+    ],
+)
+def test_rows_that_can_never_be_written_are_refused_when_the_pipeline_is_built(
+    schema: dict[str, pa.DataType], settings: dict[str, Any], option: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        sink_of(**settings).validate(pa.schema(schema))
+    assert refused.value.option == option
+
+
+def test_columns_of_the_same_name_are_refused() -> None:
+    schema = pa.schema([("a", pa.string()), ("a", pa.string())])
+    with pytest.raises(ConfigurationError, match="same name"):
+        sink_of().validate(schema)

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer against a fake Elasticsearch: the suite of the core, and faults of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sink_writing
+from elasticsearch_system import SUITES
+from fake_elasticsearch import BUSY, Answer, FakeElasticsearch
+from sink_writing import QUICK, open_writer
+
+from connector_elasticsearch import (
+    ElasticsearchAuthenticationError,
+    ElasticsearchAuthorizationError,
+    ElasticsearchConnection,
+    ElasticsearchRequestError,
+    ElasticsearchSink,
+    ElasticsearchVersionError,
+)
+from connector_elasticsearch.sink.writer import (
+    ALREADY_WRITTEN_METRIC,
+    STALE_METRIC,
+)
+from connectors_core.errors import BadRecordError, ConnectorError, RetryableError
+from connectors_core.metrics import MetricGroup
+from connectors_core.records import RecordPolicy
+from connectors_core.sink import AsyncSinkWriterConfiguration
+from connectors_core.testing import (
+    ROWS,
+    AsyncSinkExternalContext,
+    AsyncSinkWriterTestSuite,
+    Capabilities,
+    Capability,
+    RequestFault,
+)
+
+PASSWORD = "canary-77c1"  # pragma: allowlist secret
+
+
+class FakeIndex(AsyncSinkExternalContext):
+    """A fake server of its own; a row's key is its split."""
+
+    def __init__(self) -> None:
+        self._fake = FakeElasticsearch()
+        self._fake.__enter__()
+
+    def create_async_sink(self, configuration: AsyncSinkWriterConfiguration) -> ElasticsearchSink:
+        return ElasticsearchSink(
+            ElasticsearchConnection(self._fake.url, username="ann", password=PASSWORD),
+            index="rows",
+            id_columns=["split"],
+            bulk_flush=configuration,
+        )
+
+    def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
+        table = pa.Table.from_pylist([document for _, document in self._fake.written])
+        return table.cast(schema) if table.num_rows else schema.empty_table()
+
+    def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
+        self._fake.treat(fault, requests)
+
+    def reject(self, seq: int) -> None:
+        self._fake.never.add(seq)
+
+    def secrets(self) -> list[str]:
+        return [PASSWORD]
+
+    def close(self) -> None:
+        self._fake.__exit__()
+
+
+class TestElasticsearchWriter(AsyncSinkWriterTestSuite):
+    written_for = SUITES
+    capabilities = Capabilities(can=frozenset({Capability.KEYS, Capability.SECRETS}))
+
+    def external_context(self, folder: Path) -> FakeIndex:
+        return FakeIndex()
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeElasticsearch]:
+    with FakeElasticsearch() as fake:
+        yield fake
+
+
+def rows(count: int, *, letters: int = 1) -> pa.RecordBatch:
+    return pa.record_batch({"seq": pa.array(range(count)), "text": ["x" * letters] * count})
+
+
+def sink_of(
+    fake: FakeElasticsearch,
+    *,
+    connection: ElasticsearchConnection | None = None,
+    bulk_flush: AsyncSinkWriterConfiguration = QUICK,
+    **settings: Any,
+) -> ElasticsearchSink:
+    return ElasticsearchSink(connection or fake.url, "rows", bulk_flush=bulk_flush, **settings)
+
+
+def write(
+    fake: FakeElasticsearch,
+    batch: pa.RecordBatch,
+    *,
+    policy: RecordPolicy | None = None,
+    metrics: MetricGroup | None = None,
+    **settings: Any,
+) -> None:
+    rows = pa.Table.from_batches([batch])
+    sink_writing.write(sink_of(fake, **settings), rows, policy=policy, metrics=metrics)
+
+
+def written(fake: FakeElasticsearch) -> list[int]:
+    return sorted(document["seq"] for _, document in fake.written)
+
+
+# --- Requests -------------------------------------------------------------------------------------
+
+
+def test_a_request_speaks_the_protocol_that_servers_8_and_9_take(fake: FakeElasticsearch) -> None:
+    connection = ElasticsearchConnection(
+        fake.url, api_key="id:key", headers={"x-tenant": "7"}, path_prefix="search"
+    )
+    write(fake, rows(1), connection=connection, pipeline="clean", refresh="wait_for")
+    (headers,) = fake.headers
+    assert headers["accept"] == "application/vnd.elasticsearch+json; compatible-with=8"
+    assert headers["content-type"] == "application/vnd.elasticsearch+x-ndjson; compatible-with=8"
+    assert headers["authorization"] == "ApiKey aWQ6a2V5"
+    assert headers["x-tenant"] == "7"
+    (path,) = fake.paths
+    assert path.startswith("/search/rows/_bulk?filter_path=")
+    assert path.endswith("&pipeline=clean&refresh=wait_for")
+    assert fake.bodies == [b'{"index":{}}\n{"seq":0,"text":"x"}\n']
+
+
+def test_rows_without_ids_are_sent_as_many_at_a_time_as_the_bound_allows(
+    fake: FakeElasticsearch,
+) -> None:
+    write(fake, rows(25), bulk_flush=replace(QUICK, max_batch_size=10))
+    assert sorted(body.count(b"\n") // 2 for body in fake.bodies) == [5, 10, 10]
+
+
+# --- What is sent again ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_request_that_is_refused_for_now_is_sent_again(
+    fake: FakeElasticsearch, status: int
+) -> None:
+    fake.answers = [Answer(status, {"error": BUSY}), Answer(status)]
+    write(fake, rows(3))
+    assert written(fake) == [0, 1, 2]
+    assert len(fake.bodies) == 3
+
+
+def test_a_refused_request_waits_for_as_long_as_the_server_asks(fake: FakeElasticsearch) -> None:
+    fake.answers = [Answer(503, {"error": BUSY}, headers={"retry-after": "3600"})]
+    sink = sink_of(fake, bulk_flush=replace(QUICK, max_batch_size=1))
+    with closing(open_writer(sink, rows(0).schema)) as writer:
+        writer.write(rows(1))
+        sending = writer._sending
+        deadline = time.monotonic() + 10
+        while not sending._buffer._later:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert sending._buffer._later[0][0] > sending._loop.time() + 3000
+    assert len(fake.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"}" + data[1:]],
+    ids=["half", "nothing", "no JSON"],
+)
+def test_an_answer_that_is_not_whole_is_no_answer(
+    fake: FakeElasticsearch, damage: Callable[[bytes], bytes]
+) -> None:
+    fake.answers = [damage]
+    write(fake, rows(2))
+    assert written(fake) == [0, 0, 1, 1]
+
+
+def test_nobody_listening_is_tried_again_until_the_time_is_over(fake: FakeElasticsearch) -> None:
+    gone = ElasticsearchConnection("http://127.0.0.1:9")
+    bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
+    with pytest.raises(RetryableError, match="did not take") as failure:
+        write(fake, rows(2), connection=gone, bulk_flush=bounds)
+    assert "cannot be reached" in (failure.value.found or "")
+
+
+def test_why_documents_are_refused_for_now_stands_in_the_error(fake: FakeElasticsearch) -> None:
+    fake.treat(RequestFault.REFUSE_SOME)
+    bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
+    with pytest.raises(RetryableError) as failure:
+        write(fake, rows(1), bulk_flush=bounds)
+    assert failure.value.found == "es_rejected_execution_exception: the queue is full"
+
+
+# --- What is too large ----------------------------------------------------------------------------
+
+
+def test_a_request_that_is_too_large_is_sent_in_halves(fake: FakeElasticsearch) -> None:
+    fake.max_content_length = 1000
+    write(fake, rows(40, letters=100))
+    assert written(fake) == list(range(40))
+
+
+def test_what_is_too_large_is_learned_once(fake: FakeElasticsearch) -> None:
+    fake.max_content_length = 1000
+    with closing(open_writer(sink_of(fake), rows(0).schema)) as writer:
+        for _ in range(3):
+            writer.write(rows(40, letters=100))
+            writer.flush()
+    refused = [len(body) for body in fake.bodies if len(body) > 1000]
+    assert len(refused) == len(set(refused)) < 5
+    assert len(fake.written) == 120
+
+
+def test_a_document_that_is_too_large_by_itself_is_a_bad_record(fake: FakeElasticsearch) -> None:
+    fake.max_content_length = 1000
+    batch = pa.record_batch({"seq": [0, 1, 2], "text": ["a", "x" * 1000, "b"]})
+    write(fake, batch, policy=RecordPolicy.skip(max_records=1))
+    assert written(fake) == [0, 2]
+
+
+def test_what_was_written_before_a_failure_is_not_sent_again(fake: FakeElasticsearch) -> None:
+    """In one request that was too large: of its halves, only what failed."""
+    fake.answers = [Answer(413), lambda data: data, Answer(503, {"error": BUSY})]
+    write(fake, rows(4))
+    assert written(fake) == [0, 1, 2, 3]
+
+
+# --- What is refused for good ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "option"),
+    [
+        (Answer(401, {"error": {"type": "security_exception"}}), ElasticsearchAuthenticationError,
+         "username"),
+        (Answer(403, {"error": {"type": "security_exception"}}), ElasticsearchAuthorizationError,
+         "username"),
+        (Answer(400, {"error": {"type": "illegal_argument_exception"}}), ElasticsearchRequestError,
+         None),
+        (Answer(400, {"error": {"type": "media_type_header_exception"}}),
+         ElasticsearchVersionError, "hosts"),
+        (Answer(406), ElasticsearchVersionError, "hosts"),
+        (Answer(200, {"errors": False, "items": []}, headers={"x-elastic-product": "Other"}),
+         ElasticsearchVersionError, "hosts"),
+    ],
+    ids=["401", "403", "400", "media type", "406", "another product"],
+)  # fmt: skip
+def test_what_cannot_be_mended_by_sending_again_ends_the_attempt(
+    fake: FakeElasticsearch, answer: Answer, error: type[ConnectorError], option: str | None
+) -> None:
+    fake.answers = [answer]
+    with pytest.raises(error) as failure:
+        write(fake, rows(2))
+    assert failure.value.option == option
+    assert len(fake.bodies) == 1
+
+
+def test_an_index_that_the_login_may_not_write_to_ends_the_attempt(
+    fake: FakeElasticsearch,
+) -> None:
+    fake.answers = [item(403, "security_exception", "index")]
+    connection = ElasticsearchConnection(fake.url, api_key="id:key")
+    with pytest.raises(ElasticsearchAuthorizationError) as failure:
+        write(fake, rows(1), connection=connection)
+    assert failure.value.option == "api-key"
+
+
+def test_a_bad_document_is_a_bad_record_whose_value_is_not_shown(fake: FakeElasticsearch) -> None:
+    fake.never = {1}
+    with pytest.raises(BadRecordError) as failure:
+        write(fake, rows(3))
+    assert "document_parsing_exception: failed to parse field [seq]" in str(failure.value)
+    assert "canary-value" not in str(failure.value)
+    assert json.loads(failure.value.raw or b"")["seq"] == 1
+
+
+# --- Outcomes that are counted --------------------------------------------------------------------
+
+
+def item(status: int, name: str, action: str) -> Answer:
+    result = {"status": status, "error": {"type": name, "reason": "because"}}
+    return Answer(200, {"errors": True, "items": [{action: result}]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "action", "metric"),
+    [
+        ({"operation": "create"}, "create", ALREADY_WRITTEN_METRIC),
+        ({"version_column": "seq"}, "index", STALE_METRIC),
+    ],
+)
+def test_conflicts_that_change_nothing_are_counted(
+    fake: FakeElasticsearch, settings: dict[str, Any], action: str, metric: str
+) -> None:
+    fake.answers = [item(409, "version_conflict_engine_exception", action)]
+    metrics = MetricGroup()
+    write(fake, rows(1), metrics=metrics, id_columns=["seq"], **settings)
+    assert metrics.counters[metric] == 1
+    assert len(fake.bodies) == 1
+
+
+def test_an_update_that_met_another_one_is_sent_again(fake: FakeElasticsearch) -> None:
+    fake.answers = [item(409, "version_conflict_engine_exception", "update")]
+    write(fake, rows(1), operation="upsert", id_columns=["seq"])
+    assert len(fake.bodies) == 2
