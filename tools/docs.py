@@ -32,7 +32,7 @@ def with_tables(text: str) -> str:
     def table(match: re.Match[str]) -> str:
         begin, module, name, end = match.groups()
         options = getattr(importlib.import_module(module), name)
-        rows = options.markdown().replace("| `` |", "| (empty) |")
+        rows = options.markdown()
         return f"{begin}\n{rows}\n{end}"
 
     return TABLE.sub(table, text)

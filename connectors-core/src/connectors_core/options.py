@@ -595,7 +595,7 @@ class OptionSet:
             "| --- | --- | --- | --- | --- |",
         ]
         for row in self.describe():
-            default = f"`{row['default']}`" if row["default"] is not None else "(none)"
+            default = {None: "(none)", "": "(empty)"}.get(row["default"], f"`{row['default']}`")
             doc = row["doc"] + (f" One of: {', '.join(row['choices'])}." if row["choices"] else "")
             cells = (
                 f"`{row['key']}`",

@@ -254,6 +254,14 @@ def test_the_table_for_the_documentation_has_a_row_per_option_in_order() -> None
     assert "`30 s`" in rows[5]
 
 
+def test_the_table_tells_an_empty_default_from_none() -> None:
+    rows = OptionSet(Option("a", str, doc="A."), Option("b", str, default="", doc="B.")).markdown()
+    assert rows.splitlines()[2:] == [
+        "| `a` | string | (none) |  | A. |",
+        "| `b` | string | (empty) |  | B. |",
+    ]
+
+
 def test_a_wrong_declaration_is_refused() -> None:
     wrong: list[Any] = [
         lambda: Option("Camel", str, doc=""),
