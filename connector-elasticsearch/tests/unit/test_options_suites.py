@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of options, on source, table and sink; what makes no sense is refused with the reason."""
+"""The unit suite of options, on source, table and sink; what makes no sense there is refused."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class AsyncElasticsearchClient:
             **_settings(connection, is_async=True), connections_per_node=connections
         )
 
-    async def request_bytes(
+    async def request(
         self,
         method: str,
         path: str,
