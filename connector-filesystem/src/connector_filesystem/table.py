@@ -19,15 +19,16 @@ from connectors_core.lookup import (
     LookupCacheType,
     reload_trigger,
 )
+from connectors_core.options import OptionSet
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
-FILE_TABLE_OPTIONS: Final = FILE_SOURCE_OPTIONS.extended(
+OPTIONS_OF_TABLE: Final = OptionSet(
     dataclasses.replace(
         LOOKUP_CACHE, default=LookupCacheType.FULL, choices=(LookupCacheType.FULL,)
     ),
     *FULL_CACHE_OPTIONS,
-    scope="file table",
 )
+FILE_TABLE_OPTIONS: Final = FILE_SOURCE_OPTIONS.extended(*OPTIONS_OF_TABLE, scope="file table")
 
 
 @public

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from file_suites import SINK, SOURCE, SUITES, CsvFiles, ParquetFiles
 
-from connector_filesystem import FileSink, FileSource
+from connector_filesystem import FILE_TABLE_OPTIONS, FileSink, FileSource, FileTable
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS
 from connector_filesystem.sink.writer import FileCommittable
 from connector_filesystem.source.enumerator import FileEnumeratorState
@@ -132,3 +132,13 @@ class TestFileSinkOptions(OptionsTestSuite):
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return {"path": str(folder), "format": "parquet"}
+
+
+class TestFileTableOptions(OptionsTestSuite):
+    written_for = SUITES
+    capabilities = OPTIONS
+    factory = FileTable
+    options = FILE_TABLE_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return {"path": str(folder), "format": "csv", "schema": "id BIGINT, name STRING"}
