@@ -182,14 +182,15 @@ def _certificate_refusal(error: BaseException) -> str | None:
     """What is wrong with a certificate, if that is the reason."""
     for each in _reasons(error):
         if isinstance(each, ssl.SSLCertVerificationError):
-            return each.verify_message or str(each)
+            return getattr(each, "verify_message", None) or str(each)
         if isinstance(each, ssl.SSLError) and each.reason == "WRONG_VERSION_NUMBER":
             return "the server does not use TLS: its address begins with http://"
-        # Of aiohttp and of urllib3, which say it in words.
-        if type(each).__name__ == "ServerFingerprintMismatch" or "Fingerprints did not" in str(
-            each
-        ):
+        # Of aiohttp and urllib3, neither of which derives from an error of ssl.
+        name = type(each).__name__
+        if name == "ServerFingerprintMismatch" or "Fingerprints did not" in str(each):
             return "the server's certificate has another fingerprint"
+        if name == "CertificateError":
+            return str(each)
     return None
 
 
