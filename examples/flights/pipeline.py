@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline: flights joined with the weather, and their delays by hour."""
+"""The pipeline: flights with weather, aircraft and airport, and their delays by hour."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from connector_filesystem import BucketAssigner, CsvOptions, FileSink, FileSource, Format, PathTime
+from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
+from connector_filesystem import (
+    BucketAssigner,
+    CsvOptions,
+    FileSink,
+    FileSource,
+    FileTable,
+    Format,
+    PathTime,
+)
 from connector_kafka import (
     KafkaRecordSerializationSchema,
     KafkaSink,
@@ -24,19 +35,45 @@ from connectors_core import Pipeline
 from connectors_core.formats import JsonFormat
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import HybridSource, SourceSwitchContext, WatermarkStrategy
-from examples.flights.data import ENRICHED_TOPIC, FLIGHTS, FLIGHTS_TOPIC, WEATHER, Places
+from examples.flights.data import (
+    AIRPORTS,
+    ENRICHED_TOPIC,
+    FLIGHTS,
+    FLIGHTS_INDEX,
+    FLIGHTS_TOPIC,
+    OF_AIRPORT,
+    OF_PLANE,
+    PLANES_INDEX,
+    WEATHER,
+    Places,
+)
 
 NOT_AVAILABLE = CsvOptions(null_values=("NA",))
+# Elasticsearch may be away for as long as it takes to start it.
+PATIENT = {"lookup.cache": "PARTIAL", "lookup.max-retries": 20}
 LAG = re.compile(r"topic\.(.+)\.partition\.(\d+)\.recordsLag")
 
 
-def build(spark: SparkSession, places: Places, bootstrap_servers: str) -> Pipeline:
-    """Two sources, a join and an aggregate of them, three sinks; nothing runs yet."""
+@dataclass(frozen=True)
+class Servers:
+    """Where the servers are.
+
+    Attributes:
+        kafka: The broker's address.
+        elasticsearch: The URL of Elasticsearch.
+    """
+
+    kafka: str
+    elasticsearch: str
+
+
+def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
+    """Two sources, a join and an aggregate of them, two lookups, four sinks; nothing runs yet."""
     pipeline = Pipeline(
         spark, "flights", checkpoint_location=str(places.checkpoint), streaming=True
     )
     flights = pipeline.from_source(
-        flights_of_files_then_kafka(places, bootstrap_servers),
+        flights_of_files_then_kafka(places, servers.kafka),
         uid="flights",
         watermark_strategy=aligned(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(days=1))
@@ -50,6 +87,22 @@ def build(spark: SparkSession, places: Places, bootstrap_servers: str) -> Pipeli
     )
 
     enriched = with_weather(flights, weather)
+    enriched = pipeline.lookup_join(
+        enriched,
+        ElasticsearchTable(
+            servers.elasticsearch, PLANES_INDEX, id_column="tailnum", lookup=PATIENT
+        ),
+        on=["tailnum"],
+        columns=OF_PLANE,
+        uid="planes",
+    )
+    enriched = pipeline.lookup_join(
+        enriched,
+        FileTable(FileSource(places.airports, schema=AIRPORTS, csv=NOT_AVAILABLE)),
+        on={"dest": "faa"},
+        columns=OF_AIRPORT,
+        uid="airports",
+    )
     pipeline.sink_to(
         enriched,
         FileSink(str(places.archive), bucket_assigner=BucketAssigner.columns("month", "origin")),
@@ -58,13 +111,23 @@ def build(spark: SparkSession, places: Places, bootstrap_servers: str) -> Pipeli
     pipeline.sink_to(
         enriched,
         KafkaSink(
-            bootstrap_servers,
+            servers.kafka,
             serialization=KafkaRecordSerializationSchema(
                 topic=ENRICHED_TOPIC, key_fields=("carrier",), value_format=JsonFormat()
             ),
             delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
         ),
         uid="enriched",
+    )
+    pipeline.sink_to(
+        enriched,
+        # An id of its own for each flight: one that is written again replaces itself.
+        ElasticsearchSink(
+            servers.elasticsearch,
+            index=FLIGHTS_INDEX,
+            id_columns=["time_hour", "carrier", "flight"],
+        ),
+        uid="index",
     )
     pipeline.sink_to(
         hourly_delays(flights), FileSink(str(places.delays), format=Format.JSON_LINES), uid="delays"
@@ -130,7 +193,7 @@ def hourly_delays(flights: DataFrame) -> DataFrame:
     )
 
 
-def run(spark: SparkSession, places: Places, bootstrap_servers: str) -> None:
+def run(spark: SparkSession, places: Places, servers: Servers) -> None:
     """Run while flights are sent, then to the end of what was sent.
 
     A topic has no end of its own. When the last flight was sent, the pipeline is stopped and run
@@ -138,30 +201,32 @@ def run(spark: SparkSession, places: Places, bootstrap_servers: str) -> None:
     of time, so that every flight that waits for its weather comes out.
     """
     if not places.all_sent.exists():
-        with build(spark, places, bootstrap_servers) as pipeline:
+        with build(spark, places, servers) as pipeline:
             pipeline.start()
             while not (places.all_sent.exists() or pipeline.await_termination(timeout=0.5)):
-                note_lag(pipeline, places)
-    with build(spark, places, bootstrap_servers) as pipeline:
+                note(pipeline, places)
+    with build(spark, places, servers) as pipeline:
         ended = pipeline.run(available_now=True, timeout=0.5)
         while not ended:
-            note_lag(pipeline, places)
+            note(pipeline, places)
             ended = pipeline.await_termination(timeout=0.5)
-        note_lag(pipeline, places)
+        note(pipeline, places)
 
 
-def note_lag(pipeline: Pipeline, places: Places) -> None:
-    """Add a line to the lags: records of each partition that are not read yet."""
+def note(pipeline: Pipeline, places: Places) -> None:
+    """Note the records of each partition that are not read yet, and the numbers of lookups."""
+    status = pipeline.status()
     lag = {
         f"{found[1]}-{found[2]}": int(value)
-        for query in pipeline.status().queries
+        for query in status.queries
         for source in query.sources
         for name, value in source.gauges.items()
         if (found := LAG.fullmatch(name))
     }
-    if lag:
-        with places.lags.open("a") as file:
-            file.write(json.dumps({"time": time.time(), "lag": lag}) + "\n")
+    lookups = {lookup.uid: dict(lookup.counters) for lookup in status.lookups}
+    line = {"time": time.time(), "driver": os.getpid(), "lag": lag, "lookups": lookups}
+    with places.notes.open("a") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def session() -> SparkSession:
@@ -184,4 +249,4 @@ def session() -> SparkSession:
 
 
 if __name__ == "__main__":
-    run(session(), Places(Path(sys.argv[1])), sys.argv[2])
+    run(session(), Places(Path(sys.argv[1])), Servers(sys.argv[2], sys.argv[3]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
@@ -13,12 +14,16 @@ from typing import Any
 from examples.flights.charts import Point, bar_chart, line_chart
 from examples.flights.history import DAY, END_OF_TIME, History
 
+# By group: the query, and the mean delay of each.
+Delays = Mapping[str, tuple[str, list[tuple[str, float]]]]
+
 _STYLE = """
   body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto; color: #222;
          padding: 0 1em }
   svg { width: 100%; font-size: 12px } .grid { stroke: #ddd } text { fill: #444 }
   .event { stroke: #b00020; stroke-dasharray: 4 3 }
   table { border-collapse: collapse } td, th { padding: .2em .8em .2em 0; text-align: left }
+  pre { white-space: pre-wrap }
   td { font-variant-numeric: tabular-nums } .good { color: #2c8a57 } .bad { color: #b00020 }
 """
 
@@ -27,26 +32,26 @@ def summary(
     verified: Mapping[str, Any],
     history: History,
     *,
-    spark_version: str,
-    kafka_version: str,
+    versions: Mapping[str, str],
     crashes: int,
     seconds: float,
 ) -> dict[str, Any]:
     """What `report.json` holds."""
     archive = verified["archive"]
-    sinks = {name: verified[name] for name in ("archive", "enriched", "delays")}
+    sinks = {name: verified[name] for name in ("archive", "enriched", "index", "delays")}
     wrong = {
         what: sum(sink[what] for sink in sinks.values())
         for what in ("missing", "duplicates", "unexpected")
     }
     return {
         "ok": not any(wrong.values()) and history.read["flights"] == archive["expected"],
-        "spark_version": spark_version,
-        "kafka_version": kafka_version,
+        **{f"{name}_version": version for name, version in versions.items()},
         "rows_in": archive["expected"],
         "rows_out": archive["found"],
         "matched": verified["matched"],
         "unmatched": archive["found"] - verified["matched"],
+        "with_plane": verified["with plane"],
+        "with_airport": verified["with airport"],
         **wrong,
         "outputs": sinks,
         "crashes_survived": crashes,
@@ -54,6 +59,7 @@ def summary(
         "seconds": round(seconds, 1),
         "sources": dict(history.read),
         "sinks": dict(history.written),
+        "lookups": {uid: dict(counters) for uid, counters in history.lookups.items()},
     }
 
 
@@ -63,6 +69,7 @@ def write(
     verified: Mapping[str, Any],
     history: History,
     crashes: Mapping[str, float],
+    delays: Delays,
 ) -> None:
     """Write `report.json` and `report.html`."""
     (folder / "report.json").write_text(json.dumps(found, indent=2) + "\n")
@@ -83,17 +90,27 @@ def write(
             _lines(history.lags, start), label=lambda lag: f"{lag:,.0f}", events=events
         ),
         "Mean departure delay by month": bar_chart(verified["by month"], label=_minutes),
-        "Mean departure delay by carrier": bar_chart(verified["by carrier"], label=_minutes),
+        **{
+            f"Mean departure delay by {group}, as the index says": _queried(
+                query, [(verified["airlines"].get(name, name), mean) for name, mean in means]
+            )
+            for group, (query, means) in delays.items()
+        },
     }
     rows = {name: value for name, value in found.items() if not isinstance(value, dict)}
     rows |= {f"rows of {name}": count for name, count in found["sources"].items()}
     rows |= {f"rows to {name}": count for name, count in found["sinks"].items()}
+    rows |= {
+        f"{uid}: {_spaced(name)}": count
+        for uid, counters in found["lookups"].items()
+        for name, count in counters.items()
+    }
     verdict = "every row came out once" if found["ok"] else "rows are missing or doubled"
     page = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Flights</title>",
-        f"<style>{_STYLE}</style><h1>Flights with their weather</h1>",
+        f"<style>{_STYLE}</style><h1>Flights with weather, aircraft and airport</h1>",
         f"<p class={'good' if found['ok'] else 'bad'}>On Spark {found['spark_version']}"
-        f" {verdict}; killed on the way: {' and '.join(crashes) or 'nothing'}.</p><table>",
+        f" {verdict}; killed on the way: {', '.join(crashes) or 'nothing'}.</p><table>",
         *(f"<tr><th>{_words(name)}<td>{_shown(value)}" for name, value in rows.items()),
         "</table>",
         *(f"<h2>{escape(title)}</h2>{chart}" for title, chart in sections.items()),
@@ -106,6 +123,16 @@ def _lines(events: Iterable[tuple[float, str, int]], start: float) -> dict[str, 
     for moment, name, value in events:
         lines.setdefault(name, []).append((moment - start, float(value)))
     return lines
+
+
+def _queried(query: str, bars: list[tuple[str, float]]) -> str:
+    chart = bar_chart(bars, label=_minutes)
+    return f"{chart}<details><summary>The query</summary><pre>{escape(query)}</pre></details>"
+
+
+def _spaced(name: str) -> str:
+    """Words of a name of a metric, as `hitCount`."""
+    return re.sub("([A-Z])", lambda found: f" {found[1].lower()}", name)
 
 
 def _date(micros: float) -> str:

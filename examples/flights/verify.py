@@ -5,24 +5,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.flights.data import FLIGHTS, WEATHER, Places, keep_first_days, tables
+from examples.flights.data import (
+    FLIGHTS,
+    OF_AIRPORT,
+    OF_PLANE,
+    WEATHER,
+    Places,
+    keep_first_days,
+    tables,
+)
 
-_WITH_WEATHER = """
-    SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour)
+_OF_PLANE = ", ".join(f"p.{name} AS {new}" for name, new in OF_PLANE.items())
+_OF_AIRPORT = ", ".join(f"a.{name} AS {new}" for name, new in OF_AIRPORT.items())
+_ENRICHED = f"""
+    SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour), {_OF_PLANE}, {_OF_AIRPORT}
     FROM flights f LEFT JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+    LEFT JOIN planes p ON f.tailnum = p.tailnum LEFT JOIN airports a ON f.dest = a.faa
 """
 _EXPECTED = {
-    "archive": _WITH_WEATHER,
-    "enriched": _WITH_WEATHER,
+    "archive": _ENRICHED,
+    "enriched": _ENRICHED,
+    "index": _ENRICHED,
     "delays": """
         SELECT time_hour, origin, count(*) AS flights, count(*) - count(dep_time) AS cancelled,
                avg(dep_delay) AS mean_delay, max(dep_delay) AS longest_delay
         FROM flights GROUP BY time_hour, origin
     """,
 }
-_COLUMNS = ", ".join(  # of a flight with its weather, as DuckDB spells them
+_LOOKED_UP = """
+    maker STRING, model STRING, seats INT, built INT, dest_name STRING, dest_lat DOUBLE,
+    dest_lon DOUBLE
+"""
+_COLUMNS = ", ".join(  # of a flight with all that was added, as DuckDB spells them
     "{}: '{}'".format(*column.replace("TIMESTAMP", "TIMESTAMPTZ").split())
-    for column in dict.fromkeys(each.strip() for each in f"{FLIGHTS}, {WEATHER}".split(","))
+    for column in dict.fromkeys(
+        each.strip() for each in f"{FLIGHTS}, {WEATHER}, {_LOOKED_UP}".split(",")
+    )
 )
 # Rows are equal when all their columns are; each counts as often as it is there.
 _COMPARED = """
@@ -43,8 +61,10 @@ def _outputs(places: Places) -> dict[str, str]:
     return {
         "archive": f"read_parquet('{places.archive}/month=*/origin=*/*.parquet',"
         " hive_types_autocast = true)",
-        "enriched": f"read_json('{places.enriched}', format = 'newline_delimited',"
-        f" columns = {{{_COLUMNS}}})",
+        **{
+            name: f"read_json('{path}', format = 'newline_delimited', columns = {{{_COLUMNS}}})"
+            for name, path in (("enriched", places.enriched), ("index", places.indexed))
+        },
         "delays": f"""read_json('{places.delays}/*.jsonl', columns = {{
             time_hour: 'TIMESTAMPTZ', origin: 'VARCHAR', flights: 'BIGINT', cancelled: 'BIGINT',
             mean_delay: 'DOUBLE', longest_delay: 'INTEGER'}})""",
@@ -65,12 +85,12 @@ def verify(places: Places, days: int) -> dict[str, Any]:
         (found["matched"],) = database.sql(
             "SELECT count(*) FROM found_archive WHERE visib IS NOT NULL"
         ).fetchall()[0]
+        (found["with plane"], found["with airport"]) = database.sql(
+            "SELECT count(maker), count(dest_name) FROM found_archive"
+        ).fetchall()[0]
         found["by month"] = database.sql(
             "SELECT monthname(make_date(2013, month, 1)), avg(dep_delay) FROM found_archive"
             " GROUP BY month ORDER BY month"
         ).fetchall()
-        found["by carrier"] = database.sql(
-            "SELECT name, avg(dep_delay) AS delay FROM found_archive JOIN airlines USING (carrier)"
-            " GROUP BY name ORDER BY delay DESC"
-        ).fetchall()
+        found["airlines"] = dict(database.sql("SELECT carrier, name FROM airlines").fetchall())
         return found

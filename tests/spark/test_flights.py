@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Two drivers and a broker, a minute and a half.
+# Two drivers, a broker and Elasticsearch, a minute and a half.
 pytestmark = pytest.mark.line("4.3")
 
 
@@ -37,13 +37,17 @@ def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
     assert {name: found["found"] for name, found in report["outputs"].items()} == {
         "archive": 6_998,
         "enriched": 6_998,
+        "index": 6_998,
         "delays": 426,
     }
-    assert report["crashes_survived"] == 2
+    assert report["crashes_survived"] == 3
     assert report["sources"]["flights"] == 6_998
-    assert report["sinks"]["archive"] == report["sinks"]["enriched"] == 6_998
+    for sink in ("archive", "enriched", "index"):
+        assert report["sinks"][sink] == 6_998
+    assert report["lookups"]["planes"]["hitCount"] > 0
+    assert report["lookups"]["airports"]["loadCount"] > 0
 
     page = (output / "report.html").read_text()
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 8
     assert "src=" not in page
     assert "<script" not in page

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elasticsearch as its owner sees it: the planes that are looked up, the flights that came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from connector_elasticsearch.testing import ElasticsearchServer
+from examples.flights.data import FLIGHTS_INDEX, PLANES_INDEX, Places, tables
+
+_PAGE: Final = 10_000
+_TEXTS_ARE_KEYWORDS: Final = {
+    "dynamic_templates": [
+        {"texts": {"match_mapping_type": "string", "mapping": {"type": "keyword"}}}
+    ],
+    "properties": {"time_hour": {"type": "date"}},
+}
+_GROUPS: Final = {
+    "carrier": "carrier",
+    "aircraft maker": "maker",
+    "airport": "dest_name",
+}
+_SHOWN: Final = 15
+
+
+def prepare_indices(server: ElasticsearchServer, places: Places) -> None:
+    """Fill the index of planes, each under its tail number; make an empty one for flights."""
+    server.request("PUT", f"/{FLIGHTS_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
+    server.request("PUT", f"/{PLANES_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
+    with tables(places.raw) as database:
+        planes = database.sql("FROM planes")
+        names = planes.columns
+        lines: list[Any] = []
+        for plane in planes.fetchall():
+            document = dict(zip(names, plane, strict=True))
+            lines += [{"index": {"_id": document["tailnum"]}}, document]
+    body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    answer = server.request("POST", f"/{PLANES_INDEX}/_bulk?refresh=true", body)
+    assert not answer["errors"], answer
+
+
+def indexed_flights(server: ElasticsearchServer) -> Iterator[dict[str, Any]]:
+    """All flights in the index, one after another."""
+    server.request("POST", f"/{FLIGHTS_INDEX}/_refresh")
+    body = {"size": _PAGE, "sort": ["_doc"]}
+    page = server.request("POST", f"/{FLIGHTS_INDEX}/_search?scroll=1m", body)
+    while hits := page["hits"]["hits"]:
+        yield from (hit["_source"] for hit in hits)
+        scroll = {"scroll": "1m", "scroll_id": page["_scroll_id"]}
+        page = server.request("POST", "/_search/scroll", scroll)
+
+
+def mean_delays(server: ElasticsearchServer) -> dict[str, tuple[str, list[tuple[str, float]]]]:
+    """What the index says of delays: by group the query, and the means of the most frequent."""
+    found = {}
+    for title, name in _GROUPS.items():
+        query = {
+            "size": 0,
+            "aggs": {
+                "groups": {
+                    "terms": {"field": name, "size": _SHOWN},
+                    "aggs": {"delay": {"avg": {"field": "dep_delay"}}},
+                }
+            },
+        }
+        answer = server.request("POST", f"/{FLIGHTS_INDEX}/_search", query)
+        buckets = answer["aggregations"]["groups"]["buckets"]
+        means = [(each["key"], each["delay"]["value"] or 0.0) for each in buckets]
+        found[title] = (json.dumps(query), sorted(means, key=lambda mean: -mean[1]))
+    return found
