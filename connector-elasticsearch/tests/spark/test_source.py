@@ -7,6 +7,7 @@ The pipelines run in this process.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -244,3 +245,15 @@ def test_a_server_that_stays_away_is_an_error(
         network.refuse()
         with running, pytest.raises(ElasticsearchRetryableError, match="cannot be reached"):
             running.run(timeout=60)
+
+
+def test_the_mapping_is_waited_for(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, 1)
+    with FaultyNetwork() as network:
+        network.forward_to(server.port)
+        network.refuse()
+        source = ElasticsearchSource(f"http://{network.address}", index)
+        restoring = threading.Timer(0.5, network.restore)
+        restoring.start()
+        assert "number" in source.schema().names
+        restoring.join()

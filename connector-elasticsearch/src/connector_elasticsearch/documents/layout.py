@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client.retrying import retrying
 from connector_elasticsearch.documents.decoding import leaves
 from connector_elasticsearch.documents.mapping import (
     fields_of,
@@ -45,6 +47,7 @@ def layout_of(
     connection: ElasticsearchConnection,
     index: str,
     *,
+    retry_timeout: timedelta,
     schema: pa.Schema | None = None,
     fields: Sequence[str] = (),
     array_fields: Sequence[str] = (),
@@ -54,6 +57,7 @@ def layout_of(
     Args:
         connection: How the servers are reached.
         index: Indices, aliases, data streams or patterns, separated by commas.
+        retry_timeout: How long a request is repeated that may succeed later.
         schema: Columns that were declared; None to take them from the mapping.
         fields: Columns to keep, or paths into them; none for all.
         array_fields: Paths of fields that hold several values.
@@ -62,8 +66,11 @@ def layout_of(
         ConfigurationError: There is no such index, or its mapping cannot be used.
     """
     with closing(ElasticsearchClient(connection)) as client:
-        answer = client.request(
-            "GET", path_of(index, "_mapping"), doing=f"reading the mapping of {index}"
+        answer = retrying(retry_timeout)(
+            client.request,
+            "GET",
+            path_of(index, "_mapping"),
+            doing=f"reading the mapping of {index}",
         )
     mappings = {name: each["mappings"] for name, each in answer.items()}
     if schema is None:

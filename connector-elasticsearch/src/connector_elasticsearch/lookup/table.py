@@ -193,6 +193,7 @@ class ElasticsearchTable(LookupTableSource):
             self._layout = layout_of(
                 self._connection,
                 self._index,
+                retry_timeout=self._requests.timeout,
                 schema=self._declared,
                 fields=self._fields,
                 array_fields=self._array_fields,

@@ -196,6 +196,7 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
             self._layout = layout_of(
                 self._connection,
                 self._index,
+                retry_timeout=self._retry_timeout,
                 schema=self._declared,
                 fields=self._fields,
                 array_fields=self._array_fields,

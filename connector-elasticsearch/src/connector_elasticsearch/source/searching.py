@@ -12,14 +12,13 @@ from typing import Any, Final, TypeVar
 
 import orjson
 import pyarrow as pa
-import tenacity
 
 from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client.retrying import retrying
 from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn, leaves
 from connector_elasticsearch.errors import ElasticsearchRequestError
 from connector_elasticsearch.source.errors import PointInTimeLostError
 from connector_elasticsearch.source.split import SliceSplit
-from connectors_core.errors import RetryableError
 
 __all__ = ["PointInTime", "SearchSettings", "Searcher", "with_point_in_time"]
 
@@ -27,8 +26,6 @@ T = TypeVar("T")
 
 _LOST: Final = "search_context_missing_exception"
 _NOT_FOUND: Final = 404
-_FIRST_WAIT_SECONDS: Final = 0.1
-_LONGEST_WAIT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +98,7 @@ class Searcher:
     def __init__(self, settings: SearchSettings, ended: threading.Event | None = None) -> None:
         self._settings = settings
         self._client = ElasticsearchClient(settings.connection)
-        self._retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(RetryableError),
-            stop=tenacity.stop_after_delay(settings.retry_timeout.total_seconds())
-            | tenacity.stop_when_event_set(ended or threading.Event()),
-            wait=tenacity.wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
-            sleep=tenacity.sleep_using_event(ended or threading.Event()),
-            reraise=True,
-        )
+        self._retrying = retrying(settings.retry_timeout, ended)
         source = self._select()
         self._fixed = {
             "track_total_hits": False,
