@@ -26,7 +26,11 @@ class Thing:
         size: How large it is.
     """
 
-    def __init__(self, size: int = 3) -> None: ...
+    def __init__(self, size: int = 3, kind: type[int] = int) -> None: ...
+
+    @property
+    def type(self) -> str:
+        """What it is."""
 '''
 MATRIX = """\
 spark:
@@ -137,6 +141,14 @@ def test_every_release_of_the_matrix_is_in_one_site(repository):
     assert "<td><p>7 passed</p></td>" in text("compatibility.html")
     assert next(site.glob("_downloads/*/LICENSE")).read_text() == "free"
     assert not list(site.parent.glob(".site-*"))
+
+
+def test_a_built_in_type_is_no_link_to_what_has_its_name(repository):
+    assert run(repository).exit_code == 0
+    page = (repository / "build/site/connector-one/api/connector_one.html").read_text()
+    signature = page.partition('id="connector_one.Thing"')[2].partition("</dt>")[0]
+    assert "int" in signature
+    assert "Thing.type" not in signature
 
 
 def test_what_is_wrong_stops_the_build_and_leaves_the_old_site(repository):
