@@ -17,6 +17,8 @@ from connector_elasticsearch.documents.mapping import (
 )
 from connectors_core.errors import ConfigurationError
 
+pytestmark = pytest.mark.cell
+
 
 def mapping(**properties: Any) -> dict[str, Any]:
     return {

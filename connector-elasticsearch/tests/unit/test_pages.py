@@ -17,6 +17,8 @@ from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
 
+pytestmark = pytest.mark.cell
+
 MOMENT = pa.timestamp("us", tz="UTC")
 NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
 
