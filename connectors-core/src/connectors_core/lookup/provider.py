@@ -23,8 +23,8 @@ class LookupRequestConfiguration:
 
     Attributes:
         max_retries: How often a request that failed with a `RetryableError` is made again.
-        timeout: How long an asynchronous request may take, with the time that it waits for its
-            turn. A call that blocks cannot be given up: its client needs a time-out of its own.
+        timeout: How long an asynchronous request may take; it is made again then. A call that
+            blocks cannot be given up: its client needs a time-out of its own.
         max_concurrent_requests: Asynchronous requests on their way at the same time in a process.
         initial_backoff: Pause before the first repetition, at most; twice as long each time.
         max_backoff: No longer than this, unless the service asks for more.
