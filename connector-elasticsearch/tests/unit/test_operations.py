@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sink_writing import open_writer
 
 from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.sink.finite import not_finite
 from connector_elasticsearch.sink.operations import BulkOperation
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy
@@ -164,6 +165,36 @@ def test_what_json_has_no_number_for_is_a_bad_record(kind: pa.DataType, number: 
     with pytest.raises(BadRecordError, match="'v' holds NaN or an infinity") as failure:
         operations(rows)
     assert json.loads(failure.value.raw or b"")["n"] == 2
+
+
+@given(
+    kind=st.sampled_from(
+        [pa.list_(pa.float64()), pa.large_list(pa.float64()), pa.map_(pa.string(), pa.float64())]
+    ),
+    rows=st.lists(
+        st.one_of(
+            st.none(), st.lists(st.sampled_from([1.5, math.nan, math.inf, None]), max_size=3)
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    start=st.integers(0, 8),
+)
+def test_a_part_of_a_column_is_looked_through_like_a_whole_one(
+    kind: pa.DataType, rows: list[Any], start: int
+) -> None:
+    def value(row: list[Any] | None) -> Any:
+        if row is None or not pa.types.is_map(kind):
+            return row
+        return [(str(at), number) for at, number in enumerate(row)]
+
+    column = pa.array([value(row) for row in rows], kind).slice(start)
+    found = not_finite(column)
+    assert found is not None
+    assert found.tolist() == [
+        any(number is not None and not math.isfinite(number) for number in row or ())
+        for row in rows[start:]
+    ]
 
 
 @given(
