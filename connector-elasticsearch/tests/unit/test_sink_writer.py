@@ -239,6 +239,17 @@ def test_what_was_written_before_a_failure_is_not_sent_again(fake: FakeElasticse
     assert written(fake) == [0, 1, 2, 3]
 
 
+def test_a_document_that_is_too_large_is_bad_once_though_what_is_beside_it_fails(
+    fake: FakeElasticsearch,
+) -> None:
+    fake.answers = [Answer(413), Answer(413), Answer(503, {"error": BUSY})]
+    rejected = sink_writing.write(
+        sink_of(fake), pa.Table.from_batches([rows(2)]), policy=RecordPolicy.skip()
+    )
+    assert rejected == 1
+    assert written(fake) == [1]
+
+
 # --- What is refused for good ---------------------------------------------------------------------
 
 

@@ -135,6 +135,7 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
                 self._too_large = min(self._too_large, len(body))
                 if len(part) == 1:
                     self.reject(part[0], f"{len(body)} bytes: {exc.message}", cause=exc)
+                    answered = True
                 else:
                     waiting.extendleft(_halves(part))
             except ElasticsearchRetryableError as exc:
