@@ -117,7 +117,7 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
         """See `AsyncSinkWriter`. What is too large for the server is sent in halves."""
         waiting = deque([entries])
         again: list[BulkOperation] = []
-        answered = False
+        settled = False
         while waiting:
             part = waiting.popleft()
             body = b"".join([operation.body for operation in part])
@@ -130,16 +130,16 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
                 )
                 if not answer.startswith(_NO_ERRORS):
                     again += self._to_send_again(part, decoded(answer, _DOING)["items"])
-                answered = True
+                settled = True
             except ElasticsearchTooLargeError as exc:
                 self._too_large = min(self._too_large, len(body))
                 if len(part) == 1:
                     self.reject(part[0], f"{len(body)} bytes: {exc.message}", cause=exc)
-                    answered = True
+                    settled = True
                 else:
                     waiting.extendleft(_halves(part))
             except ElasticsearchRetryableError as exc:
-                if not answered:
+                if not settled:
                     raise  # with the time that the server asks to wait
                 self.explain_retry(f"{exc.message}: {exc.found}")
                 return [*again, *part, *(each for rest in waiting for each in rest)]
