@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks`: time per micro-batch, rows per second of connectors, memory.
+"""`python -m benchmarks`: time per micro-batch, rows per second of connectors and joins, memory.
 
 Every ratio is against a peer measured in the same run, in turns; medians of several runs. The
 result is JSON below build/bench and a table on the terminal.
@@ -33,6 +33,7 @@ class Part(StrEnum):
     FILES = "files"
     KAFKA = "kafka"
     ELASTICSEARCH = "elasticsearch"
+    LOOKUP = "lookup"
 
 
 def main(
@@ -41,6 +42,7 @@ def main(
     plans: Annotated[int, typer.Option(help="Micro-batches per latency run.")] = 40,
     megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
     tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 1,
+    rows: Annotated[int, typer.Option(help="Rows of the lookup joins, keys of one.")] = 1_000_000,
     only: Annotated[list[Part] | None, typer.Option(help="Parts to measure, all if none.")] = None,
 ) -> None:
     """Measure and compare."""
@@ -57,6 +59,10 @@ def main(
         from benchmarks import elasticsearch
 
         report(Part.ELASTICSEARCH, elasticsearch.measure(runs, tables))
+    if Part.LOOKUP in parts:
+        from benchmarks import lookup
+
+        report(Part.LOOKUP, lookup.measure(runs, rows))
 
 
 def measure_micro_batches(runs: int, plans: int) -> Iterator[Result]:

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup joins: documents by key and as a whole, files against Spark's own broadcast join.
+
+Keys are texts. A fifth of the rows have one that the table does not have.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+
+from benchmarks.comparing import Result, alternating, compared
+from benchmarks.session import NoopSink, new_session
+from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_filesystem import FileSource, FileTable
+from connectors_core import Pipeline
+from connectors_core.table import LookupTableSource
+
+FEW_KEYS = 3_000
+FILES = 4
+SHARDS = 2
+ROWS = pa.schema([("number", pa.int64()), ("key", pa.string()), ("delay", pa.float64())])
+TABLE = pa.schema([("key", pa.string()), ("name", pa.string()), ("seats", pa.int64())])
+MAPPING = {
+    "properties": {
+        "key": {"type": "keyword"},
+        "name": {"type": "keyword"},
+        "seats": {"type": "long"},
+    }
+}
+# How documents are looked up: what the table is told besides its index.
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "by key": {},
+    "by id": {"id_column": "key", "fields": ["name", "seats"]},
+    "by key, async": {"lookup": {"lookup.async": True}},
+    "partial cache": {
+        "lookup": {"lookup.cache": "partial", "lookup.partial-cache.max-rows": 2_000_000}
+    },
+    "full cache": {"lookup": {"lookup.cache": "full"}},
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Files of rows, and of the table that these are joined with.
+
+    Attributes:
+        rows: Folder of the rows.
+        table: Folder of the table.
+        keys: How many keys the table has.
+        row_count: How many rows there are.
+        matches: How many of them have a key of the table.
+    """
+
+    rows: Path
+    table: Path
+    keys: int
+    row_count: int
+    matches: int
+
+
+def measure(runs: int, rows: int) -> Iterator[Result]:
+    """Measure everything.
+
+    Args:
+        runs: Measured runs of each contestant.
+        rows: Rows to join, and keys of the larger table.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ElasticsearchServer(heap="2g", quick=False) as server,
+    ):
+        spark = new_session()
+        for keys in (FEW_KEYS, rows):
+            say(f"preparing {keys} keys")
+            data = prepared(Path(folder) / str(keys), rows=rows, keys=keys)
+            say(f"files, {keys} keys")
+            yield from compared(
+                f"join with {keys} keys of files, full cache (rows/s)",
+                runs,
+                {
+                    "ours": lambda data=data: ours(spark, data, file_table(data)),
+                    "Spark's broadcast join": lambda data=data: broadcast(spark, data),
+                },
+                aims={"Spark's broadcast join": "at least 0.5"},
+            )
+            index = filled(spark, server, data)
+            say(f"documents, {keys} keys")
+            for way, median in alternating(runs, lookups(spark, server, index, data)).items():
+                yield Result(f"join with {keys} keys of documents, {way} (rows/s)", median)
+            server.request("DELETE", f"/{index}")
+        spark.stop()
+
+
+def prepared(folder: Path, *, rows: int, keys: int) -> Data:
+    """Write the files, the same in every run."""
+    chosen = np.random.default_rng(0).integers(0, keys * 5 // 4, rows)
+    numbers = np.arange(rows)
+    joined = pa.table([numbers, _texts(chosen), numbers / 7], schema=ROWS)
+    known = np.arange(keys)
+    table = pa.table(
+        [_texts(known), [f"the name of {number}" for number in known], known % 400], schema=TABLE
+    )
+    data = Data(folder / "rows", folder / "table", keys, rows, int((chosen < keys).sum()))
+    for path, content in ((data.rows, joined), (data.table, table)):
+        path.mkdir(parents=True)
+        size = -(-content.num_rows // FILES)
+        for number in range(FILES):
+            pq.write_table(content.slice(number * size, size), path / f"{number}.parquet")
+    return data
+
+
+def filled(spark: SparkSession, server: ElasticsearchServer, data: Data) -> str:
+    """An index with the table, its keys as ids and as a field, in one segment for each shard."""
+    index = f"bench-{data.keys}"
+    settings = {"number_of_shards": SHARDS, "number_of_replicas": 0}
+    server.request("PUT", f"/{index}", {"settings": settings, "mappings": MAPPING})
+    sink = ElasticsearchSink(server.url, index=index, id_columns=["key"])
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Pipeline(spark, "fill", checkpoint_location=f"{folder}/c") as pipeline,
+    ):
+        source = FileSource(str(data.table), format="parquet", schema=TABLE)
+        pipeline.sink_to(pipeline.from_source(source, uid="files"), sink, uid="index")
+        pipeline.run()
+    server.request("POST", f"/{index}/_forcemerge?max_num_segments=1")
+    found = server.count(index)
+    assert found == data.keys, f"{found} of {data.keys} documents were written"
+    return index
+
+
+def file_table(data: Data) -> FileTable:
+    """The files, cached as a whole."""
+    return FileTable(FileSource(str(data.table), format="parquet", schema=TABLE))
+
+
+def lookups(
+    spark: SparkSession, server: ElasticsearchServer, index: str, data: Data
+) -> Mapping[str, Callable[[], float]]:
+    """Every way to look up documents."""
+    return {
+        way: lambda given=given: ours(spark, data, ElasticsearchTable(server.url, index, **given))
+        for way, given in WAYS.items()
+    }
+
+
+def ours(spark: SparkSession, data: Data, table: LookupTableSource) -> float:
+    """Rows per second of a pipeline; to read the table, where it is cached, is part of it."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Pipeline(spark, "join", checkpoint_location=f"{folder}/c", parallelism=2) as pipeline,
+    ):
+        began = time.monotonic()
+        source = FileSource(str(data.rows), format="parquet", schema=ROWS)
+        rows = pipeline.from_source(source, uid="rows")
+        joined, counts = observed(pipeline.lookup_join(rows, table, on=["key"]))
+        pipeline.sink_to(joined, NoopSink(), uid="nothing")
+        pipeline.run()
+        elapsed = time.monotonic() - began
+    return checked(data, counts) / elapsed
+
+
+def broadcast(spark: SparkSession, data: Data) -> float:
+    """Rows per second of Spark alone."""
+    began = time.monotonic()
+    table = F.broadcast(spark.read.parquet(str(data.table)))
+    joined, counts = observed(spark.read.parquet(str(data.rows)).join(table, "key", "left"))
+    joined.write.format("noop").mode("overwrite").save()
+    elapsed = time.monotonic() - began
+    return checked(data, counts) / elapsed
+
+
+def observed(df: DataFrame) -> tuple[DataFrame, Observation]:
+    """Rows and matches are counted on their way, the same for all contestants."""
+    counts = Observation()
+    rows, matches = F.count(F.lit(1)).alias("rows"), F.count("name").alias("matches")
+    return df.observe(counts, rows, matches), counts
+
+
+def checked(data: Data, counts: Observation) -> int:
+    """The number of rows, if all came out and each found what it should."""
+    expected = {"rows": data.row_count, "matches": data.matches}
+    assert counts.get == expected, f"{counts.get} and not {expected}"
+    return data.row_count
+
+
+def _texts(numbers: np.ndarray[Any, Any]) -> list[str]:
+    return [f"N{number:07}" for number in numbers]
+
+
+def say(what: str) -> None:
+    """Say what is going on."""
+    Console(stderr=True).print(f"lookup: {what}")
