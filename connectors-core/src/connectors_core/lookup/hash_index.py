@@ -85,8 +85,12 @@ class HashIndex:
             keys: Without nulls.
         """
         hashes = _hashes_of(keys.columns)
-        first = np.searchsorted(self._hashes, hashes, side="left")
-        count = np.searchsorted(self._hashes, hashes, side="right") - first
+        # In order, so that one search finds in the processor's cache what the one before read.
+        order = np.argsort(hashes)
+        first, count = np.empty((2, len(hashes)), np.int64)
+        first[order] = np.searchsorted(self._hashes, hashes[order], side="left")
+        count[order] = np.searchsorted(self._hashes, hashes[order], side="right")
+        count -= first
         asked = np.repeat(np.arange(keys.num_rows), count)
         nth = np.arange(len(asked)) - np.repeat(np.cumsum(count) - count, count)
         rows = self._rows.take(pa.array(np.repeat(first, count) + nth))
