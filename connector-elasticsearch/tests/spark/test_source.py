@@ -152,6 +152,18 @@ def test_only_what_is_asked_for_is_read_and_sent(
     ]
 
 
+@pytest.mark.parametrize("fields", [(), ("aircraft.maker",)])
+def test_a_document_may_write_paths_with_dots(
+    server: ElasticsearchServer, index: str, tmp_path: Path, fields: Sequence[str]
+) -> None:
+    fill(server, index, 0)
+    lines = [{"aircraft": {"maker": "EMBRAER"}}, {"aircraft.maker": "EMBRAER"}]
+    for line in lines:
+        server.request("POST", f"/{index}/_doc?refresh=true", line)
+    rows = read(ElasticsearchSource(server.url, index, fields=fields), tmp_path)
+    assert [row["aircraft"]["maker"] for row in rows] == ["EMBRAER", "EMBRAER"]
+
+
 def test_a_limit_holds_for_the_whole_source(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:

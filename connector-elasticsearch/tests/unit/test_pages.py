@@ -121,6 +121,8 @@ def test_a_page_without_documents_is_the_end() -> None:
         (pa.string(), True, "true"),
         (pa.string(), {"lat": 1}, '{"lat":1}'),
         (pa.decimal128(5, 2), "1.5", Decimal("1.50")),
+        (pa.decimal128(38, 0), "1" * 38, Decimal("1" * 38)),
+        (pa.decimal128(38, 10), "1" * 28 + ".5", Decimal("1" * 28 + ".5")),
         (pa.list_(pa.string()), "one", ["one"]),
         (pa.list_(pa.int64()), ["1", 2], [1, 2]),
         (MOMENT, 1356998400000, NEW_YEAR),
@@ -148,7 +150,13 @@ def test_what_the_server_takes_is_read_as_it_reads_it(
         (pa.int64(), True, "not a number"),
         (pa.int64(), "many", "field"),
         (pa.float32(), 1e39, "too large"),
-        (pa.float64(), "NaN", "too large"),
+        (pa.int64(), "1e999999999", "between"),
+        (pa.int64(), "Infinity", "not a number"),
+        (pa.float64(), "NaN", "not a number"),
+        (pa.float64(), "1e400", "too large"),
+        (pa.decimal128(20, 0), "1e30", "more than 20 digits"),
+        (pa.decimal128(20, 0), "1e-999999999", "more than 0 decimal places"),
+        (pa.decimal128(20, 0), "sNaN", "not a number"),
         (pa.decimal128(3, 1), 100.5, "more than 3 digits"),
         (pa.decimal128(3, 1), 1.55, "more than 1 decimal places"),
         (pa.bool_(), 1, "neither true nor false"),
@@ -175,6 +183,39 @@ def test_what_has_no_place_in_its_column_is_a_bad_record(
     (damaged,) = [piece.damaged for piece in found.pieces if piece.damaged]
     assert orjson.loads(damaged.raw) == {"field": value}
     assert damaged.document == "flights/id-1"
+
+
+MAKER = pa.struct([("name", pa.string()), ("place", pa.struct([("city", pa.string())]))])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"maker": {"name": "Embraer", "place": {"city": "São José"}}},
+        {"maker.name": "Embraer", "maker.place.city": "São José"},
+        {"maker.name": "Embraer", "maker.place": {"city": "São José"}},
+        {"maker": {"name": "Embraer"}, "maker.place": {"city": "São José"}},
+        {"maker": {"name": "Embraer", "place.city": "São José"}},
+        {"maker": [{"name": "Embraer", "place.city": "São José"}]},
+    ],
+)
+def test_a_name_with_dots_is_a_path(source: dict[str, Any]) -> None:
+    of = decoder(("maker", MAKER))
+    expected = {"maker": {"name": "Embraer", "place": {"city": "São José"}}}
+    assert rows(of.decode(page(source, {}, source))) == [expected, {"maker": None}, expected]
+
+
+def test_an_object_of_which_a_part_is_apart_holds_several_values() -> None:
+    source = {"makers": [{"name": "Airbus"}], "makers.name": "Embraer"}
+    of = decoder(("makers", pa.list_(pa.struct([("name", pa.string())]))))
+    assert rows(of.decode(page(source))) == [{"makers": [{"name": "Airbus"}, {"name": "Embraer"}]}]
+    (reason,) = reasons(decoder(("maker", MAKER)).decode(page({"maker": 5, "maker.name": "A"})))
+    assert "not an object" in reason
+
+
+def test_a_field_whose_own_name_has_dots_is_none() -> None:
+    of = decoder(("maker.name", pa.string()))
+    assert rows(at_once(of, page({"maker.name": "Airbus"}))) == [{"maker.name": "Airbus"}]
 
 
 def test_a_null_where_none_may_be_is_a_bad_record() -> None:

@@ -7,7 +7,6 @@ from connector_elasticsearch.documents.decoding import (
     MetadataColumn,
     leaves,
     loaded,
-    parsed,
 )
 from connector_elasticsearch.documents.layout import Layout, layout_of
 from connector_elasticsearch.documents.mapping import pruned
@@ -20,6 +19,5 @@ __all__ = [
     "layout_of",
     "leaves",
     "loaded",
-    "parsed",
     "pruned",
 ]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from connectors_core.errors import UnsupportedError
 
-__all__ = ["MOST_IN_FLOAT", "converter_of", "moment_of"]
+__all__ = ["MOST_IN_FLOAT", "converter_of", "moment_of", "value_in"]
 
 MOST_IN_FLOAT: Final = 3.4028234663852886e38
+_MOST_DIGITS: Final = Context(prec=76)  # of a decimal in Arrow
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ARRAY_HINT: Final = "it holds several values; name the field in array-fields"
 
@@ -42,8 +43,8 @@ def converter_of(field: pa.Field, formatted: frozenset[str], above: str) -> Call
     if path in formatted:
         return lambda _: None
     if pa.types.is_struct(kind):
-        fields = {each.name: converter_of(each, formatted, f"{path}.") for each in kind.fields}
-        return _required(lambda value: _struct(_single(value), fields), field)
+        inside = [(each, converter_of(each, formatted, f"{path}.")) for each in kind.fields]
+        return _required(lambda value: _struct(_single(value), inside), field)
     if pa.types.is_list(kind):
         inner = converter_of(kind.value_field.with_name(field.name), formatted, above)
         return _required(lambda value: _several(value, inner), field)
@@ -107,30 +108,59 @@ def _several(value: Any, inner: Callable[[Any], Any]) -> list[Any] | None:
     return [inner(each) for each in (value if isinstance(value, list) else [value])]
 
 
-def _struct(value: Any, inner: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any] | None:
+def _struct(
+    value: Any, inner: Sequence[tuple[pa.Field, Callable[[Any], Any]]]
+) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
         raise ValueError("it is not an object")
-    return {name: convert(value.get(name)) for name, convert in inner.items()}
+    return {field.name: convert(value_in(value, field)) for field, convert in inner}
+
+
+def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
+    """What a document has in a field, whose path may be written with dots: `{"maker.name": ""}`.
+
+    Args:
+        document: The document, or an object in it.
+        field: The field.
+    """
+    found = document.get(field.name)
+    kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+    if not pa.types.is_struct(kind):
+        return found
+    above = f"{field.name}."
+    dotted = {
+        name.removeprefix(above): value
+        for name, value in document.items()
+        if name.startswith(above)
+    }
+    if not dotted:
+        return found
+    if found is None or isinstance(found, dict):
+        return {**(found or {}), **dotted}
+    return [*found, dotted] if isinstance(found, list) else found
 
 
 def _integer(value: Any, least: int, most: int) -> int | None:
     if value is None:
         return None
-    found = value if type(value) is int else int(_exact(value))
+    found = value if type(value) is int else _exact(value)
     if not least <= found <= most:
         raise ValueError(f"it is not between {least} and {most}")
-    return found
+    return int(found)  # not before: of 1e999999999 it would be as many digits
 
 
 def _exact(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("it is not a number")
     try:
-        return Decimal(str(value))
+        found = Decimal(str(value))
     except InvalidOperation:
         raise ValueError("it is not a number") from None
+    if not found.is_finite():
+        raise ValueError("it is not a number")
+    return found
 
 
 def _range(kind: pa.DataType) -> tuple[int, int]:
@@ -153,11 +183,12 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
     if value is None:
         return None
     found = _exact(value)
-    if not found.is_finite() or found != round(found, kind.scale):
-        raise ValueError(f"it has more than {kind.scale} decimal places")
     if abs(found) >= 10 ** (kind.precision - kind.scale):
         raise ValueError(f"it has more than {kind.precision} digits")
-    return found
+    scaled = found.quantize(Decimal(1).scaleb(-kind.scale), context=_MOST_DIGITS)
+    if found != scaled:
+        raise ValueError(f"it has more than {kind.scale} decimal places")
+    return scaled
 
 
 def _boolean(value: Any) -> bool | None:

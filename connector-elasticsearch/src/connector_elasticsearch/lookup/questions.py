@@ -21,7 +21,6 @@ from connector_elasticsearch.documents import (
     MetadataColumn,
     leaves,
     loaded,
-    parsed,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
 from connectors_core.errors import BadRecordError
@@ -210,7 +209,7 @@ class Questions:
         )
 
     def _all_at_once(self, answer: bytes) -> pa.RecordBatch:
-        read = parsed(answer, self._answers)
+        read = self._decoder.parsed(answer, self._answers)
         if not self.gets:
             hits = read["hits"].combine_chunks().field("hits").flatten()
             return self._decoder.columns(hits)

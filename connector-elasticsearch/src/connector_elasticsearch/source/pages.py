@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from connector_elasticsearch.documents import Damaged, DocumentDecoder, loaded, parsed
+from connector_elasticsearch.documents import Damaged, DocumentDecoder, loaded
 
 __all__ = ["Page", "PageDecoder", "Piece"]
 
@@ -77,7 +77,7 @@ class PageDecoder:
             return self._one_by_one(body)
 
     def _all_at_once(self, body: bytes) -> Page:
-        answer = parsed(body, self._schema)
+        answer = self._documents.parsed(body, self._schema)
         point_in_time = answer["pit_id"][0].as_py()
         hits = answer["hits"].combine_chunks().field("hits").flatten()
         if not len(hits):
