@@ -102,6 +102,45 @@ def test_by_id_documents_are_got_before_any_search_finds_them(
         assert ask(["N3", "N2"]) == [{"plane": "N2"}]
 
 
+def test_by_id_an_alias_shows_what_its_filter_lets_through(
+    server: ElasticsearchServer, index: str
+) -> None:
+    fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": 200}})
+    alias = {"index": index, "alias": f"{index}-large", "filter": {"term": {"seats": 200}}}
+    server.request("POST", "/_aliases", {"actions": [{"add": alias}]})
+    table = ElasticsearchTable(server.url, f"{index}-large", id_column="plane")
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        assert ask(["N1", "N2"]) == [{"plane": "N2", "seats": 200}]
+
+
+def test_by_id_documents_of_a_data_stream_are_searched(
+    server: ElasticsearchServer, index: str
+) -> None:
+    template = {"index_patterns": [index], "data_stream": {}, "template": {"mappings": PLANES}}
+    server.request("PUT", f"/_index_template/{index}", template)
+    document = {"@timestamp": "2013-01-01T00:00:00Z", "seats": 100}
+    server.request("PUT", f"/{index}/_create/N1?refresh=true", document)
+    table = ElasticsearchTable(server.url, index, id_column="plane")
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        assert ask(["N1", "N2"]) == [{"plane": "N1", "seats": 100}]
+
+
+@pytest.mark.parametrize("query", [None, {"match_all": {}}])
+def test_by_id_documents_with_a_routing_are_searched_in_all_shards(
+    server: ElasticsearchServer, index: str, query: Mapping[str, Any] | None
+) -> None:
+    mappings = PLANES if query else {**PLANES, "_routing": {"required": True}}
+    settings = {"number_of_shards": 5, "number_of_replicas": 0}
+    server.request("PUT", f"/{index}", {"settings": settings, "mappings": mappings})
+    planes = [f"N{number}" for number in range(10)]
+    for plane in planes:
+        path = f"/{index}/_doc/{plane}?refresh=true&routing=of-{plane}"
+        server.request("PUT", path, {"seats": 100})
+    table = ElasticsearchTable(server.url, index, query=query, id_column="plane")
+    with looking_up(table, ["plane"], []) as ask:
+        assert sorted(row["plane"] for row in ask(planes)) == planes
+
+
 def test_by_id_in_several_indices_documents_are_searched(
     server: ElasticsearchServer, index: str
 ) -> None:

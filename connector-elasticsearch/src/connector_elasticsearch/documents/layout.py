@@ -38,6 +38,11 @@ class Layout:
     formatted: tuple[str, ...]
     mappings: Mapping[str, Any] = field(repr=False)
 
+    @property
+    def requires_routing(self) -> bool:
+        """Whether a document of an index is not found by its id alone."""
+        return any(each.get("_routing", {}).get("required") for each in self.mappings.values())
+
     def kinds(self, path: str) -> set[str | None]:
         """Elasticsearch's types of a field, of which an index may have another; None for none."""
         return {kind_of(mapping, path) for mapping in self.mappings.values()}

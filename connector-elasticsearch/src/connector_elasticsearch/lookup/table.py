@@ -70,9 +70,11 @@ _EXACT: Final = frozenset(
 class ElasticsearchTable(LookupTableSource):
     """Documents for `Pipeline.lookup_join`: asked for by key, or cached as a whole.
 
-    By the id of documents they are got as they are right now, by other fields they are found as of
-    the last refresh of the index. A key of texts needs a field of the kind keyword, or one with
-    such a sub-field.
+    By the id the documents of an index are got as they are right now. By other fields, or through
+    aliases, data streams and patterns, they are found as of the last refresh. What was written with
+    a routing of its own cannot be got by its id alone: unless the mapping requires a routing, give
+    a query (``{"match_all": {}}``), so that it is searched for. A key of
+    texts needs a field of the kind keyword, or one with such a sub-field.
 
     Immutable and picklable; no I/O in the constructor.
 
@@ -215,7 +217,9 @@ class ElasticsearchTable(LookupTableSource):
     def _questions(self, context: LookupContext) -> Questions:
         layout = self._looked()
         names = [field.name for field in context.schema]
-        is_one_index = len(layout.mappings) == 1
+        # An alias may have a filter, a data stream cannot be asked so.
+        is_index = set(layout.mappings) == {self._index}
+        is_routed = layout.requires_routing
         formatted = tuple(path for path in layout.formatted if path.split(".")[0] in names)
         by_id = context.keys == (self._id_column,)
         return Questions(
@@ -226,7 +230,7 @@ class ElasticsearchTable(LookupTableSource):
             fields=tuple(self._field(layout, key) for key in context.keys),
             formatted=formatted,
             query=self._query,
-            gets=by_id and is_one_index and self._query is None and not formatted,
+            gets=by_id and is_index and not is_routed and self._query is None and not formatted,
             retry_timeout=self._requests.timeout,
         )
 
