@@ -12,7 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch import ElasticsearchConnection, ElasticsearchTable
+from connector_elasticsearch import (
+    ElasticsearchConnection,
+    ElasticsearchRequestError,
+    ElasticsearchTable,
+)
 from connector_elasticsearch.testing import ElasticsearchServer
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.lookup import (
@@ -139,6 +143,18 @@ def test_by_id_documents_with_a_routing_are_searched_in_all_shards(
     table = ElasticsearchTable(server.url, index, query=query, id_column="plane")
     with looking_up(table, ["plane"], []) as ask:
         assert sorted(row["plane"] for row in ask(planes)) == planes
+
+
+@pytest.mark.parametrize("end", ["/_close", ""])
+def test_by_id_an_index_that_is_closed_or_gone_is_no_matter_of_time(
+    server: ElasticsearchServer, index: str, end: str
+) -> None:
+    fill(server, index, {"N1": {"seats": 100}})
+    table = ElasticsearchTable(server.url, index, id_column="plane")
+    with looking_up(table, ["plane"], ["seats"]) as ask:
+        server.request("POST" if end else "DELETE", f"/{index}{end}")
+        with pytest.raises(ElasticsearchRequestError, match="index_"):
+            ask(["N1"])
 
 
 def test_by_id_in_several_indices_documents_are_searched(

@@ -31,7 +31,7 @@ MOST_IN_ANSWER: Final = 10_000  # index.max_result_window, unless it was changed
 _KEYS: Final = 5_000
 # Of what a query may hold, in the server's default.
 _CLAUSES: Final = 1_000
-_NO_INDEX: Final = "index_not_found_exception"
+_NO_INDEX: Final = frozenset({"index_closed_exception", "index_not_found_exception"})
 
 
 class TooManyError(Exception):
@@ -236,7 +236,7 @@ class Questions:
 
 
 def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:
-    if type_of(error) == _NO_INDEX:
+    if type_of(error) in _NO_INDEX:
         return ElasticsearchRequestError(
             f"the server refused the request: {doing}", found=explained(error), option="index"
         )
