@@ -7,29 +7,25 @@ import base64
 import json
 import os
 import shutil
-import signal
 import ssl
-import subprocess
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from connector_elasticsearch.testing.distribution import Distribution
 from connector_elasticsearch.testing.errors import ElasticsearchServerError
 from connector_elasticsearch.testing.plugins import SECURITY_INDEX, Plugin
 from connector_elasticsearch.testing.security import ServerSecurity
 from connectors_core.secrets import Secret
-from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
+from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
 _UNPRIVILEGED: Final = 65534  # nobody: Elasticsearch does not run as root
 _OPEN_TO_ALL: Final = "/tmp"  # noqa: S108
-_END_SECONDS: Final = 60.0
 _SETTINGS: Final = {
     "action.destructive_requires_name": "false",
     "cluster.routing.allocation.disk.threshold_enabled": "false",
@@ -58,7 +54,7 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-class ElasticsearchServer:
+class ElasticsearchServer(ServerProcess):
     """An Elasticsearch of one node on loopback.
 
     ```python
@@ -79,6 +75,8 @@ class ElasticsearchServer:
         quick: Whether a quick start counts more than the speed of what follows; not in a benchmark.
     """
 
+    error = ElasticsearchServerError
+
     def __init__(
         self,
         *,
@@ -98,7 +96,6 @@ class ElasticsearchServer:
         self._heap = heap
         self._quick = quick
         self._folder: Path | None = None
-        self._process: GuardedProcess | None = None
         self._ports: list[int] = []
 
     @property
@@ -115,11 +112,6 @@ class ElasticsearchServer:
         """Where clients find it; it stays the same over restarts."""
         encrypted = self._security is not None and self._security.authority is not None
         return f"{'https' if encrypted else 'http'}://{HOST}:{self.port}"
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is there, be it paused."""
-        return self._process is not None and self._process.running
 
     @property
     def log(self) -> str:
@@ -148,34 +140,7 @@ class ElasticsearchServer:
             environment=self._environment(),
             user=_user(),
         )
-        while not self._is_ready():
-            if not self._process.running or time.monotonic() > deadline:
-                code = self._process.exit_code
-                self.kill()
-                ended = "the server did not start" if code is None else f"it ended with {code}"
-                raise ElasticsearchServerError(ended, found=self.log[printed:][-4000:])
-            time.sleep(0.05)
-
-    def stop(self) -> None:
-        """End it in good order; its data stay."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once, as a crash would; its data stay."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Stop it, if it runs, and start it on the same data and the same port."""
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Let it hang: its connections stay and nothing answers, until `resume`."""
-        self._live_process().send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on after `pause`."""
-        self._live_process().send(signal.SIGCONT)
+        self._wait_until(self._is_ready, deadline, printed)
 
     def close(self) -> None:
         """Stop it, and remove its data."""
@@ -247,22 +212,6 @@ class ElasticsearchServer:
         number: int = self.request("GET", f"/{index}/_count")["count"]
         return number
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def _home(self) -> Path:
         if self._folder is None:
@@ -270,23 +219,6 @@ class ElasticsearchServer:
             folder = None if _user() is None else _OPEN_TO_ALL
             self._folder = Path(tempfile.mkdtemp(prefix="elasticsearch-", dir=folder))
         return self._folder
-
-    def _live_process(self) -> GuardedProcess:
-        if self._process is None or not self._process.running:
-            raise ElasticsearchServerError("the server does not run", hint="start it first")
-        return self._process
-
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        self._process.send(number)
-        self._process.send(signal.SIGCONT)  # one that is paused would never see that it is to end
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.send(signal.SIGKILL)
-            self._process.wait()
-        self._process = None
 
     def _configure(self) -> None:
         self._ports = self._ports or free_ports(2)

@@ -14,8 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from connector_kafka.testing.errors import BrokerError
 from connector_kafka.testing.java import KafkaJava
@@ -23,11 +22,10 @@ from connector_kafka.testing.proxy import KafkaProxy
 from connector_kafka.testing.security import BrokerSecurity
 from connector_kafka.testing.topics import Topics
 from connectors_core.secrets import Secret
-from connectors_core.testing.servers import HOST, GuardedProcess, free_ports
+from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST: Final = "4.3.1"
 _ATTEMPTS: Final = 3
-_END_SECONDS: Final = 60.0
 _ENDED_IN_ORDER: Final = 128 + signal.SIGTERM
 _PROPERTIES: Final = {
     "process.roles": "broker,controller",
@@ -62,7 +60,7 @@ _PROPERTIES: Final = {
 _COMING_BACK: Final = {"broker.session.timeout.ms": "2000"}
 
 
-class KafkaBroker:
+class KafkaBroker(ServerProcess):
     """A Kafka of one broker on loopback, in KRaft mode.
 
     ```python
@@ -85,6 +83,9 @@ class KafkaBroker:
             context ends. A folder that a broker used before brings its data back.
     """
 
+    called = "broker"
+    error = BrokerError
+
     def __init__(
         self,
         *,
@@ -103,7 +104,6 @@ class KafkaBroker:
         self._heap = heap
         self._keep = folder is not None
         self._folder = folder
-        self._process: GuardedProcess | None = None
         self._ports: dict[str, int] = {}
 
     @property
@@ -131,11 +131,6 @@ class KafkaBroker:
         folder = self._home / "data" / f"{topic}-{partition}"
         for path in sorted(folder.glob("*.log")):
             yield path.read_bytes()
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is there, be it paused."""
-        return self._process is not None and self._process.running
 
     @property
     def log(self) -> str:
@@ -167,27 +162,6 @@ class KafkaBroker:
                 if not (first and taken) or attempt == _ATTEMPTS - 1:
                     raise
 
-    def stop(self) -> None:
-        """End it in good order; its data stay."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once, as a crash would; its data stay."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Stop it, if it runs, and start it on the same data and the same port."""
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Let it hang: its connections stay and nothing answers, until `resume`."""
-        self._live_process().send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on after `pause`."""
-        self._live_process().send(signal.SIGCONT)
-
     def close(self) -> None:
         """Stop it, and remove its data unless they are in a folder that was given."""
         self.stop()
@@ -195,22 +169,6 @@ class KafkaBroker:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
             self._ports = {}
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def _home(self) -> Path:
@@ -222,24 +180,9 @@ class KafkaBroker:
     def _has_data(self) -> bool:
         return (self._home / "data" / "meta.properties").exists()
 
-    def _live_process(self) -> GuardedProcess:
-        if self._process is None or not self._process.running:
-            raise BrokerError("the broker does not run", hint="start it first")
-        return self._process
-
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        self._process.send(number)
-        self._process.send(signal.SIGCONT)  # one that is paused would never see that it is to end
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.send(signal.SIGKILL)
-            self._process.wait()
-        if self._process.exit_code == _ENDED_IN_ORDER:
+    def _ended(self, code: int | None) -> None:
+        if code == _ENDED_IN_ORDER:
             self._java.keep(self._home / "classes.jsa")
-        self._process = None
 
     def _address(self, listener: str) -> str:
         if not self._ports:
@@ -268,15 +211,7 @@ class KafkaBroker:
             "kafka.Kafka", str(properties), heap=self._heap, archive=home / "classes.jsa"
         )
         self._process = GuardedProcess.start(command, home / "broker.log")
-        while not _answers(self._ports["INTERNAL"]):
-            if not self._process.running or time.monotonic() > deadline:
-                code = self._process.exit_code
-                self.kill()
-                raise BrokerError(
-                    "the broker did not start" if code is None else f"the broker ended with {code}",
-                    found=self.log[printed:][-4000:],
-                )
-            time.sleep(0.02)
+        self._wait_until(lambda: _answers(self._ports["INTERNAL"]), deadline, printed)
 
     def _properties(self) -> dict[str, str]:
         listeners = self._listeners()

@@ -17,6 +17,7 @@ from connectors_core.testing.servers.errors import ServerError
 from connectors_core.testing.servers.guard import GuardedProcess
 from connectors_core.testing.servers.network import FaultyNetwork
 from connectors_core.testing.servers.ports import HOST, free_ports
+from connectors_core.testing.servers.server import ServerProcess
 
 __all__ = [
     "HOST",
@@ -27,6 +28,7 @@ __all__ = [
     "Identity",
     "PinnedArtifacts",
     "ServerError",
+    "ServerProcess",
     "cache_folder",
     "exclusively",
     "find_java",
