@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from busy_gateway import BusyGateway
 from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.client import ElasticsearchClient, path_of
 from connectors_core.formats.text import JsonReader
+from connectors_core.sink import AsyncSinkWriterConfiguration
 from connectors_core.testing import (
     ROWS,
+    AsyncSinkExternalContext,
+    AsyncSinkWriterTestSuite,
     Capabilities,
     Capability,
+    RequestFault,
     SinkExternalContext,
     SinkTestSuite,
 )
@@ -42,6 +47,12 @@ IDS = Capabilities(
     cannot={
         **AUTOMATIC_IDS.cannot,
         Capability.DATA_TYPES: "its rows have no columns of the id; with automatic ids they do",
+    },
+)
+WRITER = Capabilities(
+    can=frozenset({Capability.SECRETS}),
+    cannot={
+        Capability.KEYS: "the server keeps one document of an id; a fake keeps all",
     },
 )
 
@@ -101,3 +112,47 @@ class IdSuite(AutomaticIdSuite):
 
     def external_context(self, folder: Path) -> SinkIndex:
         return SinkIndex(self.address, id_columns=["split", "seq"])
+
+
+class IndexBehindGateway(SinkIndex, AsyncSinkExternalContext):
+    """An index for one case of a writer; a number must be one."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        super().__init__(address, **settings)
+        self._server.request(
+            "PUT", f"/{self._index}/_mapping", {"properties": {"seq": {"type": "long"}}}
+        )
+        self._gateway = BusyGateway(self._server.port)
+        self._gateway.__enter__()
+
+    def create_async_sink(self, configuration: AsyncSinkWriterConfiguration) -> ElasticsearchSink:
+        return ElasticsearchSink(
+            connection_to(self._gateway.url),
+            self._index,
+            bulk_flush=configuration,
+            **self._settings,
+        )
+
+    def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
+        self._gateway.treat(fault, requests)
+
+    def reject(self, seq: int) -> None:
+        self._gateway.never.add(seq)
+
+    def close(self) -> None:
+        self._gateway.__exit__()
+        super().close()
+
+
+class AutomaticIdWriterSuite(AsyncSinkWriterTestSuite):
+    system = ElasticsearchSystem()
+    written_for = SUITES
+    capabilities = WRITER
+
+    def external_context(self, folder: Path) -> IndexBehindGateway:
+        return IndexBehindGateway(self.address)
+
+
+class IdWriterSuite(AutomaticIdWriterSuite):
+    def external_context(self, folder: Path) -> IndexBehindGateway:
+        return IndexBehindGateway(self.address, id_columns=["split", "seq"])

@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from elasticsearch_sink_suites import AutomaticIdSuite, IdSuite
+from elasticsearch_sink_suites import (
+    AutomaticIdSuite,
+    AutomaticIdWriterSuite,
+    IdSuite,
+    IdWriterSuite,
+)
 
 
 @pytest.mark.line("4.3")
@@ -20,3 +25,11 @@ class TestIds(IdSuite):
 
 class TestIdsOnSpark(IdSuite):
     on_spark = True
+
+
+class TestAutomaticIdWriter(AutomaticIdWriterSuite):
+    pass
+
+
+class TestIdWriter(IdWriterSuite):
+    pass

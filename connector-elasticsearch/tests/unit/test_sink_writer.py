@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 import sink_writing
 from elasticsearch_system import SUITES
-from fake_elasticsearch import BUSY, Answer, FakeElasticsearch
+from fake_elasticsearch import FakeElasticsearch
 from sink_writing import QUICK, open_writer
+from treating_server import BUSY, Answer
 
 from connector_elasticsearch import (
     ElasticsearchAuthenticationError,
