@@ -429,6 +429,24 @@ def test_bad_records_are_set_apart_and_the_rest_is_read(tmp_path, format, block_
     assert "oops" not in bad[0].reason
 
 
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [
+        ("a.csv", [b"n\n", b"1\n", b"1e-999999999\n", b"2\n"]),
+        ("a.jsonl", [b'{"n":1}\n', b'{"n":1e-999999999}\n', b'{"n":2}\n']),
+    ],
+)
+def test_a_number_that_no_decimal_has_a_place_for_is_a_bad_record(tmp_path, name, records):
+    (tmp_path / name).write_bytes(b"".join(records))
+    chunks = chunks_of(FileSource(tmp_path, schema="n DECIMAL(10, 2)"))
+    bad = [each.raw for chunk in chunks for each in chunk.bad_records]
+    assert bad == [records[-2].rstrip(b"\n")]
+    assert [n for c in chunks if c.batch is not None for n in c.batch.column(0).to_pylist()] == [
+        Decimal(1),
+        Decimal(2),
+    ]
+
+
 @pytest.mark.parametrize("block_size", [5, 1 << 20])
 def test_two_objects_in_a_line_are_bad_however_many_lines_hold_none(tmp_path, block_size):
     bad = [b'{"n":2}{"n":3}', b'{"n":', b"4}", b'{"n":5} 6', b'{"n":7}\x00']

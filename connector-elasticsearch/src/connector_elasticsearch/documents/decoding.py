@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
 from connector_elasticsearch.documents.values import (
     MOST_IN_FLOAT,
@@ -30,11 +27,9 @@ from connector_elasticsearch.documents.values import (
     value_in,
 )
 from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.formats.text import parse_json
 
 __all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "leaves", "loaded"]
-
-# Arrow, up to 26 at least, crashes where it makes a decimal of 1e-999999999.
-_TINY: Final = re.compile(rb"[eE]-\d{4}")
 
 
 class MetadataColumn(StrEnum):
@@ -93,10 +88,8 @@ class DocumentDecoder:
         self._formatted = tuple(formatted)
         asked_for = frozenset(formatted)
         self._convert = [(field, converter_of(field, asked_for, "")) for field in schema]
-        inside = list(_all_fields(schema))
-        objects = {field.name for field in inside if pa.types.is_struct(field.type)}
+        objects = {each.name for each in _all_fields(schema) if pa.types.is_struct(each.type)}
         self._dotted = tuple(f'"{name}.'.encode() for name in sorted(objects))
-        self._has_decimals = any(pa.types.is_decimal(field.type) for field in inside)
         more = [pa.field(name, column.type) for column, name in self._metadata]
         self.schema = pa.schema([*schema, *more])
         self.hit_type = _hit_type(schema, self._metadata, self._formatted)
@@ -117,15 +110,7 @@ class DocumentDecoder:
             searched = searched.replace(f'"{path}":'.encode(), b"") if "." in path else searched
         if any(name in searched for name in self._dotted):
             raise pa.ArrowInvalid("a name with dots")
-        if self._has_decimals and _TINY.search(answer):
-            raise pa.ArrowInvalid("a number that Arrow would crash on")
-        return pyarrow.json.read_json(
-            io.BytesIO(answer),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(answer) + 1),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            ),
-        )
+        return parse_json(answer, schema, ignore_new=True)
 
     def columns(self, hits: pa.StructArray) -> pa.RecordBatch:
         """The rows of hits that were parsed as `hit_type`.

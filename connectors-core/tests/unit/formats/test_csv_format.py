@@ -156,6 +156,19 @@ def test_a_quote_that_cannot_be_written_makes_the_row_bad() -> None:
     assert encoded.lined_up(rows)["id"].to_pylist() == [0, 2]
 
 
+@pytest.mark.parametrize("number", [b"1e-999999999", b'"1E-999"', rb'"1\e\-\999999999"'])
+def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(number: bytes) -> None:
+    """Arrow makes another number of it, or ends the process."""
+    schema = pa.schema([("price", pa.decimal128(12, 3)), ("text", pa.string())])
+    written = CsvFormat(dialect=CsvDialect(escape_char="\\"))
+    texts = messages(b"1e-3,1e-999999999", number + b",x", b"2,2f4e-1234")
+    decoded = written.decode(texts, schema)
+    assert [each.at for each in decoded.bad] == [1]
+    assert "999" not in decoded.bad[0].reason
+    assert decoded.rows["price"].to_pylist() == [Decimal("0.001"), Decimal(2)]
+    assert decoded.rows["text"].to_pylist() == ["1e-999999999", "2f4e-1234"]
+
+
 @pytest.mark.parametrize(
     "message",
     [

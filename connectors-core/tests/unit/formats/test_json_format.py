@@ -183,6 +183,52 @@ def test_a_field_that_is_missing_is_null_or_the_message_bad() -> None:
     assert decoded.bad[0].reason == "column id is null and may not be"
 
 
+EXACT = pa.schema(
+    [
+        ("price", pa.decimal128(12, 3)),
+        ("text", pa.string()),
+        ("number", pa.float64()),
+        ("deep", pa.list_(pa.struct([("price", pa.decimal128(12, 3))]))),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [b"1e-999999999", b"1.5E-999", b'"-1e-000999999999"', rb'"1\u0065\u002d\u0039\u0039999999"'],
+)
+@pytest.mark.parametrize("place", [b'{"price":%s}', b'{"text":"x","deep":[{},{"price": %s}]}'])
+def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(
+    number: bytes, place: bytes
+) -> None:
+    """Arrow makes another number of it, or ends the process."""
+    decoded = JsonFormat().decode(messages(b'{"price":1}', place % number, b'{"price":2}'), EXACT)
+    assert [each.at for each in decoded.bad] == [1]
+    assert b"999" not in decoded.bad[0].reason.encode()
+    assert decoded.rows["price"].to_pylist() == [Decimal(1), Decimal(2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "value"),
+    [
+        (b'{"price":1e-3}', "price", Decimal("0.001")),
+        (b'{"price":1e-0003}', "price", Decimal("0.001")),
+        (b'{"text":"1e-999999999","price":1}', "text", "1e-999999999"),
+        (b'{"text":"2f4e-1234","price":1}', "text", "2f4e-1234"),
+        (rb'{"text":"\u0031","price":1}', "text", "1"),
+        (b'{"number":1e-999,"price":1}', "number", 0.0),
+        (b'{"other":[1e-999999999],"price":1}', "price", Decimal(1)),
+        (b'{"deep":[null,{}],"other":{"price":1e-999}}', "deep", [None, {"price": None}]),
+    ],
+)
+def test_what_looks_like_such_a_number_elsewhere_is_none(
+    message: bytes, name: str, value: Any
+) -> None:
+    decoded = JsonFormat().decode(messages(message), EXACT)
+    assert not decoded.bad
+    assert decoded.rows[name].to_pylist() == [value]
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -20,6 +20,7 @@ from connectors_core.formats.text.json import (
     JsonReader,
     infer_json,
     json_objects,
+    parse_json,
     unreadable_json_type,
     unsupported_json_type,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "is_binary",
     "is_string",
     "json_objects",
+    "parse_json",
     "unquotable_rows",
     "unreadable_csv_type",
     "unreadable_json_type",

@@ -23,6 +23,11 @@ import pyarrow.csv
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.text.columns import converted, explained, one_batch, zoned
+from connectors_core.formats.text.decimals import (
+    check_decimal_texts,
+    decimals_in,
+    may_be_tiny,
+)
 from connectors_core.formats.text.texts import (
     concat_texts,
     is_plain,
@@ -141,18 +146,36 @@ class CsvReader:
         Raises:
             pa.ArrowInvalid: One of them is bad.
         """
-        table = pyarrow.csv.read_csv(
+        self._check_decimals(data)
+        batch = one_batch(self._parsed(data, self._convert_options))
+        if self.dialect.assume_time_zone is not None:
+            batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
+        return converted(batch, self.schema)
+
+    def _parsed(
+        self, data: bytes | pa.Buffer, convert_options: pyarrow.csv.ConvertOptions
+    ) -> pa.Table:
+        return pyarrow.csv.read_csv(
             pa.py_buffer(data) if isinstance(data, bytes) else data,
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, column_names=list(self.columns), block_size=len(data) + 1
             ),
             parse_options=self._parse_options,
-            convert_options=self._convert_options,
+            convert_options=convert_options,
         )
-        batch = one_batch(table)
-        if self.dialect.assume_time_zone is not None:
-            batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
-        return converted(batch, self.schema)
+
+    def _check_decimals(self, data: bytes | pa.Buffer) -> None:
+        kinds = {each.name: each.type for each in decimals_in(self.schema)}
+        names = [name for name in self.columns if name in kinds]
+        if not names:
+            return
+        escape = (self.dialect.escape_char or "").encode()
+        if not may_be_tiny(memoryview(data).tobytes().replace(escape, b"") if escape else data):
+            return
+        types = dict.fromkeys(names, pa.string())
+        texts = self._parsed(data, _convert_options(self.dialect, types, names))
+        for name in names:
+            check_decimal_texts(texts.column(name), kinds[name])
 
     def explain(self, error: Exception) -> str:
         """Say why a record is bad, without its values."""

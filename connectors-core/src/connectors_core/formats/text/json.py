@@ -22,6 +22,7 @@ import pyarrow.json
 
 from connectors_core.formats.text.base64 import base64_bytes, base64_texts
 from connectors_core.formats.text.columns import converted, one_batch, zoned
+from connectors_core.formats.text.decimals import check_json_decimals
 from connectors_core.formats.text.texts import (
     concat_texts,
     data_of,
@@ -38,6 +39,7 @@ __all__ = [
     "JsonReader",
     "infer_json",
     "json_objects",
+    "parse_json",
     "unreadable_json_type",
     "unsupported_json_type",
 ]
@@ -106,12 +108,7 @@ class JsonReader:
         Raises:
             pa.ArrowInvalid: One of them is bad.
         """
-        table = pyarrow.json.read_json(
-            pa.py_buffer(data) if isinstance(data, bytes) else data,
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=self._parse_options,
-        )
-        batch = one_batch(table)
+        batch = one_batch(parse_json(data, self._parsed, ignore_new=self.ignore_new))
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
             batch.validate(full=True)  # Arrow reads invalid UTF-8 without a word
         for at, field in enumerate(self.schema):
@@ -121,20 +118,34 @@ class JsonReader:
         return converted(batch, self.schema)
 
     @cached_property
-    def _parse_options(self) -> pyarrow.json.ParseOptions:
-        return pyarrow.json.ParseOptions(
-            explicit_schema=pa.schema(
-                [pa.field(each.name, _read_type(each.type)) for each in self.schema]
-            ),
-            unexpected_field_behavior="ignore" if self.ignore_new else "error",
-        )
+    def _parsed(self) -> pa.Schema:
+        return pa.schema([pa.field(each.name, _read_type(each.type)) for each in self.schema])
 
     @cached_property
     def _has_text(self) -> bool:
-        return any(
-            is_string(each) or pa.types.is_nested(each)
-            for each in (_read_type(field.type) for field in self.schema)
-        )
+        return any(is_string(each) or pa.types.is_nested(each) for each in self._parsed.types)
+
+
+def parse_json(data: bytes | pa.Buffer, schema: pa.Schema, *, ignore_new: bool) -> pa.Table:
+    """Parse JSON objects that follow each other as these types, by Arrow's parser as it is.
+
+    Args:
+        data: The objects.
+        schema: Their fields, of types that Arrow parses; it may give them in another order.
+        ignore_new: Pass over other fields; else such an object is bad.
+
+    Raises:
+        pa.ArrowInvalid: One of them is bad.
+    """
+    check_json_decimals(data, schema)
+    return pyarrow.json.read_json(
+        pa.py_buffer(data) if isinstance(data, bytes) else data,
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pyarrow.json.ParseOptions(
+            explicit_schema=schema,
+            unexpected_field_behavior="ignore" if ignore_new else "error",
+        ),
+    )
 
 
 def infer_json(data: bytes) -> pa.Schema:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that Arrow, up to 26 at least, must not be asked to make a decimal of.
+
+It looks up the power of ten of an exponent without asking whether there is one: of 1e-999 it makes
+some number, at 1e-999999999 the process dies. No decimal has so many places, so such a text is bad.
+It is looked for in the bytes, which costs little; only where there may be one, values are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["check_decimal_texts", "check_json_decimals", "decimals_in", "may_be_tiny"]
+
+_TINY: Final = r"[eE]-0*[1-9][0-9][0-9]"
+_TINY_BYTES: Final = re.compile(_TINY.encode())
+# In a string of JSON each of its characters may be written so.
+_ESCAPED: Final = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[dD])")
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_DIGITS: Final = frozenset(b"+-.0123456789")
+_BEFORE_NUMBER: Final = frozenset(b' \t\r\n:,["')
+
+
+def decimals_in(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields that hold decimals, be it inside of others."""
+    for field in fields:
+        kind = field.type
+        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            kind = kind.value_type
+        inside = list(kind) if pa.types.is_struct(kind) else []
+        if pa.types.is_decimal(kind) or next(decimals_in(inside), None) is not None:
+            yield field
+
+
+def may_be_tiny(data: bytes | pa.Buffer) -> bool:
+    """Whether such a number may stand in a text."""
+    return _TINY_BYTES.search(data) is not None
+
+
+def check_decimal_texts(texts: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> None:
+    """Refuse a text that Arrow must not make a decimal of.
+
+    Args:
+        texts: A column of strings.
+        kind: What it is to become.
+
+    Raises:
+        pa.ArrowInvalid: There is one.
+    """
+    if pc.any(pc.match_substring_regex(texts, _TINY)).as_py():
+        raise _too_tiny(kind)
+
+
+def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:
+    """Refuse objects of JSON with a number that Arrow must not make a decimal of.
+
+    Args:
+        data: Objects that follow each other.
+        schema: What is read of them.
+
+    Raises:
+        pa.ArrowInvalid: There is one, or what could be one is not in JSON.
+    """
+    fields = list(decimals_in(schema))
+    if not fields or not _may_be_tiny_number(data):
+        return
+    try:
+        text = memoryview(data).tobytes().decode()
+        for value in _values(text):
+            _check_object(value, fields)
+    except (ValueError, RecursionError) as error:
+        raise pa.ArrowInvalid("JSON parse error: not JSON") from error
+
+
+def _may_be_tiny_number(data: bytes | pa.Buffer) -> bool:
+    """Whether one may stand as a value: `4e-123` is also found in the middle of a UUID."""
+    view = memoryview(data)
+    for found in _TINY_BYTES.finditer(data):
+        at = found.start()
+        while at and view[at - 1] in _DIGITS:
+            at -= 1
+        if at and view[at - 1] in _BEFORE_NUMBER:
+            return True
+    return _ESCAPED.search(data) is not None
+
+
+def _values(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder(parse_float=str)
+    at = _behind_space(text, 0)
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        yield value
+        at = _behind_space(text, at)
+
+
+def _behind_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None  # it matches nothing, too
+    return found.end()
+
+
+def _check_object(value: Any, fields: Iterable[pa.Field]) -> None:
+    if isinstance(value, dict):
+        for field in fields:
+            _check_value(value.get(field.name), field.type)
+
+
+def _check_value(value: Any, kind: pa.DataType) -> None:
+    if isinstance(value, list):
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            for each in value:
+                _check_value(each, kind.value_type)
+    elif pa.types.is_struct(kind):
+        _check_object(value, kind)
+    elif pa.types.is_decimal(kind) and isinstance(value, str) and re.search(_TINY, value):
+        raise _too_tiny(kind)
+
+
+def _too_tiny(kind: pa.DataType) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(f"conversion to {kind} failed: the number has too many decimal places")
