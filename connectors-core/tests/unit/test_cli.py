@@ -488,6 +488,46 @@ def test_rows_that_were_written_again_are_shown(location):
     assert "committed, rewritten" in run("state", "show", location).stdout
 
 
+def test_states_of_writers_are_those_of_the_newest_decision(location):
+    """Whether or not decisions are shown; what is no JSON is not shown, nor is a secret."""
+    store = StateStore(str(location / "query-0"))
+
+    def decided(epoch, *states):
+        sinks = {"out": SinkDecision(writer_states=states), "log": SinkDecision()}
+        decision = Decision(
+            pipeline_id="p-1",
+            epoch=epoch,
+            incarnation=1,
+            spark_query_id="spark-query",
+            batch_id=epoch,
+            plan=epoch,
+            sinks=sinks,
+        )
+        assert DECISIONS.create(store, decision_path(epoch), decision)
+
+    def state(data):
+        return Versioned(version=2, data=data)
+
+    decided(1, (state(b'{"seen":1}'),))
+    newest = (state(b'{"seen":7}'), state(b"\xff\x00")), (), (state(b'"https://me:hunter2@host"'),)
+    decided(2, *newest)
+    result = run("state", "show", location, "--json", "--decisions", 0)
+    (query,) = orjson.loads(result.stdout)["queries"]
+    assert [(each["sink"], each["writer"]) for each in query["writers"]] == [
+        ("out", 0),
+        ("out", 1),
+        ("out", 2),
+    ]
+    shown = [each["states"] for each in query["writers"]]
+    assert shown[:2] == [['{"seen":7}', "2 bytes of version 2"], []]
+    text = run("state", "show", location).stdout
+    assert "hunter2" not in result.stdout + text
+    for part in ("writer of out", '{"seen":7}', "2 bytes of version 2"):
+        assert part in text
+    assert "writer of log" not in text
+    assert '{"seen":1}' not in text
+
+
 def test_decisions_can_be_left_out(location):
     view = orjson.loads(run("state", "show", location, "--json", "--decisions", 0).stdout)
     assert view["queries"][0]["decisions"] == []

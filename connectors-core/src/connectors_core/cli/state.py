@@ -37,7 +37,7 @@ from connectors_core.protocol import (
 from connectors_core.secrets import mask_text
 from connectors_core.state import StateStore, decode_document
 
-MAX_POSITION: Final = 200
+MAX_SHOWN: Final = 200
 
 state = typer.Typer(no_args_is_help=True, help="Look into the state location of a pipeline.")
 
@@ -137,6 +137,22 @@ class DecisionView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WriterView:
+    """The states that a writer of the next epoch goes on from.
+
+    Attributes:
+        sink: Uid of the sink.
+        writer: Number of the writer.
+        states: Each as the connector stores it; several where writers became fewer, none where
+            they became more.
+    """
+
+    sink: str
+    writer: int
+    states: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryView:
     """A query of the pipeline.
 
@@ -150,6 +166,7 @@ class QueryView:
         epoch: The newest decided epoch, None before the first.
         undecided: Plans after the last decision. Those without rows never get one.
         held: Decided epochs that not all sinks have committed.
+        writers: The writers that keep states, as of the newest decision.
         decisions: The last decisions, newest first.
     """
 
@@ -162,6 +179,7 @@ class QueryView:
     epoch: int | None
     undecided: list[int]
     held: list[int]
+    writers: list[WriterView]
     decisions: list[DecisionView]
 
 
@@ -188,7 +206,7 @@ def show_state(
     ] = None,
     decisions: Annotated[int, typer.Option(min=0, help="How many decisions to show.")] = 5,
 ) -> None:
-    """Show plan, positions, watermarks, epochs and lease of a pipeline. Changes nothing."""
+    """Show plan, positions, watermarks, writers' states, epochs and lease. Changes nothing."""
     view = view_state(StateStore(path, storage_options(storage_option or [])), decisions)
     if as_json:
         typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())
@@ -301,11 +319,20 @@ def _query(
         epoch=epoch if epoch >= 0 else None,
         undecided=list(range(decided + 1, plan + 1)),
         held=sorted(number for number, sinks in undone.items() if sinks),
+        writers=_writers(known[epoch]) if epoch in known else [],
         decisions=[
             _decision(known[number], undone[number], rewrites_of(store, number))
             for number in sorted(known, reverse=True)[:shown]
         ],
     )
+
+
+def _writers(newest: Decision) -> list[WriterView]:
+    return [
+        WriterView(sink=uid, writer=number, states=[_stored(state) for state in states])
+        for uid, sink in newest.sinks.items()
+        for number, states in enumerate(sink.writer_states)
+    ]
 
 
 def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) -> None:
@@ -328,7 +355,7 @@ def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) 
             if read.finished:
                 splits.pop(read.split_id, None)
             elif (split := splits.get(read.split_id)) is not None:
-                split.position, split.skip = _position(read.state), read.skip
+                split.position, split.skip = _stored(read.state), read.skip
                 split.watermark, split.read = read.watermark, True
     source.splits = list(splits.values())
     source.finished, source.watermark = plan.finished, plan.watermark
@@ -342,21 +369,21 @@ def _split(
     return SplitView(
         split_id=mask_text(planned.split_id),
         subtask=subtask,
-        position=_position(planned.state),
+        position=_stored(planned.state),
         skip=planned.skip,
         read=read,
         watermark=watermark,
     )
 
 
-def _position(stored: Versioned) -> str:
-    """A split's state as text: most connectors store JSON."""
+def _stored(stored: Versioned) -> str:
+    """The state of a split or a writer as text: most connectors store JSON."""
     try:
         text = orjson.dumps(orjson.loads(stored.data)).decode()
     except orjson.JSONDecodeError:
         return f"{len(stored.data)} bytes of version {stored.version}"
     text = mask_text(text)
-    return text if len(text) <= MAX_POSITION else text[: MAX_POSITION - 3] + "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def _done_name(epoch: int, uid: str) -> str:
@@ -458,6 +485,12 @@ def _tables(query: QueryView) -> Iterator[Table]:
                     Text(split.position if split.read else f"not read: {split.position}"),
                 )
             yield table
+    for uid in dict.fromkeys(writer.sink for writer in query.writers):
+        table = _table(f"writer of {uid}", "states")
+        for writer in query.writers:
+            if writer.sink == uid:
+                table.add_row(str(writer.writer), Text("\n".join(writer.states) or NOTHING))
+        yield table
     if query.decisions:
         table = _table("epoch", "batch", "plan", "sink", "rows", "bytes", "committables", "state")
         for decision in query.decisions:
