@@ -65,7 +65,7 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
         array_fields: Paths of fields that hold several values.
         metadata_columns: Columns about the document, or a map from them to columns' names.
         sort_field: Field whose values are different in each document and never change.
-        limit: Most documents that are read, by one reader.
+        limit: Most documents that the source gives in all, which one reader reads then.
         slices: Parts that are read side by side; None for two for each reader.
         page_size: Documents of an answer, and of a batch.
         keep_alive: How long the server keeps the point in time behind a request.

@@ -88,7 +88,7 @@ LIMIT: Final = Option(
     validator=positive,
     since=SINCE,
     aliases=("limit",),
-    doc="Most documents that are read, by one reader. By default all.",
+    doc="Most documents that the source gives in all; one reader reads them then. By default all.",
 )
 SLICES: Final = Option(
     "source.slices",
