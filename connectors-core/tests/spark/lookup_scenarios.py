@@ -169,6 +169,30 @@ class OneRowTable(JsonTable):
         self.file.write_text(json.dumps([{"key": 0, "value": prefix}]))
 
 
+class SlowTable(OneRowTable):
+    """One whose reading does not go on as long as there is a file beside it."""
+
+    @property
+    def hangs(self) -> Path:
+        return self.file.with_suffix(".hangs")
+
+    @property
+    def hanging(self) -> Path:
+        return self.file.with_suffix(".hanging")
+
+    def source(self, schema: pa.Schema) -> DataGeneratorSource:
+        read = super().source(schema)
+        hangs, hanging = self.hangs, self.hanging
+
+        def rows(numbers: pa.Array) -> pa.RecordBatch:
+            while hangs.exists():
+                hanging.touch()
+                time.sleep(0.01)
+            return read.make_batch(numbers)
+
+        return DataGeneratorSource(rows, TABLE_ROWS, schema, split_rows=20)
+
+
 class ByHand(CacheReloadTrigger):
     """Reloads when the test says so."""
 

@@ -22,6 +22,7 @@ from lookup_scenarios import (
     JsonTable,
     KilledDriver,
     OneRowTable,
+    SlowTable,
     Table,
     expected,
     given,
@@ -249,6 +250,31 @@ def test_a_table_is_read_again_when_its_trigger_says_so(
         folder = tmp_path / "c" / "lookup" / "table"
         assert len(list(folder.glob("*.arrow"))) <= 3, "older versions are kept"
         assert not list((folder / "runs").rglob("*.json"))
+
+
+def test_stopping_does_not_wait_for_a_table_that_is_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    trigger = ByHand()
+    table = SlowTable(tmp_path / "table.json", trigger)
+    table.write("one")
+    log = LogSource(tmp_path / "log", live=True)
+    log.write("log", [0])
+    sink = DirectorySink(tmp_path / "rows")
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(log, uid="log")
+        pipeline.sink_to(versioned(pipeline, rows, table), sink, uid="rows")
+        pipeline.start()
+        wait_until(lambda: 0 in counts(sink), "row 0", pipeline)
+        table.hangs.touch()
+        reload = trigger.context.trigger_reload()
+        wait_until(table.hanging.exists, "a table that is being read", pipeline)
+        pipeline.stop()
+        assert reload.done(), "it was not given up"
+        table.hangs.unlink()
+    folder = tmp_path / "c" / "lookup" / "table"
+    assert len(list((folder / "versions").iterdir())) == 1
+    assert not list((folder / "runs").rglob("*.json"))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,6 +28,9 @@ from connectors_core.state import StateStore
 
 _logger: Final = logging.getLogger(__name__)
 _KEPT: Final = 2
+# How long a reading that is given up may take to see that.
+_GIVE_UP_SECONDS: Final = 10.0
+_GIVE_UP_AGAIN_SECONDS: Final = 0.2
 
 
 class FullCache:
@@ -38,6 +41,7 @@ class FullCache:
         pipeline_id: The pipeline.
         store: The folder of the table in the state location.
         load: Reads the table to a file in that folder.
+        give_up: Lets a load that runs fail soon; called again until it has.
         trigger: Says when it is read again.
     """
 
@@ -48,6 +52,7 @@ class FullCache:
         pipeline_id: str,
         store: StateStore,
         load: Callable[[], WrittenSnapshot],
+        give_up: Callable[[], None],
         trigger: CacheReloadTrigger | None,
     ) -> None:
         self.uid = uid
@@ -55,11 +60,15 @@ class FullCache:
         self._pipeline_id = pipeline_id
         self._store = store
         self._load = load
+        self._give_up = give_up
         self._trigger = trigger
         self._triggered = False
         self._lock = threading.Lock()
         self._loading: ThreadPoolExecutor | None = None
         self._waiting: Future[None] | None = None
+        self._idle = threading.Event()
+        self._idle.set()
+        self._closed = False
         self._versions: dict[int, LookupVersion] = {}
         self._seen: dict[str, list[int]] = {}
         self._error: BaseException | None = None
@@ -95,13 +104,27 @@ class FullCache:
             self._triggered = True
 
     def close(self) -> None:
-        """Trigger nothing more, and wait for a reload that runs."""
+        """Trigger nothing more, and give up a reload that runs.
+
+        One that does not see that in time ends by itself, and becomes no version.
+        """
         if self._trigger is not None and self._triggered:
             self._triggered = False
             self._trigger.close()
-        if self._loading is not None:
-            self._loading.shutdown(cancel_futures=True)
-            self._loading = None
+        with self._lock:
+            self._closed = True
+            loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        loading.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + _GIVE_UP_SECONDS
+        while not self._idle.is_set() and time.monotonic() < deadline:
+            self._give_up()  # again, as it may have been between two things to give up
+            self._idle.wait(_GIVE_UP_AGAIN_SECONDS)
+        if self._idle.is_set():
+            loading.shutdown()
+        else:
+            _logger.warning("a reload of lookup %r does not end and is left alone", self.uid)
 
     # --- For the trigger ------------------------------------------------------------------------
 
@@ -168,7 +191,8 @@ class FullCache:
         try:
             self._read()
         except Exception as error:
-            self._keep_old(error)
+            if not self._closed:
+                self._keep_old(error)
             raise
 
     def _keep_old(self, error: Exception) -> None:
@@ -181,14 +205,28 @@ class FullCache:
         )
 
     def _read(self) -> None:
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._idle.clear()
+        try:
+            self._read_version()
+        finally:
+            self._idle.set()
+
+    def _read_version(self) -> None:
         began = time.monotonic()
         try:
             written = self._load()
         except Exception:
-            self.metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
+            if not self._closed:
+                self.metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
             raise
         milliseconds = (time.monotonic() - began) * 1e3
         with self._lock:
+            if self._closed:  # another driver may own the folder by now
+                self._store.delete(written.file)
+                raise CancelledError
             number = max(self._versions, default=0) + 1
             version = LookupVersion(
                 pipeline_id=self._pipeline_id,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of tables that are cached as a whole: written by one task, mapped by all others.
 
-A snapshot is an Arrow stream in the state location. The first task on a host that needs it brings
-it to the local disk, in the order in which it is searched; all processes of the host map that copy,
-so its pages are in memory once. The host keeps the newest two.
+A snapshot is an Arrow stream in the state location. The first task that needs it brings it to
+Spark's local disk, in the order in which it is searched; all processes that have this folder map
+that copy, so its pages are in memory once. The newest two of a table are kept, and those of tables
+that nobody has opened for a while are removed by whoever makes the next copy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from connectors_core.protocol import LookupVersion
 from connectors_core.state import StateStore
 
 _KEPT: Final = 2
+_UNUSED_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,9 @@ class SnapshotLookup(LookupFunction):
 
     def _map_copy(self, folder: Path) -> HashIndex:
         copy = folder / f"{self._version.number:010d}-{Path(self._version.file).stem}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / ".lock"):
-            if not copy.is_dir():
+        with _in_use(folder), _locked(folder / ".lock"):
+            is_new = not copy.is_dir()
+            if is_new:
                 for left in folder.glob(".*.tmp"):  # of a process that was killed
                     shutil.rmtree(left, ignore_errors=True)
                 building = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=".tmp"))
@@ -117,6 +120,8 @@ class SnapshotLookup(LookupFunction):
             for old in versions[:-_KEPT]:
                 if old != copy:
                     shutil.rmtree(old, ignore_errors=True)  # who has mapped it keeps it
+        if is_new:
+            _remove_unused()
         return index
 
     def _read(self) -> pa.Table:
@@ -152,6 +157,46 @@ def remove_local_copies(pipeline_id: str) -> None:
     shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
     with suppress(OSError):  # of other pipelines
         local_folder().rmdir()
+
+
+def _remove_unused() -> None:
+    """Remove copies of tables that nobody has opened for a while, such as of pipelines that ended.
+
+    Whoever has mapped one keeps it; whoever still asks for one makes it anew.
+    """
+    with _folder_locked(local_folder(), fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+        if not alone:  # somebody opens a copy: the next one will do it
+            return
+        oldest = time.time() - _UNUSED_SECONDS
+        for folder in local_folder().glob("*/*"):
+            with suppress(OSError):  # the driver removes it, or its pipeline has other tables
+                if folder.stat().st_mtime < oldest:
+                    shutil.rmtree(folder)
+                    folder.parent.rmdir()
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """A table's folder, made if need be, which is not removed as unused meanwhile."""
+    with _folder_locked(local_folder(), fcntl.LOCK_SH):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        yield
+
+
+@contextmanager
+def _folder_locked(folder: Path, how: int) -> Iterator[bool]:
+    """Whether a folder could be locked; it is as long as the context lasts."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(opened, how)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(opened)
 
 
 def _own_folder() -> Path:

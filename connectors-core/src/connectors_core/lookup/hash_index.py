@@ -2,7 +2,7 @@
 """A table in the order of the hashes of its keys, so that it can be searched where it lies.
 
 Nothing of it is built in memory by those that search: the rows and the hashes are two files, which
-all processes of a host map.
+all processes that search it map.
 """
 
 from __future__ import annotations

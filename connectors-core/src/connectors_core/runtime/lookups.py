@@ -272,11 +272,13 @@ class Lookups:
         for lookup in used:
             if lookup.full is not None:
                 store = root.child(lookup_path(lookup.uid))
+                load = _TableLoad(spark, lookup, store, pipeline_id, parallelism)
                 self._caches[lookup.uid] = FullCache(
                     lookup.uid,
                     pipeline_id=pipeline_id,
                     store=store,
-                    load=_TableLoad(spark, lookup, store, pipeline_id, parallelism),
+                    load=load,
+                    give_up=load.cancel,
                     trigger=lookup.full.reload_trigger,
                 )
         self._pinnings: dict[str, LookupPinning] = {}
@@ -340,7 +342,17 @@ class _TableLoad:
     pipeline_id: str
     parallelism: int
 
+    @property
+    def _group(self) -> str:
+        return f"{_ALIAS_PREFIX}{self.pipeline_id}-{self.lookup.uid}"
+
+    def cancel(self) -> None:
+        """Cancel the job that reads it, if there is one. From any thread."""
+        self.spark.sparkContext.cancelJobGroup(self._group)
+
     def __call__(self) -> WrittenSnapshot:
+        # The thread is the cache's own.
+        self.spark.sparkContext.setJobGroup(self._group, f"reading lookup {self.lookup.uid}")
         provider = cast(FullCachingLookupProvider, self.lookup.full)
         schema = self.lookup.join.table
         settings = SourceSettings(

@@ -171,7 +171,14 @@ class LookupTrial:
         def load() -> WrittenSnapshot:
             return write_snapshot(store, join.table, self._read(provider, join, store))
 
-        cache = FullCache(_UID, pipeline_id=self._pipeline_id, store=store, load=load, trigger=None)
+        cache = FullCache(
+            _UID,
+            pipeline_id=self._pipeline_id,
+            store=store,
+            load=load,
+            give_up=lambda: None,
+            trigger=None,
+        )
         cache.start()
         self._caches.append(cache)
         self._store = store

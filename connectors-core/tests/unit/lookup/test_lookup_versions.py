@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors_core.coordinator import lookup_versions
 from connectors_core.coordinator.lookup_versions import FullCache, LookupPinning
 from connectors_core.errors import (
     LeaseError,
@@ -60,8 +63,12 @@ class Place:
         self.gate.set()
         self.loads = 0
         self.running = []
+        self.began = threading.Event()
+        self.heeds = True
+        self.given_up = 0
 
     def load(self):
+        self.began.set()
         self.gate.wait(10)
         self.loads += 1
         if self.error is not None:
@@ -69,10 +76,21 @@ class Place:
         rows = pa.record_batch([pa.array([7]), pa.array([self.value])], SCHEMA)
         return write_snapshot(self.table, SCHEMA, [rows])
 
+    def give_up(self):
+        self.given_up += 1
+        if self.heeds:
+            self.error = RetryableError("given up")
+            self.gate.set()
+
     def driver(self, trigger=None):
         """What a driver has that begins."""
         cache = FullCache(
-            "table", pipeline_id="p", store=self.table, load=self.load, trigger=trigger
+            "table",
+            pipeline_id="p",
+            store=self.table,
+            load=self.load,
+            give_up=self.give_up,
+            trigger=trigger,
         )
         pinning = LookupPinning([cache], store=self.query, pipeline_id="p", query="query-0")
         self.running.append(cache)
@@ -231,6 +249,36 @@ def test_nothing_is_reloaded_when_it_is_closed(place):
     assert place.loads == 1
 
 
+@pytest.mark.parametrize("heeds", [True, False], ids=["that sees it", "that does not"])
+def test_closing_gives_up_a_reload_that_runs(place, monkeypatch, caplog, heeds):
+    """One that does not see that ends by itself, and becomes no version: it may come late."""
+    monkeypatch.setattr(lookup_versions, "_GIVE_UP_SECONDS", 0.5)
+    place.heeds = heeds
+    cache, _ = place.driver()
+    place.gate.clear()
+    place.began.clear()
+    running = cache.trigger_reload()
+    assert place.began.wait(10)
+    waiting = cache.trigger_reload()
+    threads = {each for each in threading.enumerate() if each.name.startswith("lookup-table")}
+    assert threads
+    cache.close()
+    assert waiting.cancelled()
+    assert running.done() == heeds
+    assert ("is left alone" in caplog.text) != heeds
+    assert place.given_up >= 1
+    place.gate.set()
+    assert running.exception(10) is not None
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert cache.newest.number == 1
+    assert cache.error is None
+    assert LookupMetric.NUM_LOAD_FAILURE not in cache.metrics.counters
+    assert place.files() == [cache.newest.file]
+    assert len(place.table.list("versions")) == 1
+
+
 # --- Copies on a host ----------------------------------------------------------------------------
 
 
@@ -254,6 +302,37 @@ def test_a_host_copies_a_version_once_and_keeps_two(place, monkeypatch):
     assert len(kept) == 2
     remove_local_copies("p")
     assert not local_folder().exists()
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "while another copy is opened"])
+def test_copies_that_nobody_opens_any_more_are_removed_with_the_next_copy(place, busy):
+    """Such as of pipelines that ended; one that is opened meanwhile stays where it is."""
+    cache, pinning = place.driver()
+    place.seen(pinning.pin("0")["table"])
+    ended, used = (local_folder() / "ended" / name for name in ("old", "new"))
+    for folder in (ended, used):
+        (folder / "0000000001-a").mkdir(parents=True)
+    os.utime(ended, (0, 0))
+    reload(cache, place, "2")
+    with lookup_snapshots._in_use(used) if busy else nullcontext():
+        place.seen(pinning.pin("1")["table"])
+    assert ended.exists() == busy
+    assert used.exists()
+    reload(cache, place, "3")
+    os.utime(used, (0, 0))
+    place.seen(pinning.pin("2")["table"])
+    assert not ended.parent.exists()
+    assert len(list((local_folder() / "p/table").glob("0*"))) == 2
+
+
+def test_a_table_that_is_opened_again_is_in_use(place):
+    _, pinning = place.driver()
+    version = pinning.pin("0")["table"]
+    place.seen(version)
+    folder = local_folder() / "p/table"
+    os.utime(folder, (0, 0))
+    place.seen(version)
+    assert folder.stat().st_mtime > 0
 
 
 def test_what_a_killed_process_left_half_copied_is_removed(place):
