@@ -5,7 +5,6 @@ from connector_elasticsearch.documents.decoding import (
     Damaged,
     DocumentDecoder,
     MetadataColumn,
-    leaves,
     loaded,
 )
 from connector_elasticsearch.documents.layout import Layout, layout_of
@@ -17,7 +16,6 @@ __all__ = [
     "Layout",
     "MetadataColumn",
     "layout_of",
-    "leaves",
     "loaded",
     "pruned",
 ]

@@ -94,6 +94,38 @@ class DocumentDecoder:
         self.schema = pa.schema([*schema, *more])
         self.hit_type = _hit_type(schema, self._metadata, self._formatted)
 
+    @property
+    def paths(self) -> list[str]:
+        """Fields that the source of a document must have; none stands for all of it."""
+        return [path for path in leaves(list(self._source)) if path not in self._formatted]
+
+    @property
+    def hit_names(self) -> tuple[str, ...]:
+        """What is read of a hit."""
+        return ("_id", "_index", "_source", "fields", *(column for column, _ in self._metadata))
+
+    def search(self, *, whole: bool = False) -> dict[str, Any]:
+        """What the body of a search must ask for, so that its hits can be read.
+
+        Args:
+            whole: Whether the source is sent as it is, and not the columns of it alone.
+        """
+        body: dict[str, Any] = {}
+        if not self._source.names:
+            body["_source"] = False
+        elif not whole:
+            body["_source"] = self.paths
+        if self._formatted:
+            body["docvalue_fields"] = [
+                {"field": path, "format": "strict_date_time"} for path in self._formatted
+            ]
+        columns = {column for column, _ in self._metadata}
+        if MetadataColumn.VERSION in columns:
+            body["version"] = True
+        if columns & {MetadataColumn.SEQ_NO, MetadataColumn.PRIMARY_TERM}:
+            body["seq_no_primary_term"] = True
+        return body
+
     def parsed(self, answer: bytes, schema: pa.Schema) -> pa.Table:
         """Parse an answer with hits as one row.
 

@@ -19,7 +19,6 @@ from connector_elasticsearch.documents import (
     Damaged,
     DocumentDecoder,
     MetadataColumn,
-    leaves,
     loaded,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
@@ -174,11 +173,10 @@ class Questions:
         return pa.schema([("hits", pa.struct([("hits", pa.list_(hit))]))])
 
     def _question(self, keys: pa.RecordBatch) -> Question:
-        columns = [column.value for column, _ in self.metadata_columns]
-        wanted = ["_id", "_index", "_source", *columns]
+        wanted = self._decoder.hit_names
         if self.gets:
             ids = [str(value) for value in keys.column(0).to_pylist()]
-            paths = list(leaves(list(self.source_schema)))
+            paths = self._decoder.paths
             includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
             names = [f"docs.{name}" for name in ("found", "error", *wanted)]
             return Question(
@@ -187,20 +185,14 @@ class Questions:
                 {"filter_path": ",".join(names), **includes},
                 keys,
             )
-        body: dict[str, Any] = {
+        body = {
             "size": MOST_IN_ANSWER,
             "track_total_hits": False,
             "sort": ["_doc"],
             "query": self.query_of(keys),
-            "_source": [
-                path for path in leaves(list(self.source_schema)) if path not in self.formatted
-            ],
+            **self._decoder.search(),
         }
-        if self.formatted:
-            body["docvalue_fields"] = [
-                {"field": path, "format": "strict_date_time"} for path in self.formatted
-            ]
-        names = [f"hits.hits.{name}" for name in (*wanted, "fields")]
+        names = [f"hits.hits.{name}" for name in wanted]
         return Question(
             path_of(self.index, "_search"),
             body,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
 from connector_elasticsearch.client.retrying import retrying
-from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn, leaves
+from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
 from connector_elasticsearch.errors import ElasticsearchRequestError
 from connector_elasticsearch.source.errors import PointInTimeLostError
 from connector_elasticsearch.source.split import SliceSplit
@@ -99,23 +99,14 @@ class Searcher:
         self._settings = settings
         self._client = ElasticsearchClient(settings.connection)
         self._retrying = retrying(settings.retry_timeout, ended)
-        source = self._select()
+        decoder = settings.decoder()
         self._fixed = {
             "track_total_hits": False,
             "sort": [settings.sort_field or "_shard_doc"],
             **({} if settings.query is None else {"query": settings.query}),
-            **({} if source is None else {"_source": source}),
+            **decoder.search(whole=not settings.selects),
         }
-        if settings.formatted:
-            self._fixed["docvalue_fields"] = [
-                {"field": path, "format": "strict_date_time"} for path in settings.formatted
-            ]
-        columns = {column for column, _ in settings.metadata_columns}
-        if MetadataColumn.VERSION in columns:
-            self._fixed["version"] = True
-        if columns & {MetadataColumn.SEQ_NO, MetadataColumn.PRIMARY_TERM}:
-            self._fixed["seq_no_primary_term"] = True
-        wanted = ["_id", "_index", "_source", "fields", "sort", *columns]
+        wanted = [*decoder.hit_names, "sort"]
         self._parameters = {
             "allow_partial_search_results": "false",
             "filter_path": ",".join(["pit_id", *(f"hits.hits.{name}" for name in wanted)]),
@@ -212,16 +203,6 @@ class Searcher:
 
     def _point_in_time(self, name: str) -> dict[str, str]:
         return {"id": name, "keep_alive": self._settings.kept}
-
-    def _select(self) -> Any:
-        settings = self._settings
-        if not settings.schema.names:
-            return False
-        if settings.selects:
-            return [
-                path for path in leaves(list(settings.schema)) if path not in settings.formatted
-            ]
-        return None
 
 
 def with_point_in_time(settings: SearchSettings, act: Callable[[Searcher], T]) -> T:
