@@ -223,9 +223,19 @@ def many(count: int) -> pa.Table:
     return numbered(*range(count), text=["x" * 200] * count)
 
 
+def times_by_number(server: ElasticsearchServer, index: str) -> dict[int, int]:
+    """How many documents have each number."""
+    server.request("POST", f"/{index}/_refresh")
+    counting = {"size": 0, "aggs": {"all": {"terms": {"field": "n", "size": 50_000}}}}
+    answer = server.request("POST", f"/{index}/_search", counting)
+    return {each["key"]: each["doc_count"] for each in answer["aggregations"]["all"]["buckets"]}
+
+
+@pytest.mark.parametrize("id_columns", [["id"], []], ids=["ids", "automatic ids"])
 def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
-    server: ElasticsearchServer, index: str
+    server: ElasticsearchServer, index: str, id_columns: list[str]
 ) -> None:
+    """With ids once, without them at least once."""
     bounds = replace(QUICK, max_batch_size=200, max_buffered_requests=1000)
     bounds = replace(bounds, retry_timeout=timedelta(minutes=2), max_backoff=timedelta(seconds=1))
     rows = many(20_000)
@@ -239,7 +249,7 @@ def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
 
     thread = threading.Thread(target=killer)
     thread.start()
-    sink = sink_of(server, index, bulk_flush=bounds)
+    sink = sink_of(server, index, bulk_flush=bounds, id_columns=id_columns)
     with closing(open_writer(sink, rows.schema, metrics=metrics)) as writer:
         for number, batch in enumerate(rows.to_batches(max_chunksize=1000)):
             if number == 5:
@@ -248,11 +258,15 @@ def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
         writer.flush()
     thread.join()
     assert metrics.counters[SinkMetric.NUM_RETRIES] > 0
-    assert server.count(index) == 20_000
+    times = times_by_number(server, index)
+    assert times.keys() == set(range(20_000))
+    assert set(times.values()) == {1} or not id_columns
 
 
 @pytest.mark.parametrize(
-    "block", ["index.blocks.write", "index.blocks.read_only_allow_delete"], ids=["block", "flood"]
+    "block",
+    ["index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"],
+    ids=["write", "read-only", "flood"],
 )
 def test_an_index_that_takes_no_writes_is_waited_for(
     server: ElasticsearchServer, index: str, block: str
