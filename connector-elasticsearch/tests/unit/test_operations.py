@@ -15,10 +15,10 @@ from sink_writing import open_writer
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.sink.finite import not_finite
-from connector_elasticsearch.sink.operations import BulkOperation
+from connector_elasticsearch.sink.operations import document_of
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy
-from connectors_core.sink import WriterInitContext
+from connectors_core.sink import EntryColumns, WriterInitContext
 
 HOST = "http://one.example:9200"
 
@@ -37,28 +37,28 @@ def context_of(rows: pa.RecordBatch, policy: RecordPolicy) -> WriterInitContext:
 
 def operations(
     rows: pa.RecordBatch, *, policy: RecordPolicy | None = None, **settings: Any
-) -> list[BulkOperation]:
+) -> EntryColumns:
     context = context_of(rows, policy or RecordPolicy.fail())
     sink = sink_of(**settings)
     sink.validate(rows.schema)
-    return list(sink._converter.apply(rows, context))
+    return sink._converter.apply(rows, context)
 
 
-def lines(found: list[BulkOperation]) -> list[Any]:
-    return [json.loads(line) for each in found for line in each.body.splitlines()]
+def lines(found: EntryColumns) -> list[Any]:
+    return [json.loads(line) for line in found.joined().splitlines()]
 
 
 def skipped(rows: pa.RecordBatch, **settings: Any) -> list[Any]:
     """The documents of the rows that are no bad records."""
     found = operations(rows, policy=RecordPolicy.skip(), **settings)
-    return [json.loads(each.document) for each in found]
+    return [json.loads(document_of(each)) for each in found]
 
 
 def test_each_row_is_an_action_and_a_document() -> None:
     rows = pa.record_batch({"id": ["a", "b"], "n": [1, None]})
     found = operations(rows, id_columns=["id"])
-    assert [each.key for each in found] == ["a", "b"]
-    assert [each.body for each in found] == [
+    assert found.keys == pa.array(["a", "b"])
+    assert list(found) == [
         b'{"index":{"_id":"a"}}\n{"id":"a","n":1}\n',
         b'{"index":{"_id":"b"}}\n{"id":"b","n":null}\n',
     ]
@@ -66,7 +66,7 @@ def test_each_row_is_an_action_and_a_document() -> None:
 
 def test_without_an_id_the_server_gives_one() -> None:
     (found,) = operations(pa.record_batch({"n": [1]}), operation="create")
-    assert found == BulkOperation(None, b'{"create":{}}\n{"n":1}\n')
+    assert found == b'{"create":{}}\n{"n":1}\n'
 
 
 def test_an_action_says_all_that_the_columns_say() -> None:
@@ -112,7 +112,7 @@ def test_a_changelog_writes_and_deletes() -> None:
         {"id": "c", "n": 3.0},
         {"delete": {"_id": "d"}},
     ]
-    assert found[2].document == b'{"delete":{"_id":"d"}}'
+    assert document_of(found[2]) == b'{"delete":{"_id":"d"}}'
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_whatever_stands_in_a_row_stands_in_its_lines(rows: list[Any]) -> None:
         }
     )
     found = operations(batch, id_columns=["id"])
-    assert all(each.body.count(b"\n") == 2 for each in found)
+    assert all(each.count(b"\n") == 2 for each in found)
     assert lines(found)[::2] == [{"index": {"_id": row[0]}} for row in rows]
     assert lines(found)[1::2] == [dict(zip(names, row, strict=True)) for row in rows]
 

@@ -17,6 +17,7 @@ from connectors_core.sink import (
     AsyncSinkWriter,
     AsyncSinkWriterConfiguration,
     ElementConverter,
+    EntryColumns,
     RateLimitingStrategy,
     WriterInitContext,
 )
@@ -88,7 +89,7 @@ class Service:
 
 
 class ServiceWriter(AsyncSinkWriter[Entry]):
-    """Sends to a simulated service; in order of keys where it is told to."""
+    """Sends to a simulated service; in order of keys where it is told to, but for the key 0."""
 
     def __init__(
         self,
@@ -126,15 +127,44 @@ class ServiceWriter(AsyncSinkWriter[Entry]):
         return entry.size
 
     def get_key(self, entry: Entry) -> int | None:
-        return entry.key if self.ordered else None
+        return (entry.key or None) if self.ordered else None
 
     async def close_client(self) -> None:
         self.closed = True
 
 
+class EntriesAsColumns(ElementConverter[bytes]):
+    """The entries as columns: each as many bytes as its row says, if it has room for the row."""
+
+    def __init__(self, *, ordered: bool) -> None:
+        self.ordered = ordered
+
+    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> EntryColumns:
+        found = Rows().apply(batch, context)
+        texts = [f"{each.number},{each.key},".ljust(each.size - 1, ".") + "\n" for each in found]
+        keys = [f"key-{each.key}" if each.key else None for each in found]
+        return EntryColumns(pa.array(texts), pa.array(keys, pa.string()) if self.ordered else None)
+
+
+class ColumnsWriter(ServiceWriter):
+    """The same with entries that stay columns."""
+
+    def __init__(self, *arguments: Any, ordered: bool = False, **named: Any) -> None:
+        super().__init__(*arguments, ordered=ordered, **named)
+        self._converter: Any = EntriesAsColumns(ordered=ordered)
+
+    async def submit_request_entries(self, entries: Any) -> Any:
+        found = []
+        for text in entries.joined().splitlines():
+            number, key, _ = text.split(b",")
+            found.append(Entry(int(number), int(key), len(text) + 1))
+        again = await self.service.request(found)
+        return [entries[found.index(entry)] for entry in again]
+
+
 def rows(numbers: Iterable[int], *, keys: int = 1, size: int = 1) -> pa.RecordBatch:
     """A batch of rows with numbers."""
     found: list[dict[str, Any]] = [
-        {"number": number, "key": number % keys, "size": size} for number in numbers
+        {"number": number, "key": number % keys + 1, "size": size} for number in numbers
     ]
     return pa.RecordBatch.from_pylist(found, schema=SCHEMA)

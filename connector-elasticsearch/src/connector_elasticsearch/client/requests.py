@@ -26,6 +26,7 @@ __all__ = ["AsyncElasticsearchClient", "ElasticsearchClient", "decoded", "path_o
 
 _ERROR: Final = b'{"error":'
 _PROTOCOL_TYPE: Final = "application/vnd.elasticsearch+json"
+_LINES_TYPE: Final = "application/vnd.elasticsearch+x-ndjson"
 _PROTOCOL: Final = "application/vnd.elasticsearch+{}; compatible-with=8"
 _JSON: Final = _PROTOCOL.format("json")
 _LINES: Final = _PROTOCOL.format("x-ndjson")
@@ -198,19 +199,23 @@ def _settings(connection: ElasticsearchConnection, *, is_async: bool) -> dict[st
         **connection.client_arguments(is_async=is_async),
         "max_retries": 0,
         "retry_on_timeout": False,
-        "serializers": _undecoded(),
+        "serializers": _serializers(),
     }
 
 
-def _undecoded() -> dict[str, Any]:
-    """Leave answers as they are, but for errors, which the client itself looks into."""
+def _serializers() -> dict[str, Any]:
+    """Leave bodies and answers as they are, but errors, which the client itself looks into."""
     from elasticsearch import OrjsonSerializer
 
-    class Undecoded(OrjsonSerializer):
+    class Answers(OrjsonSerializer):
         def loads(self, data: bytes) -> Any:
             return super().loads(data) if data.startswith(_ERROR) else data
 
-    return dict.fromkeys(("application/json", _PROTOCOL_TYPE), Undecoded())
+    class Lines(Answers):
+        def dumps(self, data: bytes) -> bytes:
+            return data
+
+    return {"application/json": Answers(), _PROTOCOL_TYPE: Answers(), _LINES_TYPE: Lines()}
 
 
 def _headers(connection: ElasticsearchConnection, body: Any) -> dict[str, str]:

@@ -14,7 +14,6 @@ from connector_elasticsearch.sink import options
 from connector_elasticsearch.sink.index_names import IndexName
 from connector_elasticsearch.sink.operations import (
     BulkConverter,
-    BulkOperation,
     VersionType,
     WriteOperation,
 )
@@ -28,7 +27,7 @@ __all__ = ["ElasticsearchSink"]
 
 @public
 @dataclass(frozen=True, repr=False)
-class ElasticsearchSink(AsyncSink[BulkOperation]):
+class ElasticsearchSink(AsyncSink[bytes]):
     """Writes rows as documents, after Flink's `Elasticsearch8AsyncSink` (FLIP-171).
 
     At least once: an epoch ends when the server has all its documents. With `id_columns` a document

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +28,14 @@ from connectors_core.records import BadRecord
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
     ElementConverter,
+    EntryColumns,
     WriterInitContext,
     is_deletion,
     is_unknown_row_kind,
     is_update_before,
 )
 
-__all__ = ["BulkConverter", "BulkOperation", "VersionType", "WriteOperation"]
+__all__ = ["BulkConverter", "VersionType", "WriteOperation", "document_of"]
 
 _MAX_ID_BYTES: Final = 512  # the server refuses the whole request for a longer one
 _BAD_ROW: Final = "ELASTICSEARCH_DOCUMENT"
@@ -67,27 +67,14 @@ class VersionType(StrEnum):
     """Its version is as high, or higher: what is written again replaces itself."""
 
 
-class BulkOperation(NamedTuple):
-    """One operation of a bulk request.
-
-    Attributes:
-        key: The id of the document; operations with the same are sent one after the other. None
-            where the server gives the id.
-        body: The line that says what to do, and that of the document if there is one.
-    """
-
-    key: str | None
-    body: bytes
-
-    @property
-    def document(self) -> bytes:
-        """The line of the document; of a deletion the one line that there is."""
-        first, _, second = self.body.rstrip(b"\n").partition(b"\n")
-        return second or first
+def document_of(operation: bytes) -> bytes:
+    """The document in an operation of a bulk request; of a deletion the one line that there is."""
+    first, _, second = operation.rstrip(b"\n").partition(b"\n")
+    return second or first
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkConverter(ElementConverter[BulkOperation]):
+class BulkConverter(ElementConverter[bytes]):
     """Makes operations of rows, without a Python object for a value. Immutable and picklable.
 
     Args:
@@ -148,8 +135,11 @@ class BulkConverter(ElementConverter[BulkOperation]):
                     hint="convert it, or leave it out",
                 )
 
-    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[BulkOperation]:
-        """See `ElementConverter`."""
+    def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> EntryColumns:
+        """See `ElementConverter`.
+
+        An entry is a line that says what to do, and that of the document where there is one.
+        """
         if ROW_KIND_COLUMN in batch.schema.names:
             batch = batch.filter(pc.invert(is_update_before(batch.column(ROW_KIND_COLUMN))))
         heads = self._heads(batch)
@@ -163,10 +153,10 @@ class BulkConverter(ElementConverter[BulkOperation]):
             kept = pa.array(good)
             batch, heads = batch.filter(kept), heads.filter(kept)
         if not batch.num_rows:
-            return ()
-        bodies = self._bodies(batch, heads).cast(pa.binary()).to_pylist()
-        keys = heads.column("_id").to_pylist() if self.id_columns else repeat(None)
-        return map(BulkOperation._make, zip(keys, bodies, strict=False))
+            return EntryColumns(pa.array([], pa.string()))
+        return EntryColumns(
+            self._bodies(batch, heads), heads.column("_id") if self.id_columns else None
+        )
 
     # --- What an operation says beside the document -----------------------------------------------
 

@@ -21,12 +21,13 @@ from connector_elasticsearch.errors import (
     ElasticsearchRetryableError,
     ElasticsearchTooLargeError,
 )
-from connector_elasticsearch.sink.operations import BulkConverter, BulkOperation
+from connector_elasticsearch.sink.operations import BulkConverter, document_of
 from connector_elasticsearch.sink.outcomes import Outcome, outcome_of
 from connectors_core.annotations import public
 from connectors_core.sink import (
     AsyncSinkWriter,
     AsyncSinkWriterConfiguration,
+    EntryColumns,
     WriterInitContext,
 )
 
@@ -86,7 +87,7 @@ class BulkTarget:
         return params
 
 
-class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
+class ElasticsearchWriter(AsyncSinkWriter[bytes]):
     """Writes the rows of one task of one epoch. Executor.
 
     Args:
@@ -111,16 +112,15 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
         )
         self._too_large: float = float("inf")
 
-    async def submit_request_entries(
-        self, entries: Sequence[BulkOperation]
-    ) -> Sequence[BulkOperation]:
+    async def submit_request_entries(self, entries: Sequence[bytes]) -> Sequence[bytes]:
         """See `AsyncSinkWriter`. What is too large for the server is sent in halves."""
-        waiting = deque([entries])
-        again: list[BulkOperation] = []
+        assert isinstance(entries, EntryColumns)  # as the converter makes them
+        waiting = deque([range(len(entries))])
+        again: list[bytes] = []
         settled = False
         while waiting:
             part = waiting.popleft()
-            body = b"".join([operation.body for operation in part])
+            body = entries.joined(part.start, part.stop)
             if len(part) > 1 and len(body) >= self._too_large:
                 waiting.extendleft(_halves(part))
                 continue
@@ -129,12 +129,14 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
                     "POST", self._target.path, body, params=self._target.params, doing=_DOING
                 )
                 if not answer.startswith(_NO_ERRORS):
-                    again += self._to_send_again(part, decoded(answer, _DOING)["items"])
+                    operations = [entries[at] for at in part]
+                    again += self._to_send_again(operations, decoded(answer, _DOING)["items"])
                 settled = True
             except ElasticsearchTooLargeError as exc:
                 self._too_large = min(self._too_large, len(body))
                 if len(part) == 1:
-                    self.reject(part[0], f"{len(body)} bytes: {exc.message}", cause=exc)
+                    reason = f"{len(body)} bytes: {exc.message}"
+                    self.reject(entries[part.start], reason, cause=exc)
                     settled = True
                 else:
                     waiting.extendleft(_halves(part))
@@ -142,28 +144,24 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
                 if not settled:
                     raise  # with the time that the server asks to wait
                 self.explain_retry(f"{exc.message}: {exc.found}")
-                return [*again, *part, *(each for rest in waiting for each in rest)]
+                return [*again, *(entries[at] for rest in (part, *waiting) for at in rest)]
         return again
 
-    def get_size_in_bytes(self, entry: BulkOperation) -> int:
+    def get_size_in_bytes(self, entry: bytes) -> int:
         """See `AsyncSinkWriter`."""
-        return len(entry.body)
+        return len(entry)
 
-    def get_key(self, entry: BulkOperation) -> str | None:
-        """See `AsyncSinkWriter`: the id."""
-        return entry.key
-
-    def raw(self, entry: BulkOperation) -> bytes:
+    def raw(self, entry: bytes) -> bytes:
         """See `AsyncSinkWriter`: the document."""
-        return entry.document
+        return document_of(entry)
 
     async def close_client(self) -> None:
         """See `AsyncSinkWriter`."""
         await self._client.close()
 
     def _to_send_again(
-        self, operations: Sequence[BulkOperation], items: Sequence[Mapping[str, Any]]
-    ) -> list[BulkOperation]:
+        self, operations: Sequence[bytes], items: Sequence[Mapping[str, Any]]
+    ) -> list[bytes]:
         """Look at what became of each operation; return those that the server could not take."""
         again = []
         for operation, item in zip(operations, items, strict=True):
@@ -189,7 +187,7 @@ class ElasticsearchWriter(AsyncSinkWriter[BulkOperation]):
         return again
 
 
-def _halves(operations: Sequence[BulkOperation]) -> tuple[Sequence[BulkOperation], ...]:
+def _halves(part: range) -> tuple[range, range]:
     """Both halves, the second one first, as they are put before what waits."""
-    middle = len(operations) // 2
-    return operations[middle:], operations[:middle]
+    middle = len(part) // 2
+    return part[middle:], part[:middle]

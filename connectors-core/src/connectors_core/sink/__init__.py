@@ -20,6 +20,7 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
+from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.messages import (
     CommittableMessage,
     CommittableSummary,
@@ -66,6 +67,7 @@ __all__ = [
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
     "ElementConverter",
+    "EntryColumns",
     "FixedRateLimitingStrategy",
     "RateLimitingStrategy",
     "RequestInfo",

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Coroutine, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from connectors_core.annotations import public
@@ -16,6 +17,7 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.event_loop import event_loop, submit
 from connectors_core.records import BadRecord
 from connectors_core.sink import seen_capacity
+from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limiting import (
     CongestionControlRateLimitingStrategy,
     RateLimitingStrategy,
@@ -31,7 +33,8 @@ T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
-_CONVERTED_ROWS: Final = 1024
+_CONVERTED_ROWS: Final = 8192
+_CONVERTED_BYTES: Final = 8 << 20
 _CLOSE_SECONDS: Final = 10.0
 
 
@@ -43,7 +46,8 @@ class ElementConverter(ABC, Generic[EntryT]):
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[EntryT]:
         """The entries of some rows, in their order. Executor, task's thread.
 
-        A row that cannot be an entry goes to ``context.record_errors`` and is left out.
+        A row that cannot be an entry goes to ``context.record_errors`` and is left out. Where
+        entries are bytes that are made column by column, return `EntryColumns`.
 
         Args:
             batch: Rows of the sink, a part of what the writer was given.
@@ -174,10 +178,12 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; wait while the buffer is full."""
-        for start in range(0, batch.num_rows, _CONVERTED_ROWS):
-            rows = batch.slice(start, _CONVERTED_ROWS)
-            entries = self._held(self._converter.apply(rows, self._context))
-            _finished(self._sending.add(entries))
+        size = max(batch.nbytes, 1)
+        step = max(1, min(_CONVERTED_ROWS, batch.num_rows * _CONVERTED_BYTES // size))
+        for start in range(0, batch.num_rows, step):
+            rows = batch.slice(start, step)
+            held = self._held(self._converter.apply(rows, self._context))
+            _finished(self._sending.add(held))
             self._hand_over_rejected()
 
     def flush(self) -> None:
@@ -209,23 +215,35 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         await self._sending.stop()
         await self.close_client()
 
-    def _held(self, entries: Iterable[EntryT]) -> list[Held[EntryT]]:
+    def _held(self, entries: Iterable[EntryT]) -> Held[EntryT]:
         largest = self._configuration.max_record_size_in_bytes
         now = event_loop().time()
-        held = []
-        for entry in entries:
-            size = self.get_size_in_bytes(entry)
-            if size <= largest:
-                held.append(Held(entry, size, self.get_key(entry), now))
-            else:
-                self.reject(entry, f"it has {size} bytes; max_record_size_in_bytes is {largest}")
-        return held
+        held: Held[Any]
+        if isinstance(entries, EntryColumns):
+            held = Held(entries, entries.sizes, entries.keys, now)
+        else:
+            found = list(entries)
+            sizes = np.fromiter(map(self.get_size_in_bytes, found), np.int64, len(found))
+            held = Held(found, sizes, _hashes(map(self.get_key, found)), now)
+        fits = held.sizes <= largest
+        if fits.all():
+            return held
+        for at in np.flatnonzero(~fits).tolist():
+            reason = f"it has {held.sizes[at]} bytes; max_record_size_in_bytes is {largest}"
+            self.reject(held.entries[at], reason)
+        return held.select(np.flatnonzero(fits))
 
     def _hand_over_rejected(self) -> None:
         """On the task's thread: the policy is not for several."""
         while self._rejected:
             record, cause = self._rejected.popleft()
             self._context.record_errors.handle(record, cause=cause)
+
+
+def _hashes(keys: Iterable[Hashable | None]) -> pa.Array | None:
+    """Numbers to tell keys apart by: where two have the same, one waits for the other in vain."""
+    found = [None if key is None else hash(key) for key in keys]
+    return None if found.count(None) == len(found) else pa.array(found, pa.int64())
 
 
 def _finished(coroutine: Coroutine[Any, Any, T]) -> T:

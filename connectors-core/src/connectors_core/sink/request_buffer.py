@@ -6,130 +6,237 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.sink.entry_columns import EntryColumns
 
 EntryT = TypeVar("EntryT")
+
+_Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False, slots=True)
 class Held(Generic[EntryT]):
-    """An entry from when it is taken until it is accepted or rejected.
+    """Entries that were taken together and fared alike, until they are accepted or rejected.
 
     Attributes:
-        entry: What is sent.
-        size: Its bytes.
-        key: Entries with the same key are sent one after the other; None: in any order.
-        since: When it was taken.
-        attempts: How often it was sent.
-        failing_since: When it was to be sent again for the first time; infinity before.
+        entries: What is sent.
+        sizes: Bytes of each.
+        keys: Of each; entries with the same key are sent one after the other, those with null, and
+            all where there are none, in any order.
+        since: When they were taken.
+        attempts: How often they were sent.
+        failing_since: When they were to be sent again for the first time; infinity before.
     """
 
-    entry: EntryT
-    size: int
-    key: Hashable | None
+    entries: Sequence[EntryT]
+    sizes: _Numbers
+    keys: pa.Array | None
     since: float
     attempts: int = 0
     failing_since: float = math.inf
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, at: slice) -> Held[EntryT]:
+        keys = None if self.keys is None else self.keys[at]
+        return replace(self, entries=self.entries[at], sizes=self.sizes[at], keys=keys)
+
+    def select(self, numbers: _Numbers) -> Held[EntryT]:
+        """Those with these numbers."""
+        entries: Any = self.entries
+        if isinstance(entries, EntryColumns):
+            entries = entries.select(numbers)
+        else:
+            entries = [entries[at] for at in numbers.tolist()]
+        keys = None if self.keys is None else self.keys.take(pa.array(numbers))
+        return replace(self, entries=entries, sizes=self.sizes[numbers], keys=keys)
 
 
 @dataclass
 class RequestBuffer(Generic[EntryT]):
     """Entries in the order in which they are to be sent. One thread; knows no clock.
 
-    Of the entries with one key only the first is ready or on its way, however often it must be
-    sent again; the others wait behind it.
+    Of the entries with one key only the first is on its way, however often it must be sent again;
+    the others wait behind it. Most keys come once, so whole columns are looked at.
 
     Args:
         max_batch_bytes: Bytes of a request.
         max_seconds: How long an entry waits for its request to fill.
+
+    Attributes:
+        count: Entries held.
+        ready: Entries that may be sent, as far as is known before their keys are looked at.
     """
 
     max_batch_bytes: int
     max_seconds: float
     count: int = 0
-    _ready: deque[Held[EntryT]] = field(default_factory=deque)
+    ready: int = 0
     _ready_bytes: int = 0
-    _behind: dict[Hashable, deque[Held[EntryT]] | None] = field(default_factory=dict)
+    _again: deque[Held[EntryT]] = field(default_factory=deque)
+    _new: deque[Held[EntryT]] = field(default_factory=deque)
     _later: list[tuple[float, int, Held[EntryT]]] = field(default_factory=list)
     _numbers: int = 0
-
-    @property
-    def ready(self) -> int:
-        """Entries that may be sent."""
-        return len(self._ready)
+    _owners: set[Held[EntryT]] = field(default_factory=set)  # of keys, until they are accepted
+    _behind: dict[Hashable, deque[tuple[Held[EntryT], int]]] = field(default_factory=dict)
 
     def add(self, held: Held[EntryT]) -> None:
-        """Take an entry."""
-        self.count += 1
-        if held.key is not None:
-            if held.key in self._behind:
-                behind = self._behind[held.key]
-                if behind is None:  # most keys come once: they need no queue
-                    behind = self._behind[held.key] = deque()
-                behind.append(held)
-                return
-            self._behind[held.key] = None
-        self._make_ready(held)
+        """Take entries."""
+        self.count += len(held)
+        self._new.append(held)
+        self._count_ready(held, 1)
 
     def is_full(self, max_batch_size: int) -> bool:
         """Whether there is enough for a whole request."""
-        return len(self._ready) >= max_batch_size or self._ready_bytes >= self.max_batch_bytes
+        return self.ready >= max_batch_size or self._ready_bytes >= self.max_batch_bytes
 
     def next_moment(self) -> float:
         """When something will have waited long enough; infinity where nothing waits."""
-        moments = [self._ready[0].since + self.max_seconds] if self._ready else []
-        if self._later:
-            moments.append(self._later[0][0])
-        return min(moments, default=math.inf)
+        return min(self._due(), self._later[0][0] if self._later else math.inf)
 
     def wake(self, now: float) -> None:
         """Make ready what was to wait until now."""
-        due = []
         while self._later and self._later[0][0] <= now:
-            due.append(heapq.heappop(self._later)[2])
-        for held in reversed(due):
-            self._make_ready(held, first=True)
+            held = heapq.heappop(self._later)[2]
+            self._again.append(held)
+            self._count_ready(held, 1)
 
     def is_overdue(self, now: float) -> bool:
         """Whether the first entry has waited long enough for its request to fill."""
-        return bool(self._ready) and self._ready[0].since + self.max_seconds <= now
+        return self._due() <= now
 
     def take(self, max_batch_size: int) -> list[Held[EntryT]]:
-        """The entries of the next request, at least one where one is ready."""
-        taken: list[Held[EntryT]] = []
-        size = 0
-        while self._ready and len(taken) < max_batch_size:
-            if taken and size + self._ready[0].size > self.max_batch_bytes:
-                break
-            held = self._ready.popleft()
-            size += held.size
-            taken.append(held)
-        self._ready_bytes -= size
-        return taken
+        """The entries of the next request; none where all that was ready waits for its key."""
+        request = _Request[EntryT](max_batch_size, self.max_batch_bytes)
+        while part := self._cut(self._again, request):
+            request.add(part)
+        while part := self._cut(self._new, request):
+            if part.keys is not None:
+                part = self._owning(part, part.keys)
+            request.add(part)
+        return request.parts
 
-    def done(self, entries: Iterable[Held[EntryT]]) -> None:
-        """Forget entries; what waited behind them is ready."""
-        for held in entries:
-            self.count -= 1
-            if held.key is None:
-                continue
-            behind = self._behind[held.key]
-            if behind:
-                self._make_ready(behind.popleft(), first=True)  # it has waited for longer
-            else:
-                del self._behind[held.key]
+    def answered(
+        self, parts: Iterable[Held[EntryT]], failed: Sequence[Held[EntryT]], moment: float
+    ) -> None:
+        """Forget what was sent, but for what must be sent again: before all that is new.
 
-    def put_back(self, entries: Iterable[Held[EntryT]], moment: float) -> None:
-        """Send entries again, before all others, but not before a moment."""
-        for held in entries:
+        Args:
+            parts: What was sent.
+            failed: What of it must be sent again.
+            moment: Not before this.
+        """
+        ended = [key for held in parts for key in self._keys_behind(held)]
+        for held in parts:
+            self.count -= len(held)
+            self._owners.discard(held)
+        for held in failed:
+            self.count += len(held)
+            self._own(held)
             self._numbers += 1
             heapq.heappush(self._later, (moment, self._numbers, held))
+        if ended:
+            kept = {key for held in failed for key in self._keys_behind(held)}
+            self._release(key for key in ended if key not in kept)
 
-    def _make_ready(self, held: Held[EntryT], *, first: bool = False) -> None:
-        self._ready_bytes += held.size
-        if first:
-            self._ready.appendleft(held)
-        else:
-            self._ready.append(held)
+    def _due(self) -> float:
+        """When the first entry will have waited long enough."""
+        waiting = self._again or self._new
+        return waiting[0].since + self.max_seconds if waiting else math.inf
+
+    def _count_ready(self, held: Held[EntryT], sign: int) -> None:
+        self.ready += sign * len(held)
+        self._ready_bytes += sign * int(held.sizes.sum())
+
+    def _cut(self, waiting: deque[Held[EntryT]], request: _Request[EntryT]) -> Held[EntryT] | None:
+        """Take what has room in a request off the first that wait."""
+        fitting = request.fitting(waiting[0].sizes) if waiting else 0
+        if not fitting:
+            return None
+        held = waiting.popleft()
+        part, rest = held[:fitting], held[fitting:]
+        if len(rest):
+            waiting.appendleft(rest)
+        if held in self._owners:
+            self._owners.remove(held)
+            self._own(part)
+            self._own(rest)
+        self._count_ready(part, -1)
+        return part
+
+    # --- Keys -----------------------------------------------------------------------------------
+
+    def _own(self, held: Held[EntryT]) -> None:
+        if held.keys is not None and len(held):
+            self._owners.add(held)
+
+    def _owning(self, part: Held[EntryT], keys: pa.Array) -> Held[EntryT]:
+        """Those of new entries that may be sent; the others wait behind those with their keys."""
+        owned = [held.keys for held in self._owners]
+        behind = np.zeros(len(part), np.bool_)
+        if owned:
+            behind = np.array(pc.is_in(keys, pa.concat_arrays(owned), skip_nulls=True))
+        if pc.count_distinct(keys).as_py() + keys.null_count < len(keys):
+            codes = keys.dictionary_encode().indices.fill_null(-1)
+            first = np.zeros(len(part), np.bool_)
+            first[np.unique(codes, return_index=True)[1]] = True
+            behind |= ~first & np.asarray(keys.is_valid())
+        if behind.any():
+            waiting = part.select(np.flatnonzero(behind))
+            for number, key in enumerate(keys.filter(pa.array(behind)).to_pylist()):
+                self._behind.setdefault(key, deque()).append((waiting, number))
+            part = part.select(np.flatnonzero(~behind))
+        self._own(part)
+        return part
+
+    def _keys_behind(self, held: Held[EntryT]) -> list[Hashable]:
+        """Keys of entries behind which others wait."""
+        if held.keys is None or not self._behind:
+            return []
+        return [key for key in held.keys.to_pylist() if key in self._behind]
+
+    def _release(self, keys: Iterable[Hashable]) -> None:
+        """Make the next entries of these keys ready; they have waited for longer than new ones."""
+        released: dict[Held[EntryT], list[int]] = {}
+        for key in keys:
+            queue = self._behind[key]
+            waiting, number = queue.popleft()
+            released.setdefault(waiting, []).append(number)
+            if not queue:
+                del self._behind[key]
+        for waiting, numbers in released.items():
+            held = waiting.select(np.array(numbers))
+            self._own(held)
+            self._again.append(held)
+            self._count_ready(held, 1)
+
+
+class _Request(Generic[EntryT]):
+    """A request that is put together."""
+
+    def __init__(self, entries: int, size: int) -> None:
+        self.parts: list[Held[EntryT]] = []
+        self._entries = entries
+        self._bytes = size
+
+    def fitting(self, sizes: _Numbers) -> int:
+        """How many entries of these sizes have room, the first ones; a first one always has."""
+        ends = np.cumsum(sizes[: self._entries])
+        number = int(np.searchsorted(ends, self._bytes, side="right"))
+        return number if self.parts else max(number, min(1, len(ends)))
+
+    def add(self, held: Held[EntryT]) -> None:
+        if not len(held):
+            return
+        self.parts.append(held)
+        self._entries -= len(held)
+        self._bytes -= int(held.sizes.sum())

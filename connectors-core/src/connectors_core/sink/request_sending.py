@@ -7,16 +7,21 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Generic, TypeVar
+from itertools import chain
+from typing import Any, Final, Generic, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from connectors_core.annotations import public
 from connectors_core.errors import ConnectorError, FatalError, InvalidOptionError, RetryableError
 from connectors_core.event_loop import event_loop
 from connectors_core.metrics import SinkMetric
 from connectors_core.options import positive
+from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limiting import RateLimitingStrategy, RequestInfo, ResultInfo
 from connectors_core.sink.request_buffer import Held, RequestBuffer
 from connectors_core.sink.sink import WriterInitContext
@@ -121,15 +126,14 @@ class RequestSender(Generic[EntryT]):
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def add(self, entries: Sequence[Held[EntryT]]) -> None:
+    async def add(self, held: Held[EntryT]) -> None:
         """Take entries, each when there is room for it."""
         taken = 0
-        while taken < len(entries):
+        while taken < len(held):
             if self._error is not None or self._buffer.count >= self._limit:
                 await self._until(lambda: self._buffer.count < self._limit)
             room = self._limit - self._buffer.count
-            for held in entries[taken : taken + room]:
-                self._buffer.add(held)
+            self._buffer.add(held[taken : taken + room])
             taken += room
             self._send()
 
@@ -200,9 +204,11 @@ class RequestSender(Generic[EntryT]):
             self._blocked = self._is_blocked()
             if self._blocked:
                 break
-            entries = self._buffer.take(self._max_batch_size)
-            self._strategy.register_in_flight_request(RequestInfo(len(entries)))
-            request = self._loop.create_task(self._request(entries))
+            parts = self._buffer.take(self._max_batch_size)
+            if not parts:
+                continue  # all of it waits behind what is on its way
+            self._strategy.register_in_flight_request(RequestInfo(_count(parts)))
+            request = self._loop.create_task(self._request(parts))
             self._requests.add(request)  # a loop keeps no task alive
             request.add_done_callback(self._request_ended)
         self._wait()
@@ -218,12 +224,12 @@ class RequestSender(Generic[EntryT]):
         if moment != math.inf:
             self._timer = self._loop.call_at(moment, self._send)
 
-    async def _request(self, entries: list[Held[EntryT]]) -> None:
-        failed = entries
+    async def _request(self, parts: list[Held[EntryT]]) -> None:
+        failed = parts
         try:
-            failed = await self._answer(entries)
+            failed = await self._answer(parts)
         finally:
-            self._strategy.register_completed_request(ResultInfo(len(failed), len(entries)))
+            self._strategy.register_completed_request(ResultInfo(_count(failed), _count(parts)))
 
     def _request_ended(self, request: asyncio.Task[None]) -> None:
         self._requests.discard(request)
@@ -233,48 +239,52 @@ class RequestSender(Generic[EntryT]):
         self._changed.set()
         self._send()
 
-    async def _answer(self, entries: list[Held[EntryT]]) -> list[Held[EntryT]]:
+    async def _answer(self, parts: list[Held[EntryT]]) -> list[Held[EntryT]]:
         """Send a request; return the entries that must be sent again, which are back."""
         self._context.metric_group.inc(SinkMetric.NUM_REQUESTS)
         timeout = self._configuration.request_timeout.total_seconds()
         error: RetryableError | None = None
-        for held in entries:
+        for held in parts:
             held.attempts += 1
+        entries = _joined(parts)
         try:
             async with asyncio.timeout(timeout):
-                returned = await self._submit([held.entry for held in entries])
-            failed = _same(entries, returned)
+                returned = await self._submit(entries)
+            failed = _chosen(parts, _numbers(entries, returned))
         except TimeoutError as exc:
             error = RetryableError(f"a request was not answered in {timeout:g} seconds")
             error.__cause__ = exc
-            failed = entries
+            failed = parts
             self.explain_retry(error.message)
         except RetryableError as exc:
-            error, failed = exc, entries
+            error, failed = exc, parts
             self.explain_retry(exc.message if exc.found is None else f"{exc.message}: {exc.found}")
-        again = {id(held) for held in failed}
-        self._buffer.done(held for held in entries if id(held) not in again)
-        if failed:
-            self._try_again(failed, error)
+        moment = self._retry_moment(failed, error) if failed else 0.0
+        self._buffer.answered(parts, failed, moment)
         return failed
 
-    def _try_again(self, failed: Sequence[Held[EntryT]], error: RetryableError | None) -> None:
+    def _retry_moment(self, failed: Sequence[Held[EntryT]], error: RetryableError | None) -> float:
+        """When entries are sent again.
+
+        Raises:
+            RetryableError: They were sent again for long enough.
+        """
         now = self._loop.time()
         for held in failed:
             held.failing_since = min(held.failing_since, now)
         longest = self._configuration.retry_timeout.total_seconds()
         if now - min(held.failing_since for held in failed) > longest:
             raise RetryableError(
-                f"the service did not take {len(failed)} entries for {longest:g} seconds",
+                f"the service did not take {_count(failed)} entries for {longest:g} seconds",
                 found=self._retry_reason,
                 option="retry_timeout",
                 hint="look why it refuses them; send less at a time, or wait for longer",
             ) from error
-        self._context.metric_group.inc(SinkMetric.NUM_RETRIES, len(failed))
+        self._context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
         pause = self._backoff(max(held.attempts for held in failed))
         if error is not None and error.retry_after is not None:
             pause = max(pause, error.retry_after)
-        self._buffer.put_back(failed, now + pause)
+        return now + pause
 
     def _backoff(self, attempts: int) -> float:
         """Exponential, with full jitter."""
@@ -296,14 +306,27 @@ class RequestSender(Generic[EntryT]):
             self._error = error
 
 
-def _same(given: Sequence[Held[EntryT]], returned: Sequence[EntryT]) -> list[Held[EntryT]]:
-    """What is held of the objects that were returned; one object may be several entries."""
+def _count(parts: Iterable[Held[EntryT]]) -> int:
+    return sum(map(len, parts))
+
+
+def _joined(parts: Sequence[Held[EntryT]]) -> Sequence[EntryT]:
+    entries: Any = [held.entries for held in parts]
+    if all(isinstance(each, EntryColumns) for each in entries):
+        return cast("Sequence[EntryT]", EntryColumns.concat(entries))
+    return list(chain.from_iterable(entries))
+
+
+def _numbers(given: Sequence[EntryT], returned: Sequence[EntryT]) -> npt.NDArray[np.int64]:
+    """Which of the given objects were returned; one object may be several entries."""
     left = Counter(map(id, returned))
-    found: list[Held[EntryT]] = []
-    for held in given if left else ():
-        if left[id(held.entry)] > 0:
-            left[id(held.entry)] -= 1
-            found.append(held)
+    found: list[int] = []
+    if left:
+        looked_at: Any = given.seen() if isinstance(given, EntryColumns) else enumerate(given)
+        for number, entry in looked_at:
+            if left[id(entry)] > 0:
+                left[id(entry)] -= 1
+                found.append(number)
     if len(found) != len(returned):
         raise FatalError(
             "submit_request_entries returned entries that it was not given",
@@ -311,4 +334,17 @@ def _same(given: Sequence[Held[EntryT]], returned: Sequence[EntryT]) -> list[Hel
             found=f"{len(returned) - len(found)} others",
             hint="this is a fault of the connector: report it",
         )
+    return np.array(found, np.int64)
+
+
+def _chosen(parts: Sequence[Held[EntryT]], numbers: npt.NDArray[np.int64]) -> list[Held[EntryT]]:
+    """The entries with these numbers, which count on through all parts."""
+    found = []
+    start = 0
+    for held in parts:
+        end = start + len(held)
+        inside = numbers[(start <= numbers) & (numbers < end)]
+        if len(inside):
+            found.append(held.select(inside - start))
+        start = end
     return found
