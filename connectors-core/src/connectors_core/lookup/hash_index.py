@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 __all__ = ["HashIndex"]
 
 Hashes = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
 
 _ROWS: Final = "rows.arrow"
 _HASHES: Final = "hashes.npy"
@@ -89,8 +90,7 @@ class HashIndex:
         order = np.argsort(hashes)
         first, count = np.empty((2, len(hashes)), np.int64)
         first[order] = np.searchsorted(self._hashes, hashes[order], side="left")
-        count[order] = np.searchsorted(self._hashes, hashes[order], side="right")
-        count -= first
+        count[order] = self._equal(first[order], hashes[order])
         asked = np.repeat(np.arange(keys.num_rows), count)
         nth = np.arange(len(asked)) - np.repeat(np.cumsum(count) - count, count)
         rows = self._rows.take(pa.array(np.repeat(first, count) + nth))
@@ -99,6 +99,20 @@ class HashIndex:
             equal = pc.equal(rows.column(name), column.take(pa.array(asked)))
             rows, asked = rows.filter(equal), asked[equal.to_numpy(zero_copy_only=False)]
         return rows
+
+    def _equal(self, first: Positions, hashes: Hashes) -> Positions:
+        """How many hashes of the table, from some places on, are these; nearly always one."""
+        count = self._is_at(first, hashes).astype(np.int64)
+        more = np.flatnonzero(self._is_at(first + 1, hashes) & (count > 0))
+        ends = np.searchsorted(self._hashes, hashes[more], side="right")
+        count[more] = ends - first[more]
+        return count
+
+    def _is_at(self, places: Positions, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        inside = places < len(self._hashes)
+        found: npt.NDArray[np.bool_] = np.zeros(len(places), np.bool_)
+        found[inside] = self._hashes[places[inside]] == hashes[inside]
+        return found
 
 
 def _hashes_of(columns: Sequence[pa.Array]) -> Hashes:

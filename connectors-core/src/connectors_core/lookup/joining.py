@@ -183,6 +183,8 @@ def positions_among(values: Sequence[pa.Array], distinct: Sequence[pa.Array]) ->
     """
     if not len(distinct[0]):
         return np.full(len(values[0]), _NOWHERE)
+    if len(distinct) == 1:
+        return _index_in(values[0], distinct[0])
     codes = np.zeros(len(values[0]), np.int64)
     known = np.zeros(len(distinct[0]), np.int64)
     for column, among in zip(values, distinct, strict=True):
