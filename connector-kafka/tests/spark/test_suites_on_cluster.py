@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from connectors_core.testing.on_cluster import run_suites_on_cluster
+from connectors_core.testing.on_cluster import SuitesOnCluster
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_no_case_fails_on_a_cluster(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    tests = Path(__file__).parent
-    suites = {
-        "TestKafkaSourceOnSpark": tests / "test_source_suites.py",
-        "TestExactlyOnceOnSpark": tests / "test_sink_suites.py",
-    }
-    run_suites_on_cluster(suites, pytestconfig, tmp_path)
+class TestKafkaOnCluster(SuitesOnCluster):
+    suites = (
+        "test_source_suites.py::TestKafkaSourceOnSpark",
+        "test_sink_suites.py::TestExactlyOnceOnSpark",
+    )

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the core, on Elasticsearch, on a cluster with two workers."""
+
+from __future__ import annotations
+
+from connectors_core.testing.on_cluster import SuitesOnCluster
+
+
+class TestElasticsearchOnCluster(SuitesOnCluster):
+    suites = (
+        "test_source_suites.py::TestElasticsearchSourceOnSpark",
+        "test_sink_suites.py::TestIdsOnSpark",
+    )
