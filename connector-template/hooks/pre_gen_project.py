@@ -9,6 +9,7 @@ DESCRIPTION = {{cookiecutter.description | tojson}}  # noqa: F821
 OWNER = {{cookiecutter.owner | tojson}}  # noqa: F821
 SOURCE = "{{ cookiecutter.source }}" == "True"
 SINK = "{{ cookiecutter.sink }}" == "True"
+LOOKUP = "{{ cookiecutter.lookup }}" == "True"
 
 
 def problem() -> str | None:
@@ -23,8 +24,8 @@ def problem() -> str | None:
         return "description: expected one line without quotation marks and backslashes."
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", OWNER):
         return f"owner: expected the name of an organisation on GitHub, found {OWNER!r}."
-    if not (SOURCE or SINK):
-        return "source, sink: a connector needs at least one of the two."
+    if not (SOURCE or SINK or LOOKUP):
+        return "source, sink, lookup: a connector needs at least one of the three."
     return None
 
 

@@ -19,12 +19,24 @@ Generate = Callable[..., Path]
 def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """Makes the connector of a name, with or without source and sink; returns its folder.
 
-    The kind of its sink may be given too.
+    The kind of its sink, and whether it has a table, may be given too.
     """
 
     @functools.cache
-    def made(name: str, source: bool, sink: bool, sink_kind: str = "two-phase") -> Path:
-        answers = {"name": name, "source": source, "sink": sink, "sink_kind": sink_kind}
+    def made(
+        name: str,
+        source: bool,
+        sink: bool,
+        sink_kind: str = "two-phase",
+        lookup: bool = False,
+    ) -> Path:
+        answers = {
+            "name": name,
+            "source": source,
+            "sink": sink,
+            "sink_kind": sink_kind,
+            "lookup": lookup,
+        }
         folder = tmp_path_factory.mktemp("connectors")
         config = folder / "no-answers-of-the-user.yaml"
         config.write_text("{}")

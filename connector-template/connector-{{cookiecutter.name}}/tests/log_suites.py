@@ -7,7 +7,12 @@ from __future__ import annotations
 import itertools
 {% endif %}
 import uuid
+{% if cookiecutter.lookup %}
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+{% else %}
 from collections.abc import Sequence
+{% endif %}
 {% if cookiecutter.source %}
 from datetime import timedelta
 {% endif %}
@@ -24,6 +29,9 @@ from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% endif %}
+{% if cookiecutter.lookup %}
+from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
+{% endif %}
 from {{ cookiecutter.__package }}.testing import LogSystem, Topic
 {% if cookiecutter.__requests %}
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
@@ -31,13 +39,25 @@ from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
 {% endif %}
+{% if cookiecutter.lookup %}
+from connectors_core.table import LookupTableSource
+{% endif %}
 from connectors_core.testing import (
+{% if cookiecutter.lookup %}
+    LOOKUP_ROWS,
+{% endif %}
+{% if cookiecutter.source or cookiecutter.sink %}
     ROWS,
+{% endif %}
 {% if cookiecutter.__requests %}
     AsyncSinkExternalContext,
 {% endif %}
     Capabilities,
     Capability,
+{% if cookiecutter.lookup %}
+    LookupExternalContext,
+    LookupTestSuite,
+{% endif %}
 {% if cookiecutter.__requests %}
     RequestFault,
     SinkTestSuite,
@@ -51,6 +71,9 @@ from connectors_core.testing import (
     SplitDataWriter,
 {% endif %}
 )
+{% if cookiecutter.lookup %}
+from connectors_core.testing.servers import FaultyNetwork
+{% endif %}
 
 # The release of the suites that these tests are written for: what later ones bring is new.
 SUITES = "1.2"
@@ -95,6 +118,27 @@ SINK = Capabilities(
         Capability.LEASES: "every writer begins a transaction of its own",
         Capability.REWRITING: "a transaction stays open until it is ended",
         Capability.WRITER_STATE: "every transaction stands by itself",
+{% endif %}
+    },
+)
+{% endif %}
+{% if cookiecutter.lookup %}
+TABLE = Capabilities(
+    can=frozenset(
+        {
+            Capability.LOOKUP_BY_KEY,
+{% if cookiecutter.source %}
+            Capability.FULL_CACHE,
+{% endif %}
+            Capability.OUTAGES,
+            Capability.DATA_TYPES,
+            Capability.SECRETS,
+        }
+    ),
+    cannot={
+        Capability.ASYNC_LOOKUP: "the client blocks",
+{% if not cookiecutter.source %}
+        Capability.FULL_CACHE: "there is no source that would read it",
 {% endif %}
     },
 )
@@ -216,4 +260,58 @@ class LogSinkSuite(SinkTestSuite):
 
     def external_context(self, folder: Path) -> SinkTopic:
         return SinkTopic(self.address)
+{% endif %}
+{% if cookiecutter.lookup %}
+
+
+class TableTopic(LookupExternalContext):
+    """A topic for one case of a table, behind a network that can be taken away."""
+
+    def __init__(self, address: str) -> None:
+        self._network = FaultyNetwork()
+        self._network.__enter__()
+        self._network.forward_to(int(address.rpartition(":")[2]))
+        self._address = address
+        self._name = f"suite-{uuid.uuid4().hex}"
+        self._token = uuid.uuid4().hex
+
+    def create_table(self, options: Mapping[str, str]) -> LookupTableSource:
+        return self._table(self._name, options)
+
+    def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> LookupTableSource:
+        self._fill(f"{self._name}-typed", rows)
+        return self._table(f"{self._name}-typed", options)
+
+    def write(self, rows: pa.Table) -> None:
+        self._fill(self._name, rows.cast(LOOKUP_ROWS))
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        self._network.refuse()
+        yield
+        self._network.restore()
+
+    def secrets(self) -> Sequence[str]:
+        return [self._token]
+
+    def close(self) -> None:
+        self._network.__exit__(None, None, None)
+
+    def _table(self, name: str, options: Mapping[str, str]) -> LookupTableSource:
+        where = self._network.address
+        return {{ cookiecutter.__class }}Table(where, name, token=self._token, lookup=options)
+
+    def _fill(self, name: str, rows: pa.Table) -> None:
+        topic = Topic(self._address, name)
+        topic.create(rows.schema)
+        topic.append(0, rows)
+
+
+class LogTableSuite(LookupTestSuite):
+    system = LogSystem()
+    written_for = SUITES
+    capabilities = TABLE
+
+    def external_context(self, folder: Path) -> TableTopic:
+        return TableTopic(self.address)
 {% endif %}

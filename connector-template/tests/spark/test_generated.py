@@ -119,13 +119,15 @@ def assert_works_outside_the_tree(
     output = workshop.tox(project, CELL, "--installpkg", wheel, *cases)
     assert passed(output) >= least
 
-    (example,) = CODE.findall((project / "README.md").read_text(encoding="utf-8"))
+    examples = CODE.findall((project / "README.md").read_text(encoding="utf-8"))
+    assert examples
     script = workshop.folder / f"{wheel.stem}.py"
-    script.write_text(example)
     python = workshop.python_with(wheel)
     env = {**workshop.environment, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
-    shown = run(python, script, cwd=workshop.folder, env=env)
-    assert "UA1545" in shown or "[{'value': 2}" in shown
+    for example in examples:
+        script.write_text(example)
+        shown = run(python, script, cwd=workshop.folder, env=env)
+        assert "UA1545" in shown or "[{'value': 2}" in shown
 
 
 @pytest.mark.line("3.5")
@@ -137,20 +139,27 @@ def test_a_generated_connector_works_outside_the_tree(workshop: Workshop, genera
 
 @slow
 @pytest.mark.parametrize(
-    ("source", "sink", "kind"),
+    ("source", "sink", "kind", "lookup"),
     [
-        (True, True, "two-phase"),
-        (True, False, "two-phase"),
-        (False, True, "two-phase"),
-        (False, True, "async"),
+        (True, True, "two-phase", True),
+        (True, False, "two-phase", False),
+        (False, True, "two-phase", False),
+        (False, True, "async", False),
+        (False, False, "two-phase", True),
     ],
 )
 def test_all_its_tests_pass_outside_the_tree(
-    workshop: Workshop, generate: Callable[..., Path], source: bool, sink: bool, kind: str
+    workshop: Workshop,
+    generate: Callable[..., Path],
+    source: bool,
+    sink: bool,
+    kind: str,
+    lookup: bool,
 ) -> None:
-    name = f"ours-{source:d}-{sink:d}-{kind}"
-    least = 60 if kind == "async" else 90
-    assert_works_outside_the_tree(workshop, generate(name, source, sink, kind), least=least)
+    name = f"our-{source:d}{sink:d}{lookup:d}-{kind}"
+    least = 90 if source or (sink and kind == "two-phase") else 60
+    project = generate(name, source, sink, kind, lookup)
+    assert_works_outside_the_tree(workshop, project, least=least)
 
 
 @slow

@@ -13,13 +13,19 @@ import pytest
 
 TEMPLATE = Path(__file__).parents[2]
 ROOT = TEMPLATE.parent
-# By what the connector has: a source, a sink, of which kind.
+# By what the connector has: a source, a sink, of which kind, a table.
 COMBINATIONS = {
     "source": (True, False),
     "sink": (False, True),
     "both": (True, True),
     "async": (False, True, "async"),
     "both-async": (True, True, "async"),
+    "lookup": (False, False, "two-phase", True),
+    "source-lookup": (True, False, "two-phase", True),
+    "sink-lookup": (False, True, "two-phase", True),
+    "async-lookup": (False, True, "async", True),
+    "all": (True, True, "two-phase", True),
+    "all-async": (True, True, "async", True),
 }
 # Where lines break depends on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
@@ -98,6 +104,12 @@ def test_what_was_not_asked_for_is_not_there(generate) -> None:
     of_async_sink = {"async_client.py", "sink.md", "sink.py", "writer.py"}
     assert names["both-async"] - names["source"] == of_async_sink
     assert names["both-async"] - names["async"] == of_source
+    of_table = {"table.md", "table.py"}
+    assert names["all"] - names["both"] == of_table
+    assert names["all-async"] - names["both-async"] == of_table
+    on_spark = {"test_suites_on_spark.py"}
+    assert names["source-lookup"] - names["lookup"] == of_source | on_spark
+    assert names["sink-lookup"] - names["lookup"] == of_sink | on_spark
 
 
 def test_style(project: Path) -> None:
@@ -107,7 +119,7 @@ def test_style(project: Path) -> None:
 @pytest.mark.parametrize("kind", ["two-phase", "async"])
 @pytest.mark.parametrize("name", NAMES)
 def test_style_with_any_name(generate, name: str, kind: str) -> None:
-    in_style(generate(name, True, True, kind))
+    in_style(generate(name, True, True, kind, True))
 
 
 def test_types(project: Path, types_cache: Path) -> None:
@@ -120,12 +132,15 @@ def pass_tests(folder: Path, *options: str) -> None:
     succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
 
 
-@pytest.mark.parametrize("kind", ["both", "async", slow("source"), slow("sink")])
+@pytest.mark.parametrize(
+    "kind",
+    ["both", "async", "lookup", *map(slow, ("source", "sink", "source-lookup", "all-async"))],
+)
 def test_the_suites_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]))
 
 
-@pytest.mark.parametrize("kind", ["source", "sink", "both-async"])
+@pytest.mark.parametrize("kind", ["source", "sink", "both-async", "all"])
 def test_the_suites_of_its_parts_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]), "--ignore=tests/unit/test_suites.py")
 
@@ -162,7 +177,7 @@ def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
         ("owner=no owner", "owner: expected the name of an organisation"),
-        ("source=no", "source, sink: a connector needs at least one of the two"),
+        ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )
 def test_answers_that_give_no_connector_are_refused(tmp_path: Path, answer: str, said: str) -> None:

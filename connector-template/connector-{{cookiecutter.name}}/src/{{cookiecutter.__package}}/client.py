@@ -9,8 +9,11 @@ come and go as Arrow batches, and every error becomes one of the core's, in `cal
 
 from __future__ import annotations
 
-{% if cookiecutter.source or cookiecutter.__commits %}
+{% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup %}
 import json
+{% endif %}
+{% if cookiecutter.lookup %}
+from collections.abc import Sequence
 {% endif %}
 from http.client import HTTPConnection, HTTPException
 from typing import Any
@@ -96,6 +99,20 @@ class Client:
         """Names of the open transactions that begin like this."""
         answer: list[str] = json.loads(self.call("open", prefix=prefix))
         return answer
+{% endif %}
+{% if cookiecutter.lookup %}
+
+    # --- Looking up ---
+
+    def find(self, keys: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """The rows of some keys.
+
+        Args:
+            keys: The values that are looked for, and the columns that have them.
+            columns: Those of the answer.
+        """
+        answer = self.call("find", encode_rows(keys), columns=json.dumps(columns))
+        return decode_rows(answer)
 {% endif %}
 
     def call(self, name: str, body: bytes = b"", **arguments: Any) -> bytes:

@@ -199,6 +199,26 @@ class _Topic:
     def read(self, body: bytes, partition: str, offset: str, limit: str) -> bytes:
         found = self.partitions[int(partition)].read(int(offset), int(limit))
         return b"" if found is None else encode_rows(found)
+{% if cookiecutter.lookup %}
+
+    def find(self, body: bytes, columns: str) -> bytes:
+        keys = decode_rows(body)
+        wanted = {tuple(row.values()) for row in keys.to_pylist()}
+        rows = pa.Table.from_batches(
+            [
+                fitted(batch, self.schema)
+                for partition in self.partitions.values()
+                for _, batch in partition.batches
+            ],
+            self.schema,
+        )
+        found = [
+            tuple(row.values()) in wanted for row in rows.select(keys.schema.names).to_pylist()
+        ]
+        rows = rows.filter(pa.array(found, pa.bool_())).select(json.loads(columns))
+        batches = rows.combine_chunks().to_batches()
+        return encode_rows(batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema))
+{% endif %}
 
 {% if cookiecutter.__requests %}
     def put(self, body: bytes, fault: RequestFault | None, partition: str) -> bytes:
@@ -267,6 +287,9 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
 {% if cookiecutter.__requests %}
     "append": _Topic.append,
     "ends": _Topic.ends,
+{% if cookiecutter.lookup %}
+    "find": _Topic.find,
+{% endif %}
     "read": _Topic.read,
     "reject": _Topic.reject,
     "schema": _Topic.schema_bytes,
@@ -276,6 +299,9 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "append": _Topic.append,
     "commit": _Topic.commit,
     "ends": _Topic.ends,
+{% if cookiecutter.lookup %}
+    "find": _Topic.find,
+{% endif %}
     "open": _Topic.open_names,
     "read": _Topic.read,
     "schema": _Topic.schema_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the README runs as it stands there."""
+"""The examples of the README run as they stand there."""
 
 from __future__ import annotations
 
@@ -17,15 +17,31 @@ README = Path(__file__).parents[2] / "README.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_of_the_readme(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+EXAMPLES = CODE.findall(README.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "values"),
+    [
+{% if cookiecutter.source %}
+        (0, "flight", ["UA1545", "B6725"]),
+{% elif cookiecutter.sink %}
+        (0, "value", [2, 4, 6]),
+{% endif %}
+{% if cookiecutter.lookup %}
+        (len(EXAMPLES) - 1, "name", ["United", "American"]),
+{% endif %}
+    ],
+)
+def test_the_examples_of_the_readme(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    column: str,
+    values: list[Any],
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (code,) = CODE.findall(README.read_text(encoding="utf-8"))
     variables: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(code, README.name, "exec", dont_inherit=True), variables)
-{% if cookiecutter.source %}
-    assert [row["flight"] for row in variables["found"]] == ["UA1545", "B6725"]
-{% else %}
-    assert sorted(row["value"] for row in variables["found"]) == [2, 4, 6]
-{% endif %}
+    exec(compile(EXAMPLES[number], README.name, "exec", dont_inherit=True), variables)
+    assert [row[column] for row in variables["found"]] == values

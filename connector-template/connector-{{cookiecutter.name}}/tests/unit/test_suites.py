@@ -15,6 +15,9 @@ from log_suites import (
 {% if cookiecutter.source %}
     LogSourceSuite,
 {% endif %}
+{% if cookiecutter.lookup %}
+    LogTableSuite,
+{% endif %}
 )
 {% if cookiecutter.source %}
 
@@ -46,5 +49,11 @@ class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
 
 
 class Test{{ cookiecutter.__class }}Sink(LogSinkSuite):
+    pass
+{% endif %}
+{% if cookiecutter.lookup %}
+
+
+class Test{{ cookiecutter.__class }}Table(LogTableSuite):
     pass
 {% endif %}

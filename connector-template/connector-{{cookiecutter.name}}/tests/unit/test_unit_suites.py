@@ -36,7 +36,12 @@ from {{ cookiecutter.__package }}.sink import SINK_OPTIONS, {{ cookiecutter.__cl
 from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.__class }}Source
 from {{ cookiecutter.__package }}.split import PartitionSplit
 {% endif %}
+{% if cookiecutter.lookup %}
+from {{ cookiecutter.__package }}.table import TABLE_OPTIONS, {{ cookiecutter.__class }}Table
+{% endif %}
+{% if cookiecutter.source or cookiecutter.sink %}
 from {{ cookiecutter.__package }}.testing import LogSystem
+{% endif %}
 {% if cookiecutter.__commits %}
 from {{ cookiecutter.__package }}.writer import Committable
 {% endif %}
@@ -152,6 +157,18 @@ class TestSinkOptions(OptionsTestSuite):
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Sink
     options = SINK_OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return VALID
+{% endif %}
+{% if cookiecutter.lookup %}
+
+
+class TestTableOptions(OptionsTestSuite):
+    written_for = SUITES
+    capabilities = OPTIONS
+    factory = {{ cookiecutter.__class }}Table
+    options = TABLE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID

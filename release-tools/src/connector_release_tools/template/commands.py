@@ -57,6 +57,9 @@ class SinkKind(enum.StrEnum):
 Kind = Annotated[
     SinkKind, typer.Option("--sink-kind", help="Rows that are committed, or requests.")
 ]
+Lookup = Annotated[
+    bool, typer.Option("--lookup/--no-lookup", help="With a table that rows are looked up in.")
+]
 
 
 class Format(enum.StrEnum):
@@ -144,6 +147,7 @@ def create(
     source: Source,
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
+    lookup: Lookup = False,
     root: Root = Path(),
 ) -> None:
     """Make a new connector of the template."""
@@ -154,6 +158,7 @@ def create(
         "source": source,
         "sink": sink,
         "sink_kind": sink_kind.value,
+        "lookup": lookup,
     }
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -170,6 +175,7 @@ def link(
     source: Source,
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
+    lookup: Lookup = False,
     root: Root = Path(),
 ) -> None:
     """Link a connector that was not made of the template to its state in HEAD.
@@ -186,6 +192,7 @@ def link(
             "source": source,
             "sink": sink,
             "sink_kind": sink_kind.value,
+            "lookup": lookup,
         }
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
