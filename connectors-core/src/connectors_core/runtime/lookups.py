@@ -304,10 +304,14 @@ class Lookups:
         for uid, cache in self._caches.items():
             cache.start((query, number) for of, query, number in pinned if of == uid)
 
-    def close(self) -> None:
-        """End the triggers, and remove what this host keeps."""
+    def end_reloads(self) -> None:
+        """End the triggers, and give up what is read again; batches see what was read before."""
         for cache in self._caches.values():
             cache.close()
+
+    def close(self) -> None:
+        """End the triggers, and remove what this host keeps."""
+        self.end_reloads()
         if self._caches:
             remove_local_copies(self._pipeline_id)
 

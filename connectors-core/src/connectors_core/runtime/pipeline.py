@@ -444,6 +444,8 @@ class Pipeline:
     def stop(self) -> None:
         """Stop after the micro-batches that run now. A later start goes on from there."""
         try:
+            if self._running_lookups is not None:
+                self._running_lookups.end_reloads()  # they may hold the slots that batches wait for
             for run in self._runs:
                 run.stop()
             self._release()
