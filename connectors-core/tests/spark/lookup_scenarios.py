@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,11 +214,17 @@ def versioned(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFr
     return joined.select("n", "value")
 
 
+def versioned_where_read(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFrame:
+    """The same for those of the key 0, without Spark in between."""
+    return pipeline.lookup_join(rows, table, on=["key"], columns=["value"], uid="table")
+
+
 @dataclass(frozen=True)
 class KilledDriver:
     """A driver that looks up a table that may have changed since the one before it."""
 
     root: Path
+    shape: Callable[[Pipeline, DataFrame, OneRowTable], DataFrame]
 
     def __call__(self) -> None:
         spark = new_session()
@@ -226,5 +233,5 @@ class KilledDriver:
             rows = pipeline.from_source(order_source(), uid="orders", limits=limits)
             table = OneRowTable(self.root / "table.json")
             sink = DirectorySink(self.root / "rows")
-            pipeline.sink_to(versioned(pipeline, rows, table), sink, uid="rows")
+            pipeline.sink_to(self.shape(pipeline, rows, table), sink, uid="rows")
             assert pipeline.run()

@@ -28,6 +28,7 @@ from lookup_scenarios import (
     given,
     order_source,
     versioned,
+    versioned_where_read,
 )
 from pipeline_support import (
     LogSource,
@@ -112,6 +113,35 @@ def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool)
         pins = list((tmp_path / "c").glob("*/lookup-pins/*"))
         assert bool(pins) == streaming, "a batch run that is over is not run again"
         assert not list(local_folder().glob(f"*{pipeline._pipeline_id()}*"))
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_rows_that_no_one_else_looks_at_are_joined_where_they_are_read(
+    spark: Any, tmp_path: Path, kind: str, streaming: bool
+) -> None:
+    sink = DirectorySink(tmp_path / "rows")
+    with pipeline_of(spark, tmp_path, streaming=streaming) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders", limits=PlanLimits(rows=150))
+        joined = pipeline.lookup_join(
+            rows, table_of(kind, tmp_path), on=["key"], columns=["value"], uid="first"
+        )
+        once = OneRowTable(tmp_path / "once.json")
+        once.write("once")
+        joined = pipeline.lookup_join(
+            joined, once, on=["key"], columns={"value": "once"}, uid="second"
+        )
+        pipeline.sink_to(joined, sink, uid="sink")
+        entries = pipeline._writing_job(pipeline._sinks).df
+        assert entries.columns != joined.columns, "rows go through Spark"
+        assert pipeline.run()
+        counters = {each.uid: each.counters for each in pipeline.status().lookups}
+    assert given(sink) == expected("left")
+    written = sink.read()
+    once_of = zip(written["key"].to_pylist(), written["once"].to_pylist(), strict=True)
+    assert set(once_of) == {(None, None), (0, "once"), *((key, None) for key in range(1, KEYS))}
+    assert counters["first"][LookupMetric.NUM_LOOKUP_KEYS] >= KEYS
+    assert counters["second"][LookupMetric.NUM_LOOKUP_KEYS] >= KEYS
 
 
 def sums_behind(df: DataFrame) -> DataFrame:
@@ -278,10 +308,13 @@ def test_stopping_does_not_wait_for_a_table_that_is_read_again(
 
 
 @pytest.mark.slow
-def test_a_batch_that_runs_again_sees_the_version_that_it_saw(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", [versioned, versioned_where_read])
+def test_a_batch_that_runs_again_sees_the_version_that_it_saw(
+    tmp_path: Path, shape: Callable[..., DataFrame]
+) -> None:
     table = OneRowTable(tmp_path / "table.json")
     table.write("old")
-    job, log = KilledDriver(tmp_path), tmp_path / "driver.log"
+    job, log = KilledDriver(tmp_path, shape), tmp_path / "driver.log"
     for number, point in enumerate([FaultPoint.BEFORE_DECISION, FaultPoint.WRITER_WROTE]):
         action = FaultAction.KILL if number == 0 else FaultAction.KILL_DRIVER
         fault = Fault(point, action=action, where={"epoch": 1}, once=tmp_path / f"killed-{number}")
@@ -295,7 +328,14 @@ def test_a_batch_that_runs_again_sees_the_version_that_it_saw(tmp_path: Path) ->
     )
     assert run_driver(job, log) == 0, log.read_text()[-4000:]
     values = Counter(DirectorySink(tmp_path / "rows").read()["value"].to_pylist())
-    assert values == {"old": seen, "new 1": ROWS - seen}
+    if shape is versioned_where_read:  # other keys find nothing
+        assert values.keys() == {"old", "new 1", None}
+        assert values["old"] + values["new 1"] == sum(
+            n % KEYS == 0 and n % 7 != 0 for n in range(ROWS)
+        )
+        assert values.total() == ROWS
+    else:
+        assert values == {"old": seen, "new 1": ROWS - seen}
     assert 0 < seen < ROWS
 
 

@@ -40,6 +40,7 @@ from connectors_core.metrics import LookupMetric, MetricGroup
 from connectors_core.protocol import LOOKUP_VERSIONS, LookupVersion, lookup_path, run_path
 from connectors_core.runtime.batch import batch_dataframe
 from connectors_core.runtime.carriers import spark_schema
+from connectors_core.runtime.direct import Stage
 from connectors_core.runtime.error_notes import add_notes
 from connectors_core.runtime.ownership import local_property
 from connectors_core.runtime.status import LookupCaching, LookupStatus, error_text
@@ -129,22 +130,19 @@ def new_numbers(spark: SparkSession) -> Accumulator[MetricGroup]:
     return spark.sparkContext.accumulator(MetricGroup(), _Numbers())
 
 
-def lookup_dataframe(
-    df: DataFrame, lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore
-) -> DataFrame:
-    """The rows of a DataFrame with what is looked up for them, in one stage. Driver.
+def lookup_stage(lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore) -> Stage:
+    """What a task does with its rows. Driver.
 
     Raises:
-        UnsupportedError: The provider is none of the core's, or a column is of no type of Spark's.
+        UnsupportedError: The provider is none of the core's.
         ConfigurationError: The source of a table does not give the columns.
     """
     join = lookup.join
-    stage: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     if lookup.full is not None:
         _check_source(lookup.full, join)
         store = root.child(lookup_path(lookup.uid))
-        stage = _FullLookup(pipeline_id, lookup.uid, join, store, lookup.numbers.add)
-    elif isinstance(lookup.provider, ByKey):
+        return _FullLookup(pipeline_id, lookup.uid, join, store, lookup.numbers.add)
+    if isinstance(lookup.provider, ByKey):
         task = LookupTask(
             pipeline_id=pipeline_id,
             uid=lookup.uid,
@@ -152,13 +150,21 @@ def lookup_dataframe(
             join=join,
             provider=lookup.provider,
         )
-        stage = _KeyLookup(task, lookup.numbers.add)
-    else:
-        raise UnsupportedError(
-            "the provider of a lookup table is none that the core knows",
-            expected="one of connectors_core.lookup",
-            found=type(lookup.provider).__name__,
-        )
+        return _KeyLookup(task, lookup.numbers.add)
+    raise UnsupportedError(
+        "the provider of a lookup table is none that the core knows",
+        expected="one of connectors_core.lookup",
+        found=type(lookup.provider).__name__,
+    )
+
+
+def lookup_dataframe(df: DataFrame, lookup: RegisteredLookup, stage: Stage) -> DataFrame:
+    """The rows of a DataFrame with what is looked up for them, in one stage. Driver.
+
+    Raises:
+        UnsupportedError: A column is of no type of Spark's.
+    """
+    join = lookup.join
     added = spark_schema(pa.schema([join.schema.field(name) for _, name in join.columns]))
     rows = df.mapInArrow(stage, StructType([*df.schema.fields, *added.fields]))
     # A stage of Python's forgets what Spark knows of columns, such as which one has a watermark.
@@ -283,10 +289,11 @@ class Lookups:
                 )
         self._pinnings: dict[str, LookupPinning] = {}
 
-    def pinning(self, query: str, df: DataFrame) -> BatchLookups:
+    def pinning(self, query: str, sinks: Sequence[RegisteredSink]) -> BatchLookups:
         """What gives the batches of a query their versions. Before :meth:`start`."""
+        used = dict.fromkeys(uid for sink in sinks for uid in lookups_of(sink.df))
         pinning = LookupPinning(
-            [self._caches[uid] for uid in lookups_of(df) if uid in self._caches],
+            [self._caches[uid] for uid in used if uid in self._caches],
             store=self._root.child(query),
             pipeline_id=self._pipeline_id,
             query=query,

@@ -53,13 +53,14 @@ from connectors_core.runtime.batch import (
     unfinished_run,
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
-from connectors_core.runtime.direct import EntryRows
+from connectors_core.runtime.direct import DirectFrame, EntryRows
 from connectors_core.runtime.lookups import (
     IDLE_WORKERS_END_AFTER,
     Lookups,
     RegisteredLookup,
     check_stable,
     lookup_dataframe,
+    lookup_stage,
     lookups_of,
     new_numbers,
 )
@@ -154,7 +155,7 @@ class Pipeline:
         self._unfinished_run: RunRecord | None = None
         self._streams: dict[str, StreamingSource] = {}
         self._batches: dict[str, BatchSource] = {}
-        self._frames: dict[str, DataFrame] = {}
+        self._direct: list[DirectFrame] = []
         self._sinks: list[RegisteredSink] = []
         self._lookups: dict[str, RegisteredLookup] = {}
         self._running_lookups: Lookups | None = None
@@ -238,7 +239,7 @@ class Pipeline:
             )
             if watermark_strategy is not None:
                 df = df.drop(HEARTBEAT_COLUMN)
-        self._frames[uid] = df
+        self._direct.append(DirectFrame(df, uid))
         return df
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
@@ -317,8 +318,14 @@ class Pipeline:
             allow_unstable=allow_unstable,
             numbers=new_numbers(self._spark),
         )
-        joined = lookup_dataframe(df, lookup, pipeline_id=self._pipeline_id(), root=self._root)
+        stage = lookup_stage(lookup, pipeline_id=self._pipeline_id(), root=self._root)
+        joined = lookup_dataframe(df, lookup, stage)
         self._lookups[uid] = lookup
+        self._direct += [
+            DirectFrame(joined, known.source, (*known.stages, stage))
+            for known in self._direct
+            if known.df is df
+        ]
         return joined
 
     def sink_to(
@@ -511,7 +518,7 @@ class Pipeline:
                     available_now=available_now,
                     drain=drain,
                     commit_retries=self._commit_retries,
-                    lookups=lookups.pinning(query.folder, job.df),
+                    lookups=lookups.pinning(query.folder, job.sinks),
                     groups=groups,
                 )
                 for query, job in zip(identity.queries, jobs, strict=True)
@@ -549,7 +556,7 @@ class Pipeline:
             probe_executors(self._spark, self._root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
-            batch_lookups = lookups.pinning(folder, job.df)
+            batch_lookups = lookups.pinning(folder, job.sinks)
             lookups.start()
             self._batch_run = BatchRun(
                 self._spark,
@@ -573,18 +580,18 @@ class Pipeline:
             self._release()
 
     def _writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
-        """The job of a query; direct where its sinks take a source's rows as they are."""
-        direct = [uid for uid, df in self._frames.items() if all(sink.df is df for sink in sinks)]
+        """The job of a query; direct where no one looks at rows between a source and its sinks."""
+        direct = [each for each in self._direct if all(sink.df is each.df for sink in sinks)]
         if not direct or any(sink.needs_own_job for sink in sinks):
             return WritingJob(sinks)
-        (uid,) = direct
-        if uid in self._batches:
-            batch = self._batches[uid]
-            return WritingJob(
-                sinks, (entries_dataframe(self._spark, batch), EntryRows(batch.reader))
-            )
-        stream = self._streams[uid]
-        return WritingJob(sinks, (stream.carrier.entries(), EntryRows(stream.reader)))
+        (frame,) = direct
+        if frame.source in self._batches:
+            batch = self._batches[frame.source]
+            entries, reader = entries_dataframe(self._spark, batch), batch.reader
+        else:
+            stream = self._streams[frame.source]
+            entries, reader = stream.carrier.entries(), stream.reader
+        return WritingJob(sinks, (entries, EntryRows(reader, frame.stages)))
 
     def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
         """The lookups that these jobs use."""
