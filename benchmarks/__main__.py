@@ -41,7 +41,7 @@ def main(
     copies: Annotated[int, typer.Option(help="Copies of the flights table to read.")] = 8,
     plans: Annotated[int, typer.Option(help="Micro-batches per latency run.")] = 40,
     megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
-    tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 1,
+    tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 2,
     rows: Annotated[int, typer.Option(help="Rows of the lookup joins, keys of one.")] = 1_000_000,
     only: Annotated[list[Part] | None, typer.Option(help="Parts to measure, all if none.")] = None,
 ) -> None:

@@ -7,19 +7,26 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from http.client import HTTPConnection
+from itertools import islice
 from typing import Any
 
+import orjson
 from elasticsearch import Elasticsearch, helpers
 
 from benchmarks.elasticsearch.documents import Documents, new_index
 from connector_elasticsearch.sink import ElasticsearchSink
+from connector_elasticsearch.sink.options import BULK_FLUSH
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource
 from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing.servers import HOST
 
 THREADS = 2
 CHUNK = 2000
+_LINES = {"content-type": "application/x-ndjson"}
 # Version 8 of the protocol, whatever the version of the client.
 _HEADERS = {
     "accept": "application/vnd.elasticsearch+json; compatible-with=8",
@@ -70,6 +77,37 @@ def parallel_bulk(
             client, actions(index, rows, ids=ids), thread_count=THREADS, chunk_size=CHUNK
         )
         deque(done, maxlen=0)
+
+
+def ready_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> list[bytes]:
+    """The bodies of all requests, as large as ours by default."""
+    lines = [
+        orjson.dumps({"index": {"_id": str(row["id"])} if ids else {}})
+        + b"\n"
+        + orjson.dumps(row)
+        + b"\n"
+        for row in rows
+    ]
+    return [
+        b"".join(lines[start : start + BULK_FLUSH.max_batch_size])
+        for start in range(0, len(lines), BULK_FLUSH.max_batch_size)
+    ]
+
+
+def send(server: ElasticsearchServer, index: str, bulks: Sequence[bytes]) -> None:
+    """Send requests that are there already: what the server takes of a client without costs."""
+    waiting = iter(bulks)
+
+    def take(body: bytes | None) -> None:
+        with closing(HTTPConnection(HOST, server.port)) as connection:
+            while body is not None:
+                connection.request("POST", f"/{index}/_bulk?filter_path=errors", body, _LINES)
+                answer = connection.getresponse().read()
+                assert answer == b'{"errors":false}', answer[:200]
+                body = next(waiting, None)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        deque(threads.map(take, list(islice(waiting, THREADS))), maxlen=0)
 
 
 def writing(server: ElasticsearchServer, documents: Documents) -> Mapping[str, Callable[[], float]]:

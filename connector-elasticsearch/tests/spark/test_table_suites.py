@@ -8,3 +8,7 @@ from table_suites import ElasticsearchTableSuite
 
 class TestElasticsearchTable(ElasticsearchTableSuite):
     pass
+
+
+class TestElasticsearchTableOnSpark(ElasticsearchTableSuite):
+    on_spark = True

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from file_suites import FileSinkSuite, FileSourceSuite
+from file_suites import FileSinkSuite, FileSourceSuite, FileTableSuite
 
 
 class TestFileSourceOnSpark(FileSourceSuite):
@@ -11,4 +11,8 @@ class TestFileSourceOnSpark(FileSourceSuite):
 
 
 class TestFileSinkOnSpark(FileSinkSuite):
+    on_spark = True
+
+
+class TestFileTableOnSpark(FileTableSuite):
     on_spark = True

@@ -107,9 +107,8 @@ def test_what_was_not_asked_for_is_not_there(generate) -> None:
     of_table = {"table.md", "table.py"}
     assert names["all"] - names["both"] == of_table
     assert names["all-async"] - names["both-async"] == of_table
-    on_spark = {"test_suites_on_spark.py"}
-    assert names["source-lookup"] - names["lookup"] == of_source | on_spark
-    assert names["sink-lookup"] - names["lookup"] == of_sink | on_spark
+    assert names["source-lookup"] - names["lookup"] == of_source
+    assert names["sink-lookup"] - names["lookup"] == of_sink
 
 
 def test_style(project: Path) -> None:

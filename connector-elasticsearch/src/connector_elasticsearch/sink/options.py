@@ -46,9 +46,9 @@ __all__ = [
 ]
 
 BULK_FLUSH: Final = AsyncSinkWriterConfiguration(
-    max_batch_size=5_000,
+    max_batch_size=10_000,
     max_in_flight_requests=2,
-    max_buffered_requests=20_000,
+    max_buffered_requests=40_000,
     max_batch_size_in_bytes=5 << 20,
     max_record_size_in_bytes=5 << 20,
     max_time_in_buffer=timedelta(seconds=1),

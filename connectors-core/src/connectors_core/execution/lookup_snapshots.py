@@ -153,10 +153,11 @@ def local_folder() -> Path:
 
 
 def remove_local_copies(pipeline_id: str) -> None:
-    """Remove what this host keeps for a pipeline that has ended. Driver."""
+    """Remove what this host keeps for a pipeline that has ended. Driver.
+
+    The folder of all pipelines stays, even if it is empty: another one may be about to lock it.
+    """
     shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
-    with suppress(OSError):  # of other pipelines
-        local_folder().rmdir()
 
 
 def _remove_unused() -> None:

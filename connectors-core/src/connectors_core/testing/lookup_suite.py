@@ -7,6 +7,7 @@ import logging
 import pickle
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,18 +28,20 @@ from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import Case, case
 from connectors_core.testing.data import assert_same_values
 from connectors_core.testing.data_types import DATA_TYPES, example_of
+from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.lookup_trial import (
     LOOKUP_ROWS,
     LookupExternalContext,
     LookupTrial,
-    running_trial,
+    SparkLookupTrial,
     table_rows,
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import SystemSuite
+from connectors_core.testing.trial import PipelineSuite, slow_on_spark
 
 BY_KEY: Final = Capability.LOOKUP_BY_KEY
 FULL: Final = Capability.FULL_CACHE
+HERE: Final = Capability.ONE_PROCESS
 WAYS: Final[Mapping[str, tuple[Mapping[str, str], Capability]]] = {
     "by key": ({}, BY_KEY),
     "asynchronous": ({"lookup.async": "true"}, Capability.ASYNC_LOOKUP),
@@ -56,8 +59,12 @@ STRANGE: Final = ("x' OR '1'='1", "*", "?", "%", "a b", " a", "A", "a", "\\", '"
 every_way = pytest.mark.parametrize("way", list(WAYS))
 
 
-class LookupTestSuite(SystemSuite):
-    """Cases for a lookup table. Derive, name what it can do, and supply a context."""
+class LookupTestSuite(PipelineSuite):
+    """Cases for a lookup table. Derive, name what it can do, and supply a context.
+
+    Where it is ``on_spark``, rows are joined by pipelines there; cases that look into caches, or
+    at what is left of a process, apply in this process alone.
+    """
 
     judged_by = frozenset({BY_KEY, Capability.ASYNC_LOOKUP, FULL})
 
@@ -87,14 +94,23 @@ class LookupTestSuite(SystemSuite):
 
     @pytest.fixture
     def trial(
-        self, request: pytest.FixtureRequest, context: LookupExternalContext, tmp_path: Path
+        self,
+        request: pytest.FixtureRequest,
+        environment: TestEnvironment,
+        context: LookupExternalContext,
+        tmp_path: Path,
     ) -> Iterator[LookupTrial]:
         """The joins of the case; looked up in its ``way``, or as it asks for."""
         way = getattr(getattr(request.node, "callspec", None), "params", {}).get("way")
         options = WAYS[way][0] if way is not None else {}
         folder = tmp_path / "state"
         folder.mkdir()
-        with running_trial(context, folder, options) as trial:
+        trial = (
+            SparkLookupTrial(context, folder, options, environment)
+            if self.on_spark
+            else LookupTrial(context, folder, options)
+        )
+        with closing(trial):
             yield trial
 
     # --- Rows -----------------------------------------------------------------------------------
@@ -152,7 +168,7 @@ class LookupTestSuite(SystemSuite):
             value=["two again", "two", None, None, None],
         )
 
-    @case(since="1.2", after="test_keys_of_several_columns")
+    @case(HERE, since="1.2", after="test_keys_of_several_columns")
     @every_way
     def test_what_was_not_asked_for_is_not_given(
         self, trial: LookupTrial, way: str, monkeypatch: pytest.MonkeyPatch
@@ -205,6 +221,7 @@ class LookupTestSuite(SystemSuite):
             _assert_same(found, text=list(asked), value=list(asked))
 
     @case(Capability.DATA_TYPES, since="1.2", after="test_rows_are_found_by_key")
+    @slow_on_spark
     @pytest.mark.parametrize("data_type", DATA_TYPES)
     def test_values_of_every_type_are_given_as_they_are(
         self, trial: LookupTrial, data_type: str
@@ -218,7 +235,7 @@ class LookupTestSuite(SystemSuite):
 
     # --- Caches ---------------------------------------------------------------------------------
 
-    @case(BY_KEY, since="1.2", after="test_rows_are_found_by_key")
+    @case(BY_KEY, HERE, since="1.2", after="test_rows_are_found_by_key")
     def test_a_partial_cache_keeps_what_was_asked_for(self, trial: LookupTrial) -> None:
         """And that there is nothing."""
         provider, join = self._partial(trial, {})
@@ -229,7 +246,7 @@ class LookupTestSuite(SystemSuite):
         _assert_same(before, number=[1, 2], value=["one", None])
         _assert_same(again, number=[1, 2, -5], value=["one", None, None])
 
-    @case(BY_KEY, since="1.2", after="test_a_partial_cache_keeps_what_was_asked_for")
+    @case(BY_KEY, HERE, since="1.2", after="test_a_partial_cache_keeps_what_was_asked_for")
     def test_a_partial_cache_is_as_its_options_say(self, trial: LookupTrial) -> None:
         provider, join = self._partial(
             trial,
@@ -250,7 +267,7 @@ class LookupTestSuite(SystemSuite):
         found = trial.run(_numbers([2, 1, 7]), join, provider, "life")
         _assert_same(found, number=[2, 1, 7], value=["two", "new", "new"])
 
-    @case(FULL, since="1.2", after="test_rows_are_found_by_key")
+    @case(FULL, HERE, since="1.2", after="test_rows_are_found_by_key")
     def test_a_reload_is_as_the_options_say(self, trial: LookupTrial) -> None:
         whole = {"lookup.cache": "FULL"}
         provider, _ = self._full(trial, whole)
@@ -265,7 +282,7 @@ class LookupTestSuite(SystemSuite):
         provider, _ = self._full(trial, whole | time)
         assert isinstance(provider.reload_trigger, TimedCacheReloadTrigger)
 
-    @case(FULL, since="1.2", after="test_rows_are_found_by_key")
+    @case(FULL, HERE, since="1.2", after="test_rows_are_found_by_key")
     def test_a_reload_shows_what_is_new_to_new_batches(self, trial: LookupTrial) -> None:
         """One that runs again sees what it saw."""
         trial.context.write(NUMBERED.slice(0, 2))
@@ -281,7 +298,7 @@ class LookupTestSuite(SystemSuite):
         _assert_same(after, number=[1, 2, 2], value=[None, "two", "two again"])
         assert again.equals(before)
 
-    @case(FULL, Capability.OUTAGES, since="1.2", after="test_rows_are_found_by_key")
+    @case(FULL, HERE, Capability.OUTAGES, since="1.2", after="test_rows_are_found_by_key")
     def test_a_reload_that_fails_says_so_and_keeps_the_rows(self, trial: LookupTrial) -> None:
         trial.context.write(NUMBERED.slice(0, 1))
         provider, join = self._full(trial, {"lookup.cache": "FULL"})
@@ -294,7 +311,7 @@ class LookupTestSuite(SystemSuite):
 
     # --- Failures -------------------------------------------------------------------------------
 
-    @case(Capability.OUTAGES, since="1.2", after="test_rows_are_found_by_key")
+    @case(HERE, Capability.OUTAGES, since="1.2", after="test_rows_are_found_by_key")
     @pytest.mark.parametrize("way", ["by key", "asynchronous", "partial"])
     def test_a_system_that_is_away_can_be_asked_again(self, trial: LookupTrial, way: str) -> None:
         """What fails for now says so, and what was opened meanwhile serves when it is back."""
@@ -311,7 +328,7 @@ class LookupTestSuite(SystemSuite):
 
     # --- What it is -----------------------------------------------------------------------------
 
-    @case(since="1.2", after="test_rows_are_found_by_key")
+    @case(HERE, since="1.2", after="test_rows_are_found_by_key")
     @every_way
     def test_what_executors_are_given_survives_pickling(self, trial: LookupTrial, way: str) -> None:
         table = trial.context.create_table(trial.options)
@@ -319,7 +336,7 @@ class LookupTestSuite(SystemSuite):
         shipped = provider.source if isinstance(provider, FullCachingLookupProvider) else provider
         assert type(pickle.loads(pickle.dumps(shipped))) is type(shipped)
 
-    @case(since="1.2", after="test_rows_are_found_by_key")
+    @case(HERE, since="1.2", after="test_rows_are_found_by_key")
     @every_way
     def test_no_thread_handle_or_temporary_file_is_left(
         self, trial: LookupTrial, way: str, tmp_path: Path
@@ -331,7 +348,7 @@ class LookupTestSuite(SystemSuite):
             trial.join(_numbers([1, 2, 3]), ["number"])
             trial.close()
 
-    @case(Capability.SECRETS, since="1.2", after="test_rows_are_found_by_key")
+    @case(HERE, Capability.SECRETS, since="1.2", after="test_rows_are_found_by_key")
     @every_way
     def test_a_secret_is_seen_nowhere(
         self,

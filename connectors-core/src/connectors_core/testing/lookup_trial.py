@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +29,11 @@ from connectors_core.lookup import FullCachingLookupProvider, LookupFunctionProv
 from connectors_core.lookup.joining import JoinType, LookupJoin
 from connectors_core.metrics import MetricGroup
 from connectors_core.protocol import encode_entry
+from connectors_core.source import DataGeneratorSource
 from connectors_core.state import StateStore
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.environment import TestEnvironment
 
 LOOKUP_ROWS: Final = pa.schema(
     [
@@ -43,6 +46,7 @@ LOOKUP_ROWS: Final = pa.schema(
 """Schema of the tables that the suite looks up. It does so by ``number``, ``text``, or both."""
 
 _UID: Final = "table"
+_SECONDS: Final = 240.0
 
 
 class LookupExternalContext(ABC):
@@ -218,16 +222,65 @@ class LookupTrial:
                 yield pa.RecordBatch.from_arrays(known.columns, schema=join.table)
 
 
-@contextlib.contextmanager
-def running_trial(
-    context: LookupExternalContext, folder: Path, options: Mapping[str, str]
-) -> Iterator[LookupTrial]:
-    """A trial that is closed in the end, and its context with it."""
-    trial = LookupTrial(context, folder, options)
-    try:
-        yield trial
-    finally:
-        trial.close()
+class SparkLookupTrial(LookupTrial):
+    """The same joins, each by a pipeline on Spark.
+
+    Args:
+        context: The external system.
+        folder: Takes what the pipelines write.
+        options: Of the table.
+        environment: Makes the pipelines.
+    """
+
+    def __init__(
+        self,
+        context: LookupExternalContext,
+        folder: Path,
+        options: Mapping[str, str],
+        environment: TestEnvironment,
+    ) -> None:
+        super().__init__(context, folder, options)
+        self._environment = environment
+
+    def join(
+        self,
+        rows: pa.Table,
+        on: Sequence[str],
+        *,
+        how: JoinType = "left",
+        columns: Sequence[str] = ("value", "amount"),
+        table: LookupTableSource | None = None,
+        batch_rows: int = 10_000,
+    ) -> pa.Table:
+        """See `LookupTrial.join`."""
+        root = Path(tempfile.mkdtemp(dir=self._folder))
+        source = DataGeneratorSource(
+            _RowsOf(rows), rows.num_rows, rows.schema, batch_rows=batch_rows
+        )
+        sink = DirectorySink(root / "rows")
+        with self._environment.pipeline("lookup", root / "checkpoint") as pipeline:
+            joined = pipeline.lookup_join(
+                pipeline.from_source(source, uid="rows"),
+                table or self.context.create_table(self.options),
+                on=on,
+                how=how,
+                columns=columns,
+                uid=_UID,
+            )
+            pipeline.sink_to(joined, sink, uid="joined")
+            assert pipeline.run(timeout=_SECONDS), f"it does not end within {_SECONDS:g} s"
+        return sink.read()
+
+
+@dataclass(frozen=True)
+class _RowsOf:
+    """Rows of a table by their numbers."""
+
+    rows: pa.Table
+
+    def __call__(self, numbers: pa.Array) -> pa.RecordBatch:
+        (batch,) = self.rows.take(numbers).combine_chunks().to_batches()
+        return batch
 
 
 def _forget(_numbers: MetricGroup) -> None:

@@ -30,9 +30,13 @@ DEADLINE: Final = 60.0
 _POLL: Final = 0.02
 
 
+slow_on_spark: Final[pytest.MarkDecorator] = getattr(pytest.mark, SLOW_ON_SPARK)
+"""Marks a case that only a full run has on Spark."""
+
+
 def in_full_on_spark(*values: Any) -> Any:
-    """A parameter of a case that only a full run has on Spark; see `SLOW_ON_SPARK`."""
-    return pytest.param(*values, marks=getattr(pytest.mark, SLOW_ON_SPARK))
+    """A parameter of a case that only a full run has on Spark."""
+    return pytest.param(*values, marks=slow_on_spark)
 
 
 class SystemSuite(ConnectorSuite):

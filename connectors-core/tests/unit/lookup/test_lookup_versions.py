@@ -301,7 +301,8 @@ def test_a_host_copies_a_version_once_and_keeps_two(place, monkeypatch):
     kept = [path for path in (local_folder() / "p/table").iterdir() if path.name[0] != "."]
     assert len(kept) == 2
     remove_local_copies("p")
-    assert not local_folder().exists()
+    assert not (local_folder() / "p").exists()
+    assert local_folder().is_dir(), "another pipeline may be about to lock it"
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["alone", "while another copy is opened"])

@@ -10,6 +10,9 @@ from log_suites import (
 {% if cookiecutter.source %}
     LogSourceSuite,
 {% endif %}
+{% if cookiecutter.lookup %}
+    LogTableSuite,
+{% endif %}
 )
 {% if cookiecutter.source %}
 
@@ -21,5 +24,11 @@ class Test{{ cookiecutter.__class }}SourceOnSpark(LogSourceSuite):
 
 
 class Test{{ cookiecutter.__class }}SinkOnSpark(LogSinkSuite):
+    on_spark = True
+{% endif %}
+{% if cookiecutter.lookup %}
+
+
+class Test{{ cookiecutter.__class }}TableOnSpark(LogTableSuite):
     on_spark = True
 {% endif %}
