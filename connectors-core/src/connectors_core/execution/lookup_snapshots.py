@@ -91,7 +91,7 @@ class SnapshotLookup(LookupFunction):
 
     def open(self, context: FunctionContext) -> None:
         """Map the copy of this host, made if need be."""
-        folder = _own_folder() / self._version.pipeline_id / context.uid
+        folder = local_folder() / self._version.pipeline_id / context.uid
         self._index = self._map_copy(folder)
         context.metric_group.set(LookupMetric.NUM_CACHED_RECORD, self._index.num_rows)
         context.metric_group.set(LookupMetric.NUM_CACHED_BYTES, self._index.nbytes)
@@ -153,11 +153,12 @@ def local_folder() -> Path:
 
 
 def remove_local_copies(pipeline_id: str) -> None:
-    """Remove what this host keeps for a pipeline that has ended. Driver.
-
-    The folder of all pipelines stays, even if it is empty: another one may be about to lock it.
-    """
+    """Remove what this host keeps for a pipeline that has ended. Driver."""
     shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
+    with _folder_locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+        if alone:
+            with suppress(OSError):  # it holds copies of other pipelines
+                local_folder().rmdir()
 
 
 def _remove_unused() -> None:
@@ -165,7 +166,7 @@ def _remove_unused() -> None:
 
     Whoever has mapped one keeps it; whoever still asks for one makes it anew.
     """
-    with _folder_locked(local_folder(), fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+    with _folder_locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
         if not alone:  # somebody opens a copy: the next one will do it
             return
         oldest = time.time() - _UNUSED_SECONDS
@@ -179,30 +180,42 @@ def _remove_unused() -> None:
 @contextmanager
 def _in_use(folder: Path) -> Iterator[None]:
     """A table's folder, made if need be, which is not removed as unused meanwhile."""
-    with _folder_locked(local_folder(), fcntl.LOCK_SH):
+    with _folder_locked(fcntl.LOCK_SH):
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         yield
 
 
 @contextmanager
-def _folder_locked(folder: Path, how: int) -> Iterator[bool]:
-    """Whether a folder could be locked; it is as long as the context lasts."""
-    opened = os.open(folder, os.O_RDONLY)
+def _folder_locked(how: int) -> Iterator[bool]:
+    """Whether the folder of all copies could be locked; it is as long as the context lasts."""
+    opened = _locked_folder(how)
     try:
-        try:
-            fcntl.flock(opened, how)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield opened is not None
     finally:
-        os.close(opened)
+        if opened is not None:
+            os.close(opened)
+
+
+def _locked_folder(how: int) -> int | None:
+    while True:
+        with suppress(FileNotFoundError):  # a pipeline that ended has just removed it
+            opened = os.open(_own_folder(), os.O_RDONLY)
+            try:
+                fcntl.flock(opened, how)
+            except BlockingIOError:
+                os.close(opened)
+                return None
+            if os.fstat(opened).st_nlink:
+                return opened
+            os.close(opened)  # it was removed before it was locked
 
 
 def _own_folder() -> Path:
     folder = local_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
     if folder.stat().st_uid != os.getuid():
         raise StateLocationError(
             f"the folder for copies of lookup tables, {folder}, belongs to another user",
