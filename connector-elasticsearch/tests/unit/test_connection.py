@@ -33,7 +33,7 @@ def test_all_hosts_are_used_below_the_prefix() -> None:
     [
         ({"username": "ann", "password": SECRET}, "basic_auth", ("ann", SECRET)),
         ({"api_key": SECRET}, "api_key", SECRET),
-        ({"api_key": "id:key"}, "api_key", "aWQ6a2V5"),
+        ({"api_key": "id:key"}, "api_key", "aWQ6a2V5"),  # pragma: allowlist secret
         ({"bearer_token": SECRET}, "bearer_auth", SECRET),
     ],
 )

@@ -129,7 +129,10 @@ def written(fake: FakeElasticsearch) -> list[int]:
 
 def test_a_request_speaks_the_protocol_that_servers_8_and_9_take(fake: FakeElasticsearch) -> None:
     connection = ElasticsearchConnection(
-        fake.url, api_key="id:key", headers={"x-tenant": "7"}, path_prefix="search"
+        fake.url,
+        api_key="id:key",  # pragma: allowlist secret
+        headers={"x-tenant": "7"},
+        path_prefix="search",
     )
     write(fake, rows(1), connection=connection, pipeline="clean", refresh="wait_for")
     (headers,) = fake.headers

@@ -150,6 +150,18 @@ def test_every_licence_of_an_expression_must_be_allowed(tmp_path, nothing_but_he
     assert "brings connector-one" in said
 
 
+def test_every_licence_of_several_classifiers_must_be_allowed(tmp_path, nothing_but_here):
+    both = [
+        f"Classifier: License :: OSI Approved :: {name}"
+        for name in ("MIT License", "Apache Software License")
+    ]
+    copyleft = ("Requires-Dist: copyleft", *both)
+    allowed = ["MIT License", "Apache-2.0", "GPL-3.0-only"]
+    (said,) = installed(tmp_path, *copyleft, licences=allowed)
+    assert "brings connector-one" in said
+    assert installed(tmp_path, *copyleft, licences=[*allowed, "Apache Software License"]) == []
+
+
 def test_a_wheel_that_cannot_be_imported_is_named(tmp_path, nothing_but_here):
     broken = {"connector_one/__init__.py": "import nothing_of_this_name\n"}
     (said,) = installed(tmp_path, **broken)

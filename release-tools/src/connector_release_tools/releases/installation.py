@@ -20,7 +20,8 @@ from connector_release_tools.versions import SparkLine
 
 __all__ = ["allowed_licences", "install"]
 
-_IN_EXPRESSION: Final = re.compile(r"[()]|\b(?:AND|OR|WITH)\b")
+# What stands between licences in an expression, or between several classifiers.
+_IN_EXPRESSION: Final = re.compile(r"[();]|\b(?:AND|OR|WITH)\b")
 
 
 def allowed_licences(root: Path) -> list[str]:
