@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -26,21 +27,35 @@ class SuitesOnCluster:
     @pytest.mark.slow
     @pytest.mark.timeout(1800)
     def test_no_case_fails(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-        """In a process of its own: a process has one Spark."""
-        config = request.config
-        run = [sys.executable, "-m", "pytest", "-c", str(config.inipath), "-m", "not slow"]
-        options = ["--connector-environment", "cluster", "--connector-report"]
-        options += [str(tmp_path / "report"), "--rootdir", str(config.rootpath)]
-        options += ["--basetemp", str(tmp_path / "run")]
-        classes = [str(request.path.parent / suite) for suite in self.suites]
-        ended = subprocess.run(  # noqa: S603  # a command of the tests themselves
-            [*run, *options, *classes], capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stdout[-6000:]
-        report = json.loads((tmp_path / "report.json").read_text())
-        assert report["passed"]
-        assert {
-            result["suite"]
-            for result in report["results"]
-            if result["case"] == _KILLED_WORKER and result["outcome"] == "passed"
-        } == {suite.partition("::")[2] for suite in self.suites}
+        """None of the named suites."""
+        named = (suite.split("::") for suite in self.suites)
+        suites = {name: request.path.parent / file for file, name in named}
+        run_suites_on_cluster(suites, request.config, tmp_path)
+
+
+def run_suites_on_cluster(suites: Mapping[str, Path], config: pytest.Config, folder: Path) -> None:
+    """Run suites on a cluster with two workers, in a process of its own: a process has one Spark.
+
+    Args:
+        suites: Names of the classes, and the files in which they are.
+        config: Of the test that calls.
+        folder: For the report and what the suites write.
+
+    Raises:
+        AssertionError: A case failed, or a suite did not see a worker killed.
+    """
+    run = [sys.executable, "-m", "pytest", "-c", str(config.inipath), "-m", "not slow"]
+    options = ["--connector-environment", "cluster", "--connector-report", str(folder / "report")]
+    options += ["--rootdir", str(config.rootpath), "--basetemp", str(folder / "run")]
+    classes = [f"{path}::{name}" for name, path in suites.items()]
+    ended = subprocess.run(  # noqa: S603  # a command of the tests themselves
+        [*run, *options, *classes], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout[-6000:]
+    report = json.loads((folder / "report.json").read_text())
+    assert report["passed"]
+    assert {
+        result["suite"]
+        for result in report["results"]
+        if result["case"] == _KILLED_WORKER and result["outcome"] == "passed"
+    } == suites.keys()
