@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network forwards, slows, cuts and refuses."""
 
+import asyncio
 import socket
 import socketserver
 import threading
@@ -55,6 +56,20 @@ def test_a_cut_resets_what_is_open_and_lets_in_what_comes(network: FaultyNetwork
     assert network.cuts == 1
     with connect(network) as connection:
         assert echo(connection, b"again") == b"again"
+
+
+def test_cuts_may_follow_each_other_at_once(network: FaultyNetwork) -> None:
+    """The second one meets connections that are closed and not yet forgotten."""
+
+    async def twice() -> None:
+        await network._cut()
+        await asyncio.sleep(0)
+        await network._cut()
+
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+        network._run(twice())
+    assert network.cuts == 2
 
 
 def test_a_cut_can_come_in_mid_answer(network: FaultyNetwork) -> None:

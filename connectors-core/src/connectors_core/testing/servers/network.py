@@ -138,7 +138,8 @@ class FaultyNetwork:
         self._cuts += 1
         for connection in self._connections:
             peer: socket.socket = connection.get_extra_info("socket")
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            if peer.fileno() >= 0:  # it may have been closed just now
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
