@@ -104,7 +104,6 @@ def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool)
     if kind.startswith("partial"):
         hits, misses = counters[LookupMetric.HIT_COUNT], counters[LookupMetric.MISS_COUNT]
         assert hits + misses == counters[LookupMetric.NUM_LOOKUP_KEYS]
-        assert hits > 0 or not streaming  # a task of a batch may see each key once
     if kind == "full":
         assert lookups["left"].version == 1
         assert lookups["left"].gauges[LookupMetric.NUM_CACHED_RECORD] == sum(
