@@ -7,15 +7,14 @@ from connector_elasticsearch.documents.decoding import (
     MetadataColumn,
     loaded,
 )
-from connector_elasticsearch.documents.layout import Layout, layout_of
-from connector_elasticsearch.documents.mapping import pruned
+from connector_elasticsearch.documents.layout import Layout
+from connector_elasticsearch.documents.selection import DocumentSelection
 
 __all__ = [
     "Damaged",
     "DocumentDecoder",
+    "DocumentSelection",
     "Layout",
     "MetadataColumn",
-    "layout_of",
     "loaded",
-    "pruned",
 ]

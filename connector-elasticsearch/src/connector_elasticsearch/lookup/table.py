@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.client.options import SINCE
-from connector_elasticsearch.documents import DocumentDecoder, Layout, layout_of
+from connector_elasticsearch.documents import DocumentSelection, Layout
+from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
     ElasticsearchLookupFunction,
 )
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
-from connector_elasticsearch.source import options as source_options
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lookup import (
@@ -41,7 +41,7 @@ ID_COLUMN: Final = Option(
     "they are right now.",
 )
 _LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="elasticsearch table")
-TABLE_OPTIONS: Final = source_options.DOCUMENT_OPTIONS.extended(
+TABLE_OPTIONS: Final = document_options.DOCUMENT_OPTIONS.extended(
     ID_COLUMN, *LOOKUP_OPTIONS, scope="elasticsearch table"
 )
 """The options of `ElasticsearchTable.from_options`."""
@@ -109,20 +109,19 @@ class ElasticsearchTable(LookupTableSource):
         cache: LookupCache | None = None,
         requests: LookupRequestConfiguration | None = None,
     ) -> None:
-        if not isinstance(connection, ElasticsearchConnection):
-            connection = ElasticsearchConnection(connection)
-        self._connection = connection
-        self._index = ",".join(source_options.INDEX.parse(index))
-        self._query = None if query is None else source_options.QUERY.parse(query)
-        self._declared = None if schema is None else source_options.SCHEMA.parse(schema)
-        self._fields = source_options.FIELDS.parse(tuple(fields))
-        self._array_fields = source_options.ARRAY_FIELDS.parse(tuple(array_fields))
+        self._requests = requests or LookupRequestConfiguration()
+        self._documents = DocumentSelection.of(
+            connection,
+            index,
+            query=query,
+            schema=schema,
+            fields=fields,
+            array_fields=array_fields,
+            retry_timeout=self._requests.timeout,
+        )
         self._id_column = None if id_column is None else ID_COLUMN.parse(id_column)
         self._lookup = _LOOKUP.parse(lookup or {})
         self._cache = cache
-        self._requests = requests or LookupRequestConfiguration()
-        if self._declared is not None:
-            DocumentDecoder(self._declared)  # so that a type that cannot be read is refused here
         if cache is not None and "lookup.cache" in (lookup or {}):
             raise ConfigurationError(
                 "a table has one cache",
@@ -130,7 +129,6 @@ class ElasticsearchTable(LookupTableSource):
                 found="both",
                 option="lookup.cache",
             )
-        self._layout: Layout | None = None
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchTable:
@@ -145,11 +143,11 @@ class ElasticsearchTable(LookupTableSource):
         parsed = TABLE_OPTIONS.parse(mapping)
         return cls(
             ElasticsearchConnection.of(parsed),
-            parsed[source_options.INDEX],
-            query=parsed.get(source_options.QUERY),
-            schema=parsed.get(source_options.SCHEMA),
-            fields=parsed.values[source_options.FIELDS.key],
-            array_fields=parsed.values[source_options.ARRAY_FIELDS.key],
+            parsed[document_options.INDEX],
+            query=parsed.get(document_options.QUERY),
+            schema=parsed.get(document_options.SCHEMA),
+            fields=parsed.values[document_options.FIELDS.key],
+            array_fields=parsed.values[document_options.ARRAY_FIELDS.key],
             id_column=parsed.get(ID_COLUMN),
             lookup={key: value for key, value in mapping.items() if key in _LOOKUP},
         )
@@ -162,7 +160,7 @@ class ElasticsearchTable(LookupTableSource):
         Raises:
             ConfigurationError: There is no such index, or its mapping cannot be used.
         """
-        schema = self._looked().schema
+        schema = self._documents.layout.schema
         if self._id_column is None or self._id_column in schema.names:
             return schema
         return pa.schema([pa.field(self._id_column, pa.string(), nullable=False), *schema])
@@ -188,50 +186,38 @@ class ElasticsearchTable(LookupTableSource):
         )
 
     def __repr__(self) -> str:
-        return f"ElasticsearchTable({self._connection!r}, {self._index!r})"
-
-    def _looked(self) -> Layout:
-        if self._layout is None:
-            self._layout = layout_of(
-                self._connection,
-                self._index,
-                retry_timeout=self._requests.timeout,
-                schema=self._declared,
-                fields=self._fields,
-                array_fields=self._array_fields,
-            )
-        return self._layout
+        return f"ElasticsearchTable({self._documents.connection!r}, {self._documents.index!r})"
 
     def _source(self, schema: pa.Schema) -> ElasticsearchSource:
         columns = [field for field in schema if field.name != self._id_column]
         has_id = self._id_column in schema.names
         return ElasticsearchSource(
-            self._connection,
-            self._index,
-            query=self._query,
+            self._documents.connection,
+            self._documents.index,
+            query=self._documents.query,
             schema=pa.schema(columns),
             metadata_columns={"_id": str(self._id_column)} if has_id else {},
-            retry_timeout=self._requests.timeout,
+            retry_timeout=self._documents.retry_timeout,
         )
 
     def _questions(self, context: LookupContext) -> Questions:
-        layout = self._looked()
+        documents, layout = self._documents, self._documents.layout
         names = [field.name for field in context.schema]
         # An alias may have a filter, a data stream cannot be asked so.
-        is_index = set(layout.mappings) == {self._index}
+        is_index = set(layout.mappings) == {documents.index}
         is_routed = layout.requires_routing
         formatted = tuple(path for path in layout.formatted if path.split(".")[0] in names)
         by_id = context.keys == (self._id_column,)
         return Questions(
-            connection=self._connection,
-            index=self._index,
+            connection=documents.connection,
+            index=documents.index,
             schema=context.schema,
             id_column=self._id_column,
             fields=tuple(self._field(layout, key) for key in context.keys),
             formatted=formatted,
-            query=self._query,
-            gets=by_id and is_index and not is_routed and self._query is None and not formatted,
-            retry_timeout=self._requests.timeout,
+            query=documents.query,
+            gets=by_id and is_index and not is_routed and documents.query is None and not formatted,
+            retry_timeout=documents.retry_timeout,
         )
 
     def _field(self, layout: Layout, key: str) -> str | None:

@@ -10,13 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
-from connector_elasticsearch.documents import (
-    DocumentDecoder,
-    Layout,
-    MetadataColumn,
-    layout_of,
-    pruned,
-)
+from connector_elasticsearch.documents import DocumentSelection, Layout, MetadataColumn
+from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.source import options
 from connector_elasticsearch.source.enumerator import (
     SliceEnumerator,
@@ -27,7 +22,7 @@ from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searching import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.annotations import public
-from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -92,32 +87,21 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
         keep_alive: timedelta = options.DEFAULT_KEEP_ALIVE,
         retry_timeout: timedelta = options.DEFAULT_RETRY_TIMEOUT,
     ) -> None:
-        if not isinstance(connection, ElasticsearchConnection):
-            connection = ElasticsearchConnection(connection)
-        self._connection = connection
-        self._index = ",".join(options.INDEX.parse(index))
-        self._query = None if query is None else options.QUERY.parse(query)
-        self._declared = None if schema is None else options.SCHEMA.parse(schema)
-        self._fields = options.FIELDS.parse(tuple(fields))
-        self._array_fields = options.ARRAY_FIELDS.parse(tuple(array_fields))
+        self._documents = DocumentSelection.of(
+            connection,
+            index,
+            query=query,
+            schema=schema,
+            fields=fields,
+            array_fields=array_fields,
+            retry_timeout=options.RETRY_TIMEOUT.parse(retry_timeout),
+        )
         self._metadata = _metadata_columns(metadata_columns)
         self._sort_field = None if sort_field is None else options.SORT_FIELD.parse(sort_field)
         self._limit = None if limit is None else options.LIMIT.parse(limit)
         self._slices = None if slices is None else options.SLICES.parse(slices)
         self._page_size = options.PAGE_SIZE.parse(page_size)
         self._keep_alive = options.KEEP_ALIVE.parse(keep_alive)
-        self._retry_timeout = options.RETRY_TIMEOUT.parse(retry_timeout)
-        if self._declared is not None and self._array_fields:
-            raise ConfigurationError(
-                "a schema says itself which fields hold several values",
-                expected="`array-fields`, or a schema with ARRAY<...>",
-                found="both",
-                option=options.ARRAY_FIELDS.key,
-            )
-        if self._declared is not None:
-            declared = pruned(self._declared, self._fields) if fields else self._declared
-            DocumentDecoder(declared)  # so that a type that cannot be read is refused here
-        self._layout: Layout | None = None
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchSource:
@@ -132,11 +116,11 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
         parsed = options.SOURCE_OPTIONS.parse(mapping)
         return cls(
             ElasticsearchConnection.of(parsed),
-            parsed[options.INDEX],
-            query=parsed.get(options.QUERY),
-            schema=parsed.get(options.SCHEMA),
-            fields=parsed.values[options.FIELDS.key],
-            array_fields=parsed.values[options.ARRAY_FIELDS.key],
+            parsed[document_options.INDEX],
+            query=parsed.get(document_options.QUERY),
+            schema=parsed.get(document_options.SCHEMA),
+            fields=parsed.values[document_options.FIELDS.key],
+            array_fields=parsed.values[document_options.ARRAY_FIELDS.key],
             metadata_columns=parsed.values[options.METADATA_COLUMNS.key] or (),
             sort_field=parsed.get(options.SORT_FIELD),
             limit=parsed.get(options.LIMIT),
@@ -189,31 +173,23 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
         return SplitTraits(end=True, ordered=True, replayable=True)
 
     def __repr__(self) -> str:
-        return f"ElasticsearchSource({self._connection!r}, {self._index!r})"
+        return f"ElasticsearchSource({self._documents.connection!r}, {self._documents.index!r})"
 
     def _settings(self) -> SearchSettings:
-        if self._layout is None:
-            self._layout = layout_of(
-                self._connection,
-                self._index,
-                retry_timeout=self._retry_timeout,
-                schema=self._declared,
-                fields=self._fields,
-                array_fields=self._array_fields,
-            )
+        documents = self._documents
         return SearchSettings(
-            connection=self._connection,
-            index=self._index,
-            schema=self._layout.schema,
+            connection=documents.connection,
+            index=documents.index,
+            schema=documents.layout.schema,
             metadata_columns=self._metadata,
-            formatted=self._layout.formatted,
-            query=self._query,
-            selects=bool(self._fields) or self._declared is not None,
+            formatted=documents.layout.formatted,
+            query=documents.query,
+            selects=bool(documents.fields) or documents.schema is not None,
             sort_field=self._sort_field,
-            slice_field=self._slice_field(self._layout),
+            slice_field=self._slice_field(documents.layout),
             page_size=self._page_size,
             keep_alive=self._keep_alive,
-            retry_timeout=self._retry_timeout,
+            retry_timeout=documents.retry_timeout,
         )
 
     def _slice_field(self, layout: Layout) -> str | None:

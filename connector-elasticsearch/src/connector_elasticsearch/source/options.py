@@ -4,21 +4,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from connector_elasticsearch.client import CONNECTION_OPTIONS
 from connector_elasticsearch.client.options import SINCE
-from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
-from connectors_core.options import (
-    DURATION,
-    JSON_MAP,
-    Option,
-    OptionSet,
-    at_least,
-    list_of,
-    not_empty,
-    positive,
-)
+from connector_elasticsearch.documents.options import DOCUMENT_OPTIONS
+from connectors_core.options import DURATION, Option, at_least, not_empty, positive
 
 __all__ = ["SOURCE_OPTIONS"]
 
@@ -26,46 +16,6 @@ DEFAULT_PAGE_SIZE: Final = 5000
 DEFAULT_KEEP_ALIVE: Final = timedelta(minutes=5)
 DEFAULT_RETRY_TIMEOUT: Final = timedelta(minutes=1)
 
-INDEX: Final = Option(
-    "index",
-    list_of(str),
-    required=True,
-    validator=not_empty,
-    since=SINCE,
-    aliases=("es.resource", "es.resource.read", "indices"),
-    doc="Indices, aliases, data streams or patterns (`flights-*`).",
-)
-QUERY: Final[Option[dict[str, Any]]] = Option(
-    "query",
-    JSON_MAP,
-    since=SINCE,
-    aliases=("es.query",),
-    doc='Documents that are read, in Elasticsearch\'s query language, as `{"term": {"carrier": '
-    '"UA"}}`. By default all.',
-)
-SCHEMA: Final = Option(
-    "schema",
-    SCHEMA_TYPE,
-    since=SINCE,
-    doc="Columns, in the words of Spark SQL. By default they follow from the mapping.",
-)
-FIELDS: Final = Option(
-    "fields",
-    list_of(str),
-    default=(),
-    since=SINCE,
-    aliases=("es.read.field.include",),
-    doc="Columns to read, or paths into them, as `carrier, aircraft.maker`; no others are sent. By "
-    "default all.",
-)
-ARRAY_FIELDS: Final = Option(
-    "array-fields",
-    list_of(str),
-    default=(),
-    since=SINCE,
-    aliases=("es.read.field.as.array.include",),
-    doc="Paths of fields that hold several values, which no mapping tells.",
-)
 METADATA_COLUMNS: Final = Option(
     "metadata.columns",
     dict,
@@ -125,17 +75,6 @@ RETRY_TIMEOUT: Final = Option(
     since=SINCE,
     doc="How long a request is repeated that the server does not answer, or refuses for now.",
 )
-
-DOCUMENT_OPTIONS: Final = OptionSet(
-    *CONNECTION_OPTIONS,
-    INDEX,
-    QUERY,
-    SCHEMA,
-    FIELDS,
-    ARRAY_FIELDS,
-    scope="elasticsearch documents",
-)
-"""What is read of which servers; a part of the options of the source and of the table."""
 
 SOURCE_OPTIONS: Final = DOCUMENT_OPTIONS.extended(
     METADATA_COLUMNS,

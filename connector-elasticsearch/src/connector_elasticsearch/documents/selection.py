@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which documents are read, and as which columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Self
+
+import pyarrow as pa
+
+from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.documents import options
+from connector_elasticsearch.documents.decoding import DocumentDecoder
+from connector_elasticsearch.documents.layout import Layout, layout_of
+from connector_elasticsearch.documents.mapping import pruned
+from connectors_core.errors import ConfigurationError
+
+__all__ = ["DocumentSelection"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentSelection:
+    """What is read of which servers.
+
+    Attributes:
+        connection: How the servers are reached.
+        index: Indices, aliases, data streams or patterns, separated by commas.
+        query: Documents that are read; None for all.
+        schema: Columns that were declared; None to take them from the mapping.
+        fields: Columns to keep, or paths into them; none for all.
+        array_fields: Paths of fields that hold several values.
+        retry_timeout: How long a request is repeated that may succeed later.
+    """
+
+    connection: ElasticsearchConnection
+    index: str
+    query: Mapping[str, Any] | None = field(default=None, hash=False)
+    schema: pa.Schema | None = None
+    fields: Sequence[str] = ()
+    array_fields: Sequence[str] = ()
+    retry_timeout: timedelta
+
+    @classmethod
+    def of(
+        cls,
+        connection: ElasticsearchConnection | str | Sequence[str],
+        index: str | Sequence[str],
+        *,
+        query: Mapping[str, Any] | None,
+        schema: pa.Schema | str | None,
+        fields: Sequence[str],
+        array_fields: Sequence[str],
+        retry_timeout: timedelta,
+    ) -> Self:
+        """Check what a user gave.
+
+        Raises:
+            ConfigurationError: Something given cannot be used, or does not fit together.
+        """
+        if not isinstance(connection, ElasticsearchConnection):
+            connection = ElasticsearchConnection(connection)
+        selection = cls(
+            connection=connection,
+            index=",".join(options.INDEX.parse(index)),
+            query=None if query is None else options.QUERY.parse(query),
+            schema=None if schema is None else options.SCHEMA.parse(schema),
+            fields=options.FIELDS.parse(tuple(fields)),
+            array_fields=options.ARRAY_FIELDS.parse(tuple(array_fields)),
+            retry_timeout=retry_timeout,
+        )
+        if selection.schema is not None:
+            if selection.array_fields:
+                raise ConfigurationError(
+                    "a schema says itself which fields hold several values",
+                    expected="`array-fields`, or a schema with ARRAY<...>",
+                    found="both",
+                    option=options.ARRAY_FIELDS.key,
+                )
+            kept = pruned(selection.schema, fields) if fields else selection.schema
+            DocumentDecoder(kept)  # so that a type that cannot be read is refused here
+        return selection
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What the servers' mapping says; asked for once, and kept when this travels. Driver.
+
+        Raises:
+            ConfigurationError: There is no such index, or its mapping cannot be used.
+        """
+        return layout_of(
+            self.connection,
+            self.index,
+            retry_timeout=self.retry_timeout,
+            schema=self.schema,
+            fields=self.fields,
+            array_fields=self.array_fields,
+        )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which documents are read: what source and table refuse alike."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from connector_elasticsearch.documents import DocumentSelection, Layout, selection
+from connector_elasticsearch.lookup import ElasticsearchTable
+from connector_elasticsearch.source import ElasticsearchSource
+from connectors_core.errors import ConfigurationError, UnsupportedError
+
+READERS = pytest.mark.parametrize("reader", [ElasticsearchSource, ElasticsearchTable])
+HOST = "http://127.0.0.1:9"
+
+
+@READERS
+def test_arrays_are_said_by_a_schema_or_by_an_option(
+    reader: type[ElasticsearchSource | ElasticsearchTable],
+) -> None:
+    reader(HOST, "flights", array_fields=["stops"])
+    with pytest.raises(ConfigurationError, match="a schema says itself") as error:
+        reader(HOST, "flights", schema="n BIGINT", array_fields=["stops"])
+    assert error.value.option == "array-fields"
+
+
+@READERS
+def test_types_that_cannot_be_read_are_refused_unless_their_column_is_left_out(
+    reader: type[ElasticsearchSource | ElasticsearchTable],
+) -> None:
+    schema = pa.schema([("n", pa.int64()), ("took", pa.duration("s"))])
+    with pytest.raises(UnsupportedError, match="duration"):
+        reader(HOST, "flights", schema=schema)
+    reader(HOST, "flights", schema=schema, fields=["n"])
+
+
+def test_the_mapping_is_asked_for_once_and_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def layout_of(connection: object, index: str, **arguments: object) -> Layout:
+        asked.append(index)
+        return Layout(pa.schema([("n", pa.int64())]), (), {})
+
+    monkeypatch.setattr(selection, "layout_of", layout_of)
+    documents = DocumentSelection.of(
+        HOST,
+        ["flights-2013", "flights-2014"],
+        query=None,
+        schema=None,
+        fields=(),
+        array_fields=(),
+        retry_timeout=timedelta(seconds=1),
+    )
+    layout = documents.layout
+    assert documents.layout is layout
+    assert pickle.loads(pickle.dumps(documents)).layout.schema == layout.schema
+    assert asked == ["flights-2013,flights-2014"]
