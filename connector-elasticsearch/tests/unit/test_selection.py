@@ -9,7 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch.documents import DocumentSelection, Layout, selection
+from connector_elasticsearch.documents import DocumentSelection, selection
 from connector_elasticsearch.lookup import ElasticsearchTable
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -41,11 +41,18 @@ def test_types_that_cannot_be_read_are_refused_unless_their_column_is_left_out(
 def test_the_mapping_is_asked_for_once_and_travels(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def layout_of(connection: object, index: str, **arguments: object) -> Layout:
-        asked.append(index)
-        return Layout(pa.schema([("n", pa.int64())]), (), {})
+    class Client:
+        def __init__(self, connection: object) -> None:
+            pass
 
-    monkeypatch.setattr(selection, "layout_of", layout_of)
+        def request(self, method: str, path: str, **arguments: object) -> object:
+            asked.append(path)
+            return {"flights-2013": {"mappings": {"properties": {"n": {"type": "long"}}}}}
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(selection, "ElasticsearchClient", Client)
     documents = DocumentSelection.of(
         HOST,
         ["flights-2013", "flights-2014"],
@@ -58,4 +65,4 @@ def test_the_mapping_is_asked_for_once_and_travels(monkeypatch: pytest.MonkeyPat
     layout = documents.layout
     assert documents.layout is layout
     assert pickle.loads(pickle.dumps(documents)).layout.schema == layout.schema
-    assert asked == ["flights-2013,flights-2014"]
+    assert asked == ["/flights-2013,flights-2014/_mapping"]

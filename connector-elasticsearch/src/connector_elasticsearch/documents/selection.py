@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -11,11 +12,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client.retrying import retrying
 from connector_elasticsearch.documents import options
-from connector_elasticsearch.documents.decoding import DocumentDecoder
-from connector_elasticsearch.documents.layout import Layout, layout_of
-from connector_elasticsearch.documents.mapping import pruned
+from connector_elasticsearch.documents.decoding import DocumentDecoder, leaves
+from connector_elasticsearch.documents.layout import Layout
+from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
 from connectors_core.errors import ConfigurationError
 
 __all__ = ["DocumentSelection"]
@@ -90,11 +92,16 @@ class DocumentSelection:
         Raises:
             ConfigurationError: There is no such index, or its mapping cannot be used.
         """
-        return layout_of(
-            self.connection,
-            self.index,
-            retry_timeout=self.retry_timeout,
-            schema=self.schema,
-            fields=self.fields,
-            array_fields=self.array_fields,
-        )
+        with closing(ElasticsearchClient(self.connection)) as client:
+            answer = retrying(self.retry_timeout)(
+                client.request,
+                "GET",
+                path_of(self.index, "_mapping"),
+                doing=f"reading the mapping of {self.index}",
+            )
+        mappings = {name: each["mappings"] for name, each in answer.items()}
+        schema = fields_of(mappings, self.array_fields) if self.schema is None else self.schema
+        if self.fields:
+            schema = pruned(schema, self.fields)
+        formatted = with_own_format(mappings) & set(leaves(list(schema)))
+        return Layout(schema, tuple(sorted(formatted)), mappings)
