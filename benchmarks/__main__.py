@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import files, memory, micro_batch
+from benchmarks import files, memory, micro_batch, warm_workers
 from benchmarks.comparing import Result, compared
 from benchmarks.session import new_session
 
@@ -33,7 +33,9 @@ class Part(StrEnum):
     FILES = "files"
     KAFKA = "kafka"
     ELASTICSEARCH = "elasticsearch"
+    THROTTLING = "throttling"
     LOOKUP = "lookup"
+    WARM_WORKERS = "warm-workers"
 
 
 def main(
@@ -51,6 +53,8 @@ def main(
         report(Part.MICRO_BATCH, measure_micro_batches(runs, plans))
     if Part.FILES in parts:
         report(Part.FILES, measure_files(runs, copies))
+    if Part.WARM_WORKERS in parts:
+        report(Part.WARM_WORKERS, measure_warm_workers(runs, plans))
     if Part.KAFKA in parts:
         from benchmarks import kafka
 
@@ -59,6 +63,10 @@ def main(
         from benchmarks import elasticsearch
 
         report(Part.ELASTICSEARCH, elasticsearch.measure(runs, tables))
+    if Part.THROTTLING in parts:
+        from benchmarks.elasticsearch import throttled
+
+        report(Part.THROTTLING, throttled.measure(runs, tables))
     if Part.LOOKUP in parts:
         from benchmarks import lookup
 
@@ -77,6 +85,13 @@ def measure_micro_batches(runs: int, plans: int) -> Iterator[Result]:
         },
         aims={"rate-micro-batch with mapInArrow": "at most 1.3"},
     )
+    spark.stop()
+
+
+def measure_warm_workers(runs: int, plans: int) -> Iterator[Result]:
+    """What keeping Python workers warm saves."""
+    spark = new_session()
+    yield from warm_workers.measure(spark, runs, plans)
     spark.stop()
 
 

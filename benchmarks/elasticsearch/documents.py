@@ -58,10 +58,12 @@ def prepared(folder: Path, copies: int) -> Documents:
 
 
 @contextmanager
-def new_index(server: ElasticsearchServer, documents: Documents) -> Iterator[str]:
+def new_index(
+    server: ElasticsearchServer, documents: Documents, *, shards: int = SHARDS
+) -> Iterator[str]:
     """An empty index for the documents, which goes again."""
     index = f"bench-{time.monotonic_ns()}"
-    settings = {"number_of_shards": SHARDS, "number_of_replicas": 0}
+    settings = {"number_of_shards": shards, "number_of_replicas": 0}
     server.request("PUT", f"/{index}", {"settings": settings, "mappings": documents.mapping})
     try:
         yield index

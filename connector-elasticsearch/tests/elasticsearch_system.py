@@ -9,14 +9,15 @@ from contextlib import AbstractContextManager, contextmanager
 from connector_elasticsearch import ElasticsearchConnection
 from connector_elasticsearch.testing import ElasticsearchServer, ServerSecurity
 from connectors_core.secrets import Secret
-from connectors_core.testing import TestSystem
+from connectors_core.testing import Outage, TestSystem
+from connectors_core.testing.servers import FaultyNetwork
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.2"
+SUITES = "1.3"
 PASSWORD = "canary-52e9"  # pragma: allowlist secret
 SECURITY = ServerSecurity(password=Secret(PASSWORD))
 
-_running: dict[str, ElasticsearchServer] = {}
+_running: dict[str, tuple[ElasticsearchServer, FaultyNetwork]] = {}
 
 
 class ElasticsearchSystem(TestSystem):
@@ -30,14 +31,21 @@ class ElasticsearchSystem(TestSystem):
 
     @contextmanager
     def _server(self) -> Iterator[str]:
-        with ElasticsearchServer(security=SECURITY) as server:
-            _running[server.url] = server
-            yield server.url
+        with ElasticsearchServer(security=SECURITY) as server, FaultyNetwork() as network:
+            network.forward_to(server.port)
+            address = f"http://{network.address}"
+            _running[address] = server, network
+            yield address
+
+    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
+        _, network = _running[address]
+        return network.outage(outage)
 
 
 def server_at(address: str) -> ElasticsearchServer:
     """The server behind an address that `ElasticsearchSystem` gave, as its owner sees it."""
-    return _running[address]
+    server, _ = _running[address]
+    return server
 
 
 def connection_to(address: str) -> ElasticsearchConnection:

@@ -29,6 +29,7 @@ class FakeElasticsearch(TreatingServer):
         answers: What the next requests are answered, each at most once: an exception is raised
             before the work is done, a function makes another answer of the right one.
         max_content_length: A larger request is answered by 413.
+        keeps_length: Whether another answer is said to be as long as the right one.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class FakeElasticsearch(TreatingServer):
         self.paths: list[str] = []
         self.answers: list[Answer | Callable[[bytes], bytes]] = []
         self.max_content_length = 1 << 30
+        self.keeps_length = False
         self.never: set[int] = set()
 
     def answer(
@@ -61,7 +63,8 @@ class FakeElasticsearch(TreatingServer):
             right = answer_to_bulk(self._take(body.splitlines(), fault))
         if other is None:
             return right
-        return Answer(right.status, data=other(right.body), length=right.length)
+        data = other(right.body)
+        return Answer(right.status, data=data, length=right.length if self.keeps_length else None)
 
     def _take(self, lines: Sequence[bytes], fault: RequestFault | None) -> list[dict[str, Any]]:
         items = []

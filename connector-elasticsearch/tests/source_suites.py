@@ -34,6 +34,7 @@ SOURCE = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
     cannot={
@@ -46,6 +47,10 @@ SOURCE = Capabilities(
         "double": "JSON has no infinity",
         "map": "a mapping has objects, whose fields are all known",
         "day-time interval": "JSON has no lengths of time",
+        **dict.fromkeys(
+            ("decimal: more digits than a double has", "decimal: ends"),
+            "an answer of the server has numbers with a fraction as doubles",
+        ),
     },
 )
 _AT_A_TIME = 2000
@@ -58,6 +63,14 @@ _TYPES = {
 }
 
 
+_POISON = b'{"split": 1, "seq": "not a number"}'
+
+
+def _documents(rows: pa.RecordBatch) -> list[bytes]:
+    documents: list[bytes] = JsonFormat().encode(rows).messages.to_pylist()
+    return documents
+
+
 class IndexWriter(SplitDataWriter):
     """Writes rows as documents to one index."""
 
@@ -67,10 +80,18 @@ class IndexWriter(SplitDataWriter):
 
     def write(self, rows: pa.Table) -> None:
         for batch in rows.to_batches():
-            self._write(JsonFormat().encode(batch).messages.to_pylist())
+            self._write(_documents(batch))
 
     def write_poison(self) -> None:
-        self._write([b'{"split": 1, "seq": "not a number"}'])
+        self._write([_POISON])
+
+    def write_around_poison(self, *parts: pa.Table) -> None:
+        documents: list[bytes] = []
+        for part in parts:
+            documents += [_POISON] if documents else []
+            documents += [each for batch in part.to_batches() for each in _documents(batch)]
+        # At once: the server merges what is written bit by bit, in an order of its own.
+        self._write(documents)
 
     def _write(self, documents: Sequence[bytes]) -> None:
         for at in range(0, len(documents), _AT_A_TIME):

@@ -57,6 +57,9 @@ class TreatingServer(ABC):
             def do_POST(self) -> None:
                 treating._serve(self)
 
+            def do_GET(self) -> None:
+                treating._serve(self)
+
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
@@ -98,7 +101,7 @@ class TreatingServer(ABC):
         self._thread.join()
 
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers["content-length"]))
+        body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in handler.headers.items()}
         fault = self._next_fault()
         if fault is RequestFault.STALL and not self._stalled(handler.connection):

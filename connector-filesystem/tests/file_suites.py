@@ -33,7 +33,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.1"
+SUITES = "1.3"
 SOURCE = Capabilities(
     can=frozenset(
         {
@@ -47,7 +47,10 @@ SOURCE = Capabilities(
             Capability.SECRETS,
         }
     ),
-    cannot={Capability.GROWING_SPLITS: "a file is complete when it appears"},
+    cannot={
+        Capability.GROWING_SPLITS: "a file is complete when it appears",
+        Capability.OUTAGES: "files of this machine are always there; in process they are not",
+    },
 )
 SINK = Capabilities(
     can=frozenset(
@@ -61,8 +64,20 @@ SINK = Capabilities(
     cannot={
         Capability.LEASES: "names of files are unique by themselves",
         Capability.REWRITING: "what is staged stays until it is committed or swept",
+        Capability.WRITER_STATE: "every file stands by itself",
+        Capability.OUTAGES: SOURCE.cannot[Capability.OUTAGES],
     },
 )
+
+
+def with_outages(of_this_machine: Capabilities) -> Capabilities:
+    """What can be done on storage that can be unavailable."""
+    cannot = dict(of_this_machine.cannot)
+    del cannot[Capability.OUTAGES]
+    return Capabilities(can=of_this_machine.can | {Capability.OUTAGES}, cannot=cannot)
+
+
+POISON = b"1,not a number,2024-01-01 00:00:00Z,x\n"
 PASSWORD = "canary-5e0b"  # pragma: allowlist secret
 
 
@@ -78,8 +93,16 @@ class CsvWriter(SplitDataWriter):
         pa_csv.write_csv(rows, out)
         self._put(out.getvalue().to_pybytes())
 
+    def write_around_poison(self, *rows: pa.Table) -> None:
+        out = pa.BufferOutputStream()
+        for number, part in enumerate(rows):
+            if number:
+                out.write(POISON)
+            pa_csv.write_csv(part, out, pa_csv.WriteOptions(include_header=not number))
+        self._put(out.getvalue().to_pybytes())
+
     def write_poison(self) -> None:
-        self._put(b"split,seq,at,text\n1,not a number,2024-01-01 00:00:00Z,x\n")
+        self._put(b"split,seq,at,text\n" + POISON)
 
     def _put(self, data: bytes) -> None:
         name = next(self._names)
@@ -89,10 +112,11 @@ class CsvWriter(SplitDataWriter):
 
 
 class CsvFiles(SourceExternalContext):
-    """A folder of CSV files."""
+    """A folder of CSV files, read from an address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "") -> None:
         self._folder = folder
+        self._url = f"{address}{folder}"
         self._splits = itertools.count()
 
     def create_split(self) -> CsvWriter:
@@ -101,7 +125,7 @@ class CsvFiles(SourceExternalContext):
     def create_source(self, boundedness: Boundedness, **settings: Any) -> FileSource:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         return FileSource(
-            str(self._folder),
+            self._url,
             format="csv",
             schema=ROWS,
             monitor_interval=timedelta(milliseconds=50) if endless else None,
@@ -112,21 +136,22 @@ class CsvFiles(SourceExternalContext):
 
     def create_typed_source(self, rows: pa.Table) -> FileSource:
         pq.write_table(rows, self._folder / "rows.parquet")
-        return FileSource(str(self._folder), format="parquet", schema=rows.schema)
+        return FileSource(self._url, format="parquet", schema=rows.schema)
 
     def secrets(self) -> list[str]:
         return [PASSWORD]
 
 
 class ParquetFiles(SinkExternalContext):
-    """A folder of Parquet files."""
+    """A folder of Parquet files, written at an address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "") -> None:
         self._folder = folder / "out"
+        self._url = f"{address}{self._folder}"
 
     def create_sink(self) -> FileSink[Any]:
         options = {"password": Secret(PASSWORD)}
-        return FileSink(str(self._folder), format="parquet", storage_options=options)
+        return FileSink(self._url, format="parquet", storage_options=options)
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         files = [str(path) for path in self._files(hidden=False)]

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,7 @@ from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
 from connector_kafka.sink import KafkaCommittable, KafkaRecordSerializationSchema, KafkaSink
-from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
 from connectors_core.sink import DeliveryGuarantee
@@ -25,16 +27,21 @@ from connectors_core.testing import (
     ROWS,
     Capabilities,
     Capability,
+    Outage,
     SinkExternalContext,
     SinkTestSuite,
 )
+from connectors_core.testing.outages import passing
 
-SUITES: Final = "1.1"
+SUITES: Final = "1.3"
 PASSWORD: Final = "canary-3d1c"  # pragma: allowlist secret
 PARTITIONS: Final = 3
 _numbers = itertools.count()
 
-CAN: Final = frozenset({Capability.DATA_TYPES, Capability.SCHEMA_CHANGE, Capability.SECRETS})
+CAN: Final = frozenset(
+    {Capability.DATA_TYPES, Capability.SCHEMA_CHANGE, Capability.SECRETS, Capability.OUTAGES}
+)
+STATELESS: Final = {Capability.WRITER_STATE: "writers keep nothing from one epoch to the next"}
 IN_JSON: Final = {
     "float": "JSON has no infinity",
     "double": "JSON has no infinity",
@@ -43,6 +50,7 @@ IN_JSON: Final = {
 }
 EXACTLY_ONCE: Final = Capabilities(
     can=CAN | {Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING},
+    cannot=STATELESS,
     cannot_carry=IN_JSON,
 )
 AT_LEAST_ONCE: Final = Capabilities(
@@ -51,6 +59,7 @@ AT_LEAST_ONCE: Final = Capabilities(
         Capability.EXACTLY_ONCE: "records are visible as they are written",
         Capability.LEASES: "there are no transactions",
         Capability.REWRITING: "there is no second phase",
+        **STATELESS,
     },
     cannot_carry=IN_JSON,
 )
@@ -59,14 +68,17 @@ AT_LEAST_ONCE: Final = Capabilities(
 class KafkaTopic(SinkExternalContext):
     """A new topic; rows are JSON objects with their split as key."""
 
-    def __init__(self, broker: KafkaBroker, guarantee: DeliveryGuarantee) -> None:
+    def __init__(
+        self, broker: KafkaBroker, network: KafkaProxy, guarantee: DeliveryGuarantee
+    ) -> None:
         self._broker = broker
+        self._network = network
         self._guarantee = guarantee
         self._topic = broker.topics.create(f"sink-suite-{next(_numbers)}", partitions=PARTITIONS)
 
     def create_sink(self) -> KafkaSink:
         return KafkaSink(
-            self._broker.bootstrap_servers,
+            self._network.bootstrap_servers,
             serialization=KafkaRecordSerializationSchema(
                 topic=self._topic, value_format=JsonFormat()
             ),
@@ -129,17 +141,26 @@ def read_committed(broker: KafkaBroker, topic: str) -> list[bytes | None]:
     return values
 
 
-class KafkaSinkSuite(SinkTestSuite):
-    written_for = SUITES
-    capabilities = EXACTLY_ONCE
+class WithBroker:
+    """A suite whose clients reach the broker of the run through the network before it."""
+
     guarantee = DeliveryGuarantee.EXACTLY_ONCE
 
     @pytest.fixture(autouse=True)
-    def _with_broker(self, broker: KafkaBroker) -> None:
+    def _with_broker(self, broker: KafkaBroker, network: KafkaProxy) -> None:
         self.broker = broker
+        self.network = network
+
+    def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
+        return passing(self.network.outage(outage))
 
     def external_context(self, folder: Path) -> KafkaTopic:
-        return KafkaTopic(self.broker, self.guarantee)
+        return KafkaTopic(self.broker, self.network, self.guarantee)
+
+
+class KafkaSinkSuite(WithBroker, SinkTestSuite):
+    written_for = SUITES
+    capabilities = EXACTLY_ONCE
 
 
 class AtLeastOnceSuite(KafkaSinkSuite):

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from connector_kafka import KafkaSource, OffsetsInitializer
-from connector_kafka.testing import BrokerSecurity, KafkaBroker
+from connector_kafka.testing import BrokerSecurity, KafkaBroker, KafkaProxy
 from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
@@ -26,6 +26,7 @@ from connectors_core.testing import (
     ROWS,
     Capabilities,
     Capability,
+    Outage,
     SourceExternalContext,
     SourceTestSuite,
     SplitDataWriter,
@@ -33,7 +34,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.1"
+SUITES = "1.3"
 SOURCE = Capabilities(
     can=frozenset(
         {
@@ -46,6 +47,7 @@ SOURCE = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
     cannot_carry={
@@ -71,12 +73,25 @@ class KafkaSystem(TestSystem):
 
     @contextmanager
     def _broker(self) -> Iterator[str]:
-        with KafkaBroker(security=SECURITY) as broker:
-            yield broker.bootstrap_servers
+        with KafkaProxy() as proxy, KafkaBroker(security=SECURITY, proxy=proxy) as broker:
+            _running[proxy.bootstrap_servers] = proxy, broker.bootstrap_servers
+            yield proxy.bootstrap_servers
             # Clients that outlive it look for it, and say so, until the process ends.
             producer_of(broker.bootstrap_servers).close()
             producer_of.cache_clear()
             admin_of.cache_clear()
+
+    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
+        proxy, _ = _running[address]
+        return proxy.outage(outage)
+
+
+_running: dict[str, tuple[KafkaProxy, str]] = {}
+
+
+def broker_at(address: str) -> str:
+    """The address of a broker behind a network, for those who go past that."""
+    return _running[address][1] if address in _running else address
 
 
 def confluent_properties(address: str) -> dict[str, Any]:
@@ -186,7 +201,7 @@ class SourceTopic(SourceExternalContext):
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._topic = Topic(address, f"suite-{uuid.uuid4().hex}")
+        self._topic = Topic(broker_at(address), f"suite-{uuid.uuid4().hex}")
         self._splits = itertools.count()
 
     def create_split(self) -> PartitionWriter:
@@ -206,7 +221,7 @@ class SourceTopic(SourceExternalContext):
         )
 
     def create_typed_source(self, rows: pa.Table) -> KafkaSource:
-        topic = Topic(self._address, f"{self._topic.name}-typed")
+        topic = Topic(broker_at(self._address), f"{self._topic.name}-typed")
         PartitionWriter(topic, 0).write(rows)
         return self._source(topic.name, schema=rows.schema, bounded=OffsetsInitializer.latest())
 

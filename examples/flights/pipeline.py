@@ -70,7 +70,11 @@ class Servers:
 def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     """Two sources, a join and an aggregate of them, two lookups, four sinks; nothing runs yet."""
     pipeline = Pipeline(
-        spark, "flights", checkpoint_location=str(places.checkpoint), streaming=True
+        spark,
+        "flights",
+        checkpoint_location=str(places.checkpoint),
+        streaming=True,
+        connection_timeout=None,  # servers that were killed with the driver may still be starting
     )
     flights = pipeline.from_source(
         flights_of_files_then_kafka(places, servers.kafka),

@@ -7,6 +7,7 @@ The writers run in this process.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 from sink_writing import QUICK, open_writer, write
 
-from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch import ElasticsearchRequestError, ElasticsearchSink
 from connector_elasticsearch.sink.writer import ALREADY_WRITTEN_METRIC, STALE_METRIC
 from connector_elasticsearch.testing import ElasticsearchServer
 from connectors_core.errors import BadRecordError, RetryableError
@@ -161,8 +162,9 @@ def test_an_alias_and_a_data_stream_take_rows(server: ElasticsearchServer, index
         write(sink_of(server, "stream-a", operation="create"), rows, metrics=metrics)
     assert server.count("stream-a") == 2
     assert metrics.counters[ALREADY_WRITTEN_METRIC] == 2
-    with pytest.raises(BadRecordError, match="only write ops with an op_type of create"):
-        write(sink_of(server, "stream-a"), rows)
+    with pytest.raises(ElasticsearchRequestError, match="op_type of create") as failure:
+        write(sink_of(server, "stream-a"), rows, policy=RecordPolicy.skip())
+    assert failure.value.option == "sink.operation"
 
 
 def test_routing_chooses_the_shard(server: ElasticsearchServer, index: str) -> None:
@@ -206,14 +208,11 @@ def test_a_document_over_the_limit_of_the_server_is_a_bad_record(
     assert sorted(found(server, index).values()) == [n for n in range(31) if n != 15]
 
 
-@pytest.mark.parametrize(
-    ("index_name", "ids"), [("Bad Name", ["a"]), ("{id}", ["UPPER"])], ids=["static", "column"]
-)
-def test_a_name_that_no_index_can_have_is_a_bad_record(
-    server: ElasticsearchServer, index_name: str, ids: list[str]
+def test_a_row_that_names_an_index_that_cannot_be_is_a_bad_record(
+    server: ElasticsearchServer,
 ) -> None:
     with pytest.raises(BadRecordError, match="invalid_index_name_exception"):
-        write(sink_of(server, index_name), numbered(1, ids=ids))
+        write(sink_of(server, "{id}"), numbered(1, ids=["UPPER"]))
 
 
 # --- Faults ---------------------------------------------------------------------------------------
@@ -308,3 +307,59 @@ def test_a_server_that_throttles_gets_everything(setting: dict[str, str]) -> Non
         write(sink, many(20_000), metrics=metrics)
         assert server.count("busy") == 20_000
     assert metrics.counters[SinkMetric.NUM_RETRIES] > 0
+
+
+# --- What no document is to blame for -------------------------------------------------------------
+
+
+def test_a_row_that_names_an_index_by_date_math_goes_nowhere(
+    server: ElasticsearchServer, index: str
+) -> None:
+    """The server itself would work it out: `<x>` is the index x."""
+    names = [f"<{index}-{{now/d}}>", f"<{index}>", f"{index}-b"]
+    sink = sink_of(server, "{to}", exclude_columns=["to"])
+    assert write(sink, numbered(1, 2, 3, to=names), policy=RecordPolicy.skip()) == 2
+    assert sorted(server.request("GET", f"/{index}*/_settings")) == [index, f"{index}-b"]
+    assert found(server, index) == {}
+    lines = b'{"index":{"_index":"<%s>"}}\n{"n":1}\n' % index.encode()
+    server.request("POST", "/_bulk", lines)
+    assert server.count(index) == 1
+
+
+def test_rows_wait_for_a_closed_index_and_are_no_bad_records(
+    server: ElasticsearchServer, index: str
+) -> None:
+    server.request("POST", f"/{index}/_close")
+    sink = sink_of(server, index)
+    with closing(open_writer(sink, numbered(1).schema, policy=RecordPolicy.skip())) as writer:
+        writer.write(numbered(1, 2).to_batches()[0])
+        flushing = threading.Thread(target=writer.flush)
+        flushing.start()
+        retries = writer._metrics.counters
+        deadline = time.monotonic() + 20
+        while not retries.get(SinkMetric.NUM_RETRIES):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        server.request("POST", f"/{index}/_open?wait_for_active_shards=1")
+        flushing.join(20)
+        assert not flushing.is_alive()
+        assert writer._context.record_errors.summary()["skipped"] == 0
+    assert found(server, index) == {"d1": 1, "d2": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "option"),
+    [
+        ("Bad Name", {}, "index"),
+        ("two-indices", {}, "index"),
+        ("plain", {"pipeline": "no-such-pipeline"}, "pipeline"),
+    ],
+)
+def test_what_is_configured_wrongly_is_an_option_and_no_bad_record(
+    server: ElasticsearchServer, index: str, name: str, settings: dict[str, str], option: str
+) -> None:
+    create(server, f"{index}-b")
+    server.request("PUT", f"/{index}*/_alias/two-indices")
+    with pytest.raises(ElasticsearchRequestError) as failure:
+        write(sink_of(server, name, **settings), numbered(1), policy=RecordPolicy.skip())
+    assert failure.value.option == option

@@ -16,12 +16,15 @@ from typing import Any
 import pytest
 
 from connector_elasticsearch import (
+    ElasticsearchConnection,
     ElasticsearchRetryableError,
     ElasticsearchSource,
     PointInTimeLostError,
 )
+from connector_elasticsearch.client.reachable import check_reachable
 from connector_elasticsearch.testing import ElasticsearchServer
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import BadRecordError, ConfigurationError
+from connectors_core.records import RecordPolicy
 from connectors_core.source import PlanLimits
 from connectors_core.testing import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.directory_sink import DirectorySink
@@ -164,6 +167,32 @@ def test_a_document_may_write_paths_with_dots(
     assert [row["aircraft"]["maker"] for row in rows] == ["EMBRAER", "EMBRAER"]
 
 
+def test_no_document_stops_a_read_and_the_record_policy_decides(
+    server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    day = {"type": "date", "format": "dd.MM.yyyy"}
+    legs = {"type": "nested", "properties": {"day": day}}
+    properties = {"name": {"type": "keyword"}, "days": day, "legs": legs}
+    server.request("PUT", f"/{index}", {"mappings": {"properties": properties}})
+    documents = [
+        b'{"name":"good","days":["02.01.2013",null],"legs":[{},{"day":"03.01.2013"}]}',
+        b'{"name":"\\ud800"}',
+        b'{"name":["too","many"]}',
+        b'{"name":"last","legs":{"day":"01.01.2013"}}',
+    ]
+    lines = b"".join(b'{"index":{}}\n%s\n' % document for document in documents)
+    assert not server.request("POST", f"/{index}/_bulk?refresh=true", lines)["errors"]
+    source = ElasticsearchSource(server.url, index, array_fields=["days"])
+    rows = read(source, tmp_path, record_policy=RecordPolicy.skip(max_records=2))
+    new_year, *others = (datetime(2013, 1, number, tzinfo=UTC) for number in (1, 2, 3))
+    assert sorted(rows, key=lambda row: row["name"]) == [
+        {"name": "good", "days": [others[0], None], "legs": [{"day": None}, {"day": others[1]}]},
+        {"name": "last", "days": None, "legs": [{"day": new_year}]},
+    ]
+    with pytest.raises(BadRecordError):
+        read(source, tmp_path / "failing")
+
+
 def test_a_limit_holds_for_the_whole_source(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
@@ -223,6 +252,10 @@ def test_a_field_that_orders_nothing_for_good_is_refused(
 def test_an_index_that_is_not_there_is_named(server: ElasticsearchServer) -> None:
     with pytest.raises(ConfigurationError, match="no-such-index"):
         ElasticsearchSource(server.url, "no-such-index").schema()
+
+
+def test_a_server_can_be_reached(server: ElasticsearchServer) -> None:
+    check_reachable(ElasticsearchConnection(server.url), 20)
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(

@@ -51,6 +51,13 @@ def test_a_name_without_fields_is_the_same_for_all() -> None:
     assert IndexName("flights-2013").static == "flights-2013"
 
 
+@pytest.mark.parametrize("pattern", ["<flights-{now/d}>", "<flights>", "<flights-{to}>"])
+def test_date_math_is_refused_with_what_to_write_instead(pattern: str) -> None:
+    with pytest.raises(InvalidOptionError, match="date math") as refused:
+        IndexName(pattern)
+    assert "{now()|yyyy-MM-dd}" in (refused.value.expected or "")
+
+
 def test_the_time_of_writing_is_now() -> None:
     before = datetime.now(UTC).strftime("%Y%m%d%H%M")
     name = IndexName("x-{now()|yyyyMMddHHmm}")

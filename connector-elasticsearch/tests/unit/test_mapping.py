@@ -95,7 +95,31 @@ def test_an_index_without_fields_has_no_columns() -> None:
 
 
 def test_moments_that_only_the_server_can_read_are_found() -> None:
-    assert with_own_format({"flights": FLIGHTS}) == {"day", "aircraft.built"}
+    assert with_own_format({"flights": FLIGHTS}) == {"day", "aircraft.built", "stops.at"}
+
+
+@pytest.mark.parametrize(
+    ("written", "is_own"),
+    [
+        (None, False),
+        ("strict_date_optional_time||epoch_millis", False),
+        ("strict_date_optional_time_nanos||epoch_millis", False),
+        ("strict_date_optional_time", False),
+        ("strict_date||strict_date_time", False),
+        ("epoch_millis", True),  # four digits are no year then
+        ("strict_date||epoch_millis", True),
+        ("epoch_millis||strict_date_optional_time", True),
+        ("date_optional_time", True),  # five digits are a year then
+        ("epoch_second", True),
+        ("dd.MM.yyyy", True),
+    ],
+)
+def test_a_format_is_understood_where_a_number_is_what_it_is_to_the_server(
+    written: str | None, is_own: bool
+) -> None:
+    field = {"type": "date"} | ({} if written is None else {"format": written})
+    found = with_own_format({"flights": {"properties": {"at": field}}})
+    assert found == ({"at"} if is_own else set())
     both = {"format": "strict_date_optional_time||epoch_second", "type": "date"}
     assert with_own_format({"a": mapping(moment=both)}) == {"moment"}
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector_elasticsearch import ElasticsearchRetryableError
 from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
 from connector_elasticsearch.source.pages import Page, PageDecoder
-from connectors_core.errors import ConfigurationError, FatalError, UnsupportedError
+from connectors_core.errors import ConfigurationError, UnsupportedError
 
 pytestmark = pytest.mark.cell
 
@@ -113,6 +115,14 @@ def test_a_page_without_documents_is_the_end() -> None:
         (pa.int32(), "5", 5),
         (pa.int32(), 5.9, 5),
         (pa.int64(), [7], 7),
+        (pa.int64(), [None, [[7]], None], 7),
+        (pa.int64(), "", None),
+        (pa.float64(), "", None),
+        (pa.string(), "\\ud800", "\\ud800"),  # text about half of a pair is no half of one
+        (pa.list_(pa.int64()), [[1, 2], [], [[3]]], [1, 2, 3]),
+        (MOMENT, 2013, NEW_YEAR),
+        (MOMENT, 1356998400000.5, NEW_YEAR.replace(microsecond=500)),
+        (pa.date32(), 2013, NEW_YEAR.date()),
         (pa.int64(), [], None),
         (pa.float64(), "1e3", 1000.0),
         (pa.bool_(), "true", True),
@@ -163,6 +173,8 @@ def test_what_the_server_takes_is_read_as_it_reads_it(
         (pa.string(), ["a", "b"], "array-fields"),
         (pa.binary(), "A", "base64"),
         (MOMENT, "tomorrow", "ISO 8601"),
+        (MOMENT, 253402300800000, "out of range"),
+        (MOMENT, "-0001-01-01", "ISO 8601"),
         (MOMENT, True, "not a moment"),
         (pa.struct([("a", pa.int64())]), 5, "not an object"),
         (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": 2}], "array-fields"),
@@ -241,8 +253,129 @@ def test_moments_of_a_format_of_their_own_are_those_that_the_server_writes() -> 
     assert rows(at_once(of, body)) == expected
     assert rows(of._one_by_one(body)) == expected
     assert rows(at_once(of, page({}, {}))) == [{"moment": None, "object": None}] * 2
+    assert "does not understand" in reasons(of.decode(page(source, _ignored=[["moment"]])))[0]
     two = {"moment": ["2013-01-01T00:00:00.000Z"] * 2}
     assert "array-fields" in reasons(of.decode(page(source, fields=[two])))[0]
+
+
+DAY = "2013-01-01T00:00:00.000000Z"
+NEXT = "2013-01-02T00:00:00.000000Z"
+IN_LISTS = decoder(
+    ("days", pa.list_(MOMENT)),
+    ("objects", pa.list_(pa.struct([("day", pa.date32()), ("long", pa.int64())]))),
+    ("nested", pa.list_(pa.struct([("inner", pa.struct([("days", pa.list_(MOMENT))]))]))),
+    formatted=["days", "objects.day", "nested.inner.days"],
+)
+
+
+def test_moments_in_lists_are_told_by_what_stands_in_the_document() -> None:
+    source = {
+        "days": ["01.01.13", None, ["02.01.13"]],
+        "objects": [{"long": 1}, {"day": None}, {"day": "02.01.13"}, None, {"day": "01.01.13"}],
+        "nested": [{}, {"inner": {"days": ["01.01.13", None]}}, {"inner.days": "02.01.13"}],
+    }
+    fields = {
+        "days": [DAY, NEXT],
+        "objects.day": [NEXT, DAY],
+        "nested": [{"inner.days": [DAY]}, {"inner": [{"days": [NEXT]}]}],
+    }
+    new_year, next_day = date(2013, 1, 1), date(2013, 1, 2)
+    after = NEW_YEAR.replace(day=2)
+    assert rows(IN_LISTS.decode(page(source, {}, fields=[fields, None]))) == [
+        {
+            "days": [NEW_YEAR, None, after],
+            "objects": [
+                {"day": None, "long": 1},
+                {"day": None, "long": None},
+                {"day": next_day, "long": None},
+                None,
+                {"day": new_year, "long": None},
+            ],
+            "nested": [
+                {"inner": None},
+                {"inner": {"days": [NEW_YEAR, None]}},
+                {"inner": {"days": [after]}},
+            ],
+        },
+        {"days": None, "objects": None, "nested": None},
+    ]
+
+
+def test_an_object_is_there_though_all_that_is_read_of_it_is_a_moment() -> None:
+    of = decoder(("object", pa.struct([("moment", MOMENT)])), formatted=["object.moment"])
+    assert of._documents.search()["_source"] == ["object.moment"]
+    found = at_once(
+        of, page({"object": {"moment": "a"}}, {}, fields=[{"object.moment": [DAY]}, {}])
+    )
+    assert rows(found) == [{"object": {"moment": NEW_YEAR}}, {"object": None}]
+
+
+@pytest.mark.parametrize("written", [[], [DAY, DAY, DAY], ["+10000-01-01T00:00:00.000000Z"] * 2])
+def test_moments_that_nobody_can_tell_apart_are_a_bad_record(written: list[str]) -> None:
+    source = {"days": ["01.01.13", None, "01.01.13"]}
+    found = IN_LISTS.decode(page(source, {}, fields=[{"days": written}, None]))
+    assert len(reasons(found)) == len(rows(found)) == 1
+
+
+def test_half_of_a_surrogate_pair_is_a_bad_record_and_its_page_is_read() -> None:
+    of = decoder(("text", pa.string()), ("several", pa.list_(pa.string())))
+    body = page({"text": "a"}, {"text": "here"}, {"several": ["here"]}, {"other": "here"})
+    found = of.decode(body.replace(b'"here"', b'"\\ud800"'))
+    nothing = {"text": None, "several": None}
+    assert rows(found) == [nothing | {"text": "a"}, nothing]
+    assert ["surrogate" in each for each in reasons(found)] == [True, True]
+    assert [json.loads(piece.damaged.raw) for piece in found.pieces if piece.damaged] == [
+        {"text": "\ud800"},
+        {"several": ["\ud800"]},
+    ]
+
+
+def test_half_of_a_surrogate_pair_has_no_place_in_any_text() -> None:
+    of = decoder(
+        pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
+        metadata_columns=[(MetadataColumn.ROUTING, "routing")],
+    )
+    body = page({"json": {"here": 1}}, {"json": {"a": ["here"]}}, {}, _routing=["a", "b", "here"])
+    found = of.decode(body.replace(b'"here"', b'"\\udfff"'))
+    assert len(reasons(found)) == 3
+
+
+def test_numbers_in_a_text_keep_all_their_digits() -> None:
+    of = decoder(
+        ("text", pa.string()),
+        pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
+    )
+    body = page({"text": "here", "json": {"a": ["here", {"b": "here"}]}})
+    for number in (b"12345678901234567890123", b"1.0E23", b"-0.0", b"1e400"):
+        text = number.decode()
+        (row,) = rows(of.decode(body.replace(b'"here"', number)))
+        assert row == {"text": text, "json": f'{{"a":[{text},{{"b":{text}}}]}}'}
+
+
+@pytest.mark.parametrize("depth", [300, 990])
+def test_what_is_nested_deep_stops_no_read(depth: int) -> None:
+    deep = b'{"a":' * depth + b"[]" + b"}" * depth
+    of = decoder(
+        ("text", pa.string()),
+        pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
+    )
+    body = page({"text": 1, "other": "here"}, {"json": "here"}, {"text": "]}{["})
+    found = of.decode(body.replace(b'"here"', deep))
+    assert [row["text"] for row in rows(found)] == ["1", "]}{["]
+    assert "nested too deep" in reasons(found)[0]
+    assert len(found.pieces) == 3
+
+
+def test_a_field_whose_own_name_has_dots_is_found_in_objects_too() -> None:
+    of = decoder(("maker.name", pa.string()), ("maker.place.city", pa.string()))
+    sources = [
+        {"maker.name": "Airbus", "maker.place.city": "Blagnac"},
+        {"maker": {"name": "Airbus", "place": {"city": "Blagnac"}}},
+        {"maker": [{"name": "Airbus"}, {"place.city": "Blagnac"}]},
+        {"maker": {"name": "Airbus"}, "maker.place": {"city": "Blagnac"}},
+    ]
+    expected = {"maker.name": "Airbus", "maker.place.city": "Blagnac"}
+    assert rows(of.decode(page(*sources))) == [expected] * 4
 
 
 def test_columns_about_the_document_come_last() -> None:
@@ -270,7 +403,7 @@ def test_an_index_without_sources_is_an_error_that_says_so() -> None:
 
 
 def test_an_answer_that_is_no_page_is_an_error() -> None:
-    with pytest.raises(FatalError, match="something else"):
+    with pytest.raises(ElasticsearchRetryableError, match="cannot be read"):
         decoder(("field", pa.int64())).decode(b"<html>")
 
 

@@ -168,7 +168,8 @@ def test_a_request_that_is_refused_for_now_is_sent_again(
 
 def test_a_refused_request_waits_for_as_long_as_the_server_asks(fake: FakeElasticsearch) -> None:
     fake.answers = [Answer(503, {"error": BUSY}, headers={"retry-after": "3600"})]
-    sink = sink_of(fake, bulk_flush=replace(QUICK, max_batch_size=1))
+    patient = replace(QUICK, max_batch_size=1, retry_timeout=timedelta(hours=2))
+    sink = sink_of(fake, bulk_flush=patient)
     with closing(open_writer(sink, rows(0).schema)) as writer:
         writer.write(rows(1))
         sending = writer._sending
@@ -180,17 +181,83 @@ def test_a_refused_request_waits_for_as_long_as_the_server_asks(fake: FakeElasti
     assert len(fake.bodies) == 1
 
 
+GOOD = b'{"index":{"status":201}}'
+
+
+def bulk(*items: bytes, errors: bytes = b"false") -> bytes:
+    return b'{"errors":' + errors + b',"items":[' + b",".join(items) + b"]}"
+
+
 @pytest.mark.parametrize(
-    "damage",
-    [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"}" + data[1:]],
-    ids=["half", "nothing", "no JSON"],
+    "answer",
+    [
+        b"",
+        b"}",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"errors":false}',
+        b'{"errors":false,"items":{}}',
+        bulk(GOOD, GOOD)[:-1],
+        bulk(GOOD, GOOD)[:-20],
+        bulk(),
+        bulk(GOOD),
+        bulk(GOOD, GOOD, GOOD),
+        bulk(GOOD, b"{}"),
+        bulk(GOOD, b"null"),
+        bulk(GOOD, b'{"index":null}'),
+        bulk(GOOD, b'{"index":{}}'),
+        bulk(GOOD, b'{"index":{"status":"201"}}'),
+        bulk(GOOD, b'{"index":{"status":0}}'),
+        bulk(GOOD, b'{"index":{"status":302}}'),
+        bulk(GOOD, b'{"delete":{"status":404}}'),
+        bulk(GOOD, b'{"index":{"status":404}}'),
+        bulk(GOOD, b'{"index":{"status":400}}', errors=b"true"),
+        bulk(GOOD, b'{"index":{"status":400,"error":"no"}}', errors=b"true"),
+        bulk(GOOD, b'{"index":{"status":400,"error":{}}}', errors=b"true"),
+        bulk(GOOD, b'{"index":{"status":201,"error":{"type":"a"}}}', errors=b"true"),
+        bulk(GOOD, b'{"create":{"status":409,"error":{"type":"a"}}}', errors=b"true"),
+        b'{"error":{"type":"a","reason":"b"},"status":200}',
+    ],
+    ids=bytes.decode,
 )
-def test_an_answer_that_is_not_whole_is_no_answer(
+def test_an_answer_that_does_not_say_what_became_of_each_document_is_no_answer(
+    fake: FakeElasticsearch, answer: bytes
+) -> None:
+    fake.answers = [lambda _: answer]
+    write(fake, rows(2))
+    assert written(fake) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b""])
+def test_an_answer_that_is_cut_off_is_no_answer(
     fake: FakeElasticsearch, damage: Callable[[bytes], bytes]
 ) -> None:
     fake.answers = [damage]
+    fake.keeps_length = True
     write(fake, rows(2))
     assert written(fake) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/plain", "application/json"])
+def test_a_page_for_people_is_no_answer(fake: FakeElasticsearch, kind: str) -> None:
+    page = Answer(200, data=b"<html>Sign in", headers={"content-type": kind})
+    fake.answers = [page, page]
+    write(fake, rows(2))
+    assert written(fake) == [0, 1]
+
+
+def test_a_bad_record_is_one_only_when_all_of_the_answer_is_understood(
+    fake: FakeElasticsearch,
+) -> None:
+    """Else it would be one again with the next answer."""
+    refused = b'{"index":{"status":400,"error":{"type":"document_parsing_exception"}}}'
+    fake.answers = [lambda _: bulk(refused, b"{}", errors=b"true")]
+    fake.never = {0}
+    skipped = sink_writing.write(
+        sink_of(fake), pa.Table.from_batches([rows(2)]), policy=RecordPolicy.skip()
+    )
+    assert skipped == 1
 
 
 def test_nobody_listening_is_tried_again_until_the_time_is_over(fake: FakeElasticsearch) -> None:
@@ -271,8 +338,10 @@ def test_a_document_that_is_too_large_is_bad_once_though_what_is_beside_it_fails
         (Answer(406), ElasticsearchVersionError, "hosts"),
         (Answer(200, {"errors": False, "items": []}, headers={"x-elastic-product": "Other"}),
          ElasticsearchVersionError, "hosts"),
+        (Answer(305, headers={"location": "http://other.example/?token=1"}),
+         ElasticsearchRequestError, "hosts"),
     ],
-    ids=["401", "403", "400", "media type", "406", "another product"],
+    ids=["401", "403", "400", "media type", "406", "another product", "305"],
 )  # fmt: skip
 def test_what_cannot_be_mended_by_sending_again_ends_the_attempt(
     fake: FakeElasticsearch, answer: Answer, error: type[ConnectorError], option: str | None
@@ -301,6 +370,55 @@ def test_a_bad_document_is_a_bad_record_whose_value_is_not_shown(fake: FakeElast
     assert "document_parsing_exception: failed to parse field [seq]" in str(failure.value)
     assert "canary-value" not in str(failure.value)
     assert json.loads(failure.value.raw or b"")["seq"] == 1
+
+
+def refused_by(name: str, reason: str, *, status: int = 400) -> Answer:
+    result = {"status": status, "error": {"type": name, "reason": reason, "index": "rows"}}
+    return Answer(200, {"errors": True, "items": [{"index": result}]})
+
+
+def test_a_closed_index_is_waited_for_and_is_no_bad_record(fake: FakeElasticsearch) -> None:
+    fake.answers = [refused_by("index_closed_exception", "closed")]
+    write(fake, rows(1), policy=RecordPolicy.skip(max_records=0))
+    assert written(fake) == [0]
+
+
+def test_the_error_of_an_index_that_stays_closed_names_it(fake: FakeElasticsearch) -> None:
+    fake.answers = [refused_by("index_closed_exception", "closed")] * 1000
+    bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
+    with pytest.raises(RetryableError) as failure:
+        write(fake, rows(1), policy=RecordPolicy.skip(), bulk_flush=bounds)
+    assert failure.value.found == "index_closed_exception: closed [rows]"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "option"),
+    [
+        ("index_not_found_exception", "no such index [rows]", "index"),
+        ("invalid_index_name_exception", "Invalid index name [Rows]", "index"),
+        ("illegal_argument_exception", "pipeline with id [a] does not exist", "pipeline"),
+        ("illegal_argument_exception", "no write index is defined for alias [rows].", "index"),
+        (
+            "illegal_argument_exception",
+            "only write ops with an op_type of create are allowed in data streams",
+            "sink.operation",
+        ),
+    ],
+)
+def test_what_no_document_is_to_blame_for_ends_the_attempt(
+    fake: FakeElasticsearch, name: str, reason: str, option: str
+) -> None:
+    fake.answers = [refused_by(name, reason)]
+    with pytest.raises(ElasticsearchRequestError) as failure:
+        write(fake, rows(1), policy=RecordPolicy.skip())
+    assert failure.value.option == option
+
+
+def test_an_index_that_a_row_names_wrongly_is_a_bad_record(fake: FakeElasticsearch) -> None:
+    fake.answers = [refused_by("invalid_index_name_exception", "Invalid index name [a b]")]
+    batch = pa.table({"seq": [0], "to": ["a b"]})
+    sink = ElasticsearchSink(fake.url, "{to}", bulk_flush=QUICK)
+    assert sink_writing.write(sink, batch, policy=RecordPolicy.skip()) == 1
 
 
 # --- Outcomes that are counted --------------------------------------------------------------------

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +23,18 @@ from connectors_core.errors import (
     MissingDependencyError,
     RetryableError,
 )
+from connectors_core.native_libraries import error_of_opening
 from connectors_core.options import JSON_MAP, Option
 from connectors_core.secrets import Secret, mask_url, masked
 
-__all__ = ["STORAGE_OPTIONS", "FileLocation", "FileStatus", "mapped_errors", "status_of"]
+__all__ = [
+    "STORAGE_OPTIONS",
+    "FileLocation",
+    "FileStatus",
+    "mapped_errors",
+    "plain_tag",
+    "status_of",
+]
 
 _MAGIC: Final = frozenset("*?[")
 _TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -50,7 +60,7 @@ _TAG_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "che
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What a listing tells of a file; two different versions of it differ in one of the fields.
+    """What a listing, or a look at one file, tells of it.
 
     Attributes:
         path: Path on its filesystem, without the protocol.
@@ -63,6 +73,18 @@ class FileStatus:
     size: int
     modification_time: int | None = None
     etag: str | None = None
+
+    def is_same_version(self, other: FileStatus) -> bool:
+        """Return whether both tell of the same version of a file: its size, and its tag or time.
+
+        A tag is another one for every content. Times are compared only where there is none: object
+        stores may list parts of a second that their answers about one object leave out.
+        """
+        if (self.path, self.size) != (other.path, other.size):
+            return False
+        if self.etag is not None and other.etag is not None:
+            return plain_tag(self.etag) == plain_tag(other.etag)
+        return self.modification_time == other.modification_time
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,6 +197,29 @@ class FileLocation:
         fs.invalidate_cache(posixpath.dirname(path))
         return status_of(fs.info(path))
 
+    def check_reachable(self, *, writable: bool = False) -> None:
+        """Return when the filesystem has answered; a path that is not there is an answer.
+
+        Args:
+            writable: A local folder must be one that this user may write to, or may be made.
+
+        Raises:
+            ConnectorError: It has not, or the path may not be used; names it and the cause.
+        """
+        doing = "writing to" if writable else "reading"
+        with mapped_errors(doing, self.url):
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.info(self.root)
+            if self.is_local:
+                self._check_allowed(os.W_OK if writable else os.R_OK)
+
+    def _check_allowed(self, how: int) -> None:
+        path = self.root
+        while not os.path.exists(path) and path != os.path.dirname(path):
+            path = os.path.dirname(path)
+        if not os.access(path, how):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
     def __repr__(self) -> str:
         return f"FileLocation({mask_url(self.url)!r}, {masked(self.storage_options)!r})"
 
@@ -201,6 +246,8 @@ class FileLocation:
                 install=f"pip install {_PACKAGES.get(protocol, protocol)}",
                 feature=f"the filesystem of {mask_url(self.url)}",
             ) from exc
+        except OSError as exc:
+            raise error_of_opening(exc, mask_url(self.url), option="path") from exc
         except ValueError as exc:
             raise InvalidOptionError(
                 f"the path {mask_url(self.url)} cannot be opened",
@@ -247,6 +294,11 @@ def mapped_errors(doing: str, url: str) -> Iterator[None]:
         ) from exc
     except (OSError, TimeoutError) as exc:
         raise RetryableError(f"{doing} {shown} failed", found=str(exc)) from exc
+
+
+def plain_tag(tag: str) -> str:
+    """Return a tag without the quotes that HTTP puts around it, which not all listings do."""
+    return tag.removeprefix("W/").strip('"')
 
 
 def _microseconds(moment: Any) -> int | None:

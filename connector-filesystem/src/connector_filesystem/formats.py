@@ -100,7 +100,7 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvOptions(CsvDialect):
-    """Dialect of CSV files. Lines end in LF or CRLF.
+    """Dialect of CSV files. Lines end in LF, CRLF or, all of them, in CR.
 
     Args:
         delimiter: Between fields.

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connector_filesystem.source import FILE_SOURCE_OPTIONS, FileSource
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.lookup import (
     FULL_CACHE_OPTIONS,
     LOOKUP_CACHE,
@@ -32,7 +33,7 @@ FILE_TABLE_OPTIONS: Final = FILE_SOURCE_OPTIONS.extended(*OPTIONS_OF_TABLE, scop
 
 
 @public
-class FileTable(LookupTableSource):
+class FileTable(LookupTableSource, SupportsConnectionCheck):
     """Rows of files for `Pipeline.lookup_join`; files have no keys, so they are read as a whole.
 
     Args:
@@ -59,6 +60,10 @@ class FileTable(LookupTableSource):
         options = FILE_TABLE_OPTIONS.parse(mapping)
         of_source = {key: value for key, value in mapping.items() if key in FILE_SOURCE_OPTIONS}
         return cls(FileSource.from_options(of_source), reload_trigger=reload_trigger(options))
+
+    def check_connection(self, timeout: float) -> None:
+        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        self._source.check_connection(timeout)
 
     def schema(self) -> pa.Schema:
         """Columns of the files; looks at the first ones where they are not declared."""

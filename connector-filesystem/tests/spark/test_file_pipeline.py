@@ -107,10 +107,8 @@ def test_runs_to_what_is_available_go_on_until_the_drain(
     assert monitored(spark, tmp_path).run(available_now=True)
     assert sorted(written(tmp_path / "out")["id"].to_pylist()) == [30, 60, 60]
     put(tmp_path / "in", "3.csv", rows(150, 160))
-    with monitored(spark, tmp_path) as late:
+    with monitored(spark, tmp_path) as late, pytest.raises(ConfigurationError, match="was drained"):
         late.start()
-        with pytest.raises(ConfigurationError, match="was drained"):
-            late.await_termination(60)
 
 
 def test_a_file_that_is_not_what_it_says_fails_with_its_name(

@@ -328,7 +328,8 @@ class TestWriting:
                 raise RuntimeError("on purpose")
             return pa.array(["a"] * batch.num_rows)
 
-        sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.of(fail))
+        # So little is gathered that the first rows are staged at once.
+        sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.of(fail), buffer_size=1)
         writer = sink.create_writer(context())
         writer.write(rows(0, 10))
         with pytest.raises(RuntimeError):
@@ -340,7 +341,9 @@ class TestWriting:
         assert not [fd for fd in _open_files() if str(tmp_path) in fd]
 
     def test_an_attempt_whose_folder_was_swept_does_not_bring_it_back(self, tmp_path: Path) -> None:
-        sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.columns("month"))
+        sink = FileSink(
+            str(tmp_path), bucket_assigner=BucketAssigner.columns("month"), buffer_size=1
+        )
         writer = sink.create_writer(context(1))
         writer.write(rows(0, 1))
         _committer(sink).sweep(1)
@@ -388,49 +391,106 @@ class TestRolling:
         assert [each.rows for each in writer.prepare_commit()] == [11]
         writer.close()
 
-    def test_few_files_are_open_at_once(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("file_format", list(Format))
+    def test_each_folder_has_one_file_however_many_there_are(
+        self, tmp_path: Path, file_format: Format
+    ) -> None:
+        folders = 90
+        assigner = BucketAssigner.of(
+            lambda batch: pa.array([f"b{n % folders}" for n in batch.column("id").to_pylist()])
+        )
+        sink = FileSink(
+            str(tmp_path), format=file_format, bucket_assigner=assigner, max_open_buckets=10
+        )
+        committables = stage(sink, [rows(at, 180) for at in range(0, 900, 180)])
+        assert len({each.final_path for each in committables}) == len(committables) == folders
+        commit(sink, committables)
+        assert sorted(ids(tmp_path)) == list(range(900))
+
+    @pytest.mark.parametrize("file_format", list(Format))
+    def test_few_files_have_a_handle_and_none_is_given_up(
+        self, tmp_path: Path, file_format: Format
+    ) -> None:
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % 10}" for n in batch.column("id").to_pylist()])
         )
-        sink = FileSink(str(tmp_path), bucket_assigner=assigner, max_open_buckets=3)
+        # Next to nothing is gathered, so that every piece is written at once.
+        sink = FileSink(
+            str(tmp_path),
+            format=file_format,
+            bucket_assigner=assigner,
+            max_open_buckets=3,
+            buffer_size=1,
+        )
         writer = sink.create_writer(context())
         for at in range(0, 100, 20):
             writer.write(rows(at, 20))
-            assert len([name for name in _open_files() if str(tmp_path) in name]) <= 3
+            assert 1 <= len([name for name in _open_files() if str(tmp_path) in name]) <= 3
+        assert len(staged(tmp_path)) == 10
         writer.flush()
         committables = writer.prepare_commit()
         writer.close()
+        assert len(committables) == 10
         commit(sink, committables)
-        found = [pq.ParquetFile(path).read()["id"].to_pylist() for path in visible(tmp_path)]
-        assert sorted(number for each in found for number in each) == list(range(100))
+        assert sorted(ids(tmp_path)) == list(range(100))
 
-    def test_the_folder_unused_the_longest_is_closed(self, tmp_path: Path) -> None:
-        assigner = BucketAssigner.of(lambda batch: batch.column("origin"))
-        sink = FileSink(str(tmp_path), bucket_assigner=assigner, max_open_buckets=2)
+    @pytest.mark.parametrize("where", ["elsewhere", "compressed", "many"])
+    def test_the_file_unused_the_longest_is_completed_where_it_cannot_wait(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        if where == "many":
+            monkeypatch.setattr("connector_filesystem.sink.writer._STAGED_FILES", 1)
+        sink = FileSink(
+            f"memory://{tmp_path}" if where == "elsewhere" else str(tmp_path),
+            format=Format.JSON_LINES,
+            compression=Compression.GZIP if where == "compressed" else Compression.NONE,
+            bucket_assigner=BucketAssigner.of(lambda batch: batch.column("origin")),
+            max_open_buckets=2,
+            buffer_size=1,
+        )
         schema = pa.schema([("origin", pa.string())])
         writer = sink.create_writer(context(schema=schema))
         for origin in ("a", "b", "a", "c"):
             writer.write(pa.RecordBatch.from_arrays([pa.array([origin])], schema=schema))
         assert [each.final_path[0] for each in writer.prepare_commit()] == ["b"]
+        writer.flush()
+        assert [(each.final_path[0], each.rows) for each in writer.prepare_commit()] == [
+            ("a", 2),
+            ("c", 1),
+        ]
         writer.close()
 
+    def test_a_file_that_was_swept_is_not_brought_back(self, tmp_path: Path) -> None:
+        assigner = BucketAssigner.of(lambda batch: batch.column("origin"))
+        sink = FileSink(str(tmp_path), bucket_assigner=assigner, max_open_buckets=1, buffer_size=1)
+        schema = pa.schema([("origin", pa.string())])
+        writer = sink.create_writer(context(schema=schema))
+        for origin in ("a", "b"):
+            writer.write(pa.RecordBatch.from_arrays([pa.array([origin])], schema=schema))
+        _committer(sink).sweep(1)
+        with pytest.raises(FileNotFoundError):
+            writer.write(pa.RecordBatch.from_arrays([pa.array(["a"])], schema=schema))
+        writer.close()
+        assert staged(tmp_path) == []
+
     @pytest.mark.parametrize("file_format", list(Format))
-    def test_gathered_rows_are_bounded(self, tmp_path: Path, file_format: Format) -> None:
+    @pytest.mark.parametrize(("folders", "count"), [(10, 20_000), (80, 1_000)])
+    def test_gathered_rows_are_bounded(
+        self, tmp_path: Path, file_format: Format, folders: int, count: int
+    ) -> None:
         assigner = BucketAssigner.of(
-            lambda batch: pa.array([f"b{n % 10}" for n in batch.column("id").to_pylist()])
+            lambda batch: pa.array([f"b{n % folders}" for n in batch.column("id").to_pylist()])
         )
         sink = FileSink(
             str(tmp_path), format=file_format, bucket_assigner=assigner, buffer_size=10_000
         )
         writer = sink.create_writer(context())
         peak = 0
-        for at in range(0, 20_000, 500):
+        for at in range(0, count, 500):
             writer.write(rows(at, 500))
-            peak = max(peak, writer._buffered_bytes)
-            assert all(each.buffered_bytes < 10_000 for each in writer._open.values())
-            assert writer._buffered_bytes == sum(
-                each.buffered_bytes for each in writer._open.values()
-            )
+            peak = max(peak, writer._held_bytes)
+            assert all(each.held_bytes < 10_000 for each in writer._open.values())
+            assert writer._held_bytes == sum(each.held_bytes for each in writer._open.values())
         assert 10_000 < peak <= 40_000
         writer.close()
 
@@ -584,13 +644,14 @@ class TestSweeping:
         assert ids(tmp_path) == list(range(20))
         assert not (tmp_path / "_staging").exists()
 
-    def test_recovery_rolls_back_later_epochs_of_this_sink_only(self, tmp_path: Path) -> None:
+    def test_what_no_driver_decided_on_is_removed_from_this_sink_only(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path))
         decided = stage(sink, [rows(0, 10)], context(7))
         stage(sink, [rows(10, 10)], context(8))
-        stage(sink, [rows(10, 10)], context(12))
         foreign = stage(sink, [rows(90, 10)], context(8, pipeline="other"))
-        _committer(sink).recover(7)
+        committer = _committer(sink)
+        committer.sweep(8)
+        committer.recover(8)
         assert outcomes(commit(sink, decided)) == {CommitOutcome.COMMITTED}
         assert outcomes(commit(sink, foreign, pipeline="other")) == {CommitOutcome.COMMITTED}
         assert ids(tmp_path) == [*range(10), *range(90, 100)]
@@ -627,8 +688,9 @@ class TestMemoryFilesystem:
         assert len(shown()) == len(committables)
         assert outcomes(commit(sink, committables)) == {CommitOutcome.ALREADY_COMMITTED}
         committer = _committer(sink)
-        committer.sweep(1)
-        committer.recover(1)
+        for epoch in (1, 2):
+            committer.sweep(epoch)
+        committer.recover(2)
         committer.close()
         assert sorted(fs.find(root)) == sorted(shown())
         fs.get(root, str(tmp_path / "copy"), recursive=True)

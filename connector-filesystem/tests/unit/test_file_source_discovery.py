@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from dataclasses import replace
@@ -11,15 +12,23 @@ from datetime import UTC, datetime, timedelta
 import fsspec
 import pyarrow as pa
 import pytest
+from faulty_files import FaultyFiles, Storage
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connector_filesystem import FileOrder, FileSource, PathTime
 from connector_filesystem.filesystem import FileLocation, FileStatus
 from connector_filesystem.source.enumerator import FileEnumerator, FileEnumeratorState
+from connector_filesystem.source.listing import LeftOut, Listing, list_elsewhere
+from connector_filesystem.source.memory import EachVersion, ListedFiles
+from connector_filesystem.source.reader import read_split
 from connectors_core.errors import (
     ConfigurationError,
     FatalError,
     InvalidOptionError,
     RetryableError,
+    SplitChangedError,
+    StateCorruptedError,
 )
 from connectors_core.metrics import MetricGroup
 
@@ -48,6 +57,9 @@ class Context:
                 handler(None, exc)
             else:
                 handler(result, None)
+
+    def split_found(self, split):
+        return split.event_time_lower_bound()
 
     def assign_split(self, split, subtask_id):
         self.assigned.append((subtask_id, split))
@@ -343,7 +355,7 @@ def test_files_in_the_order_of_their_names(tmp_path):
 
 def test_files_that_come_too_late_are_told_of(tmp_path, caplog):
     write(tmp_path / "b.csv", 10_000)
-    for order in FileOrder:
+    for order in ("modification-time", "name"):
         source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
         context = Context()
         enumerator = source.create_enumerator(context)
@@ -375,24 +387,28 @@ def test_a_clock_that_runs_ahead_does_not_hide_other_files(tmp_path):
     assert context.names == ["future.csv", "now.csv"]
 
 
-class Listing:
+def listed(files):
+    return Listing({file.path: file for file in files}, complete=bool(files))
+
+
+class MadeUp:
     """A selection whose files a test makes up."""
 
     def __init__(self, source):
         self._source = source._selection
         self.found = []
 
-    def files(self, *, may_be_missing):
-        return list(self.found)
+    def listing(self, *, may_be_missing):
+        return listed(self.found)
 
     def __getattr__(self, name):
         return getattr(self._source, name)
 
 
 @pytest.mark.parametrize("order", list(FileOrder))
-def test_state_does_not_grow_with_the_number_of_files(order):
+def test_state_stays_small(order):
     source = monitored("/data", order=order)
-    listing, context = Listing(source), Context()
+    listing, context = MadeUp(source), Context()
     window = timedelta(minutes=1)
     enumerator = FileEnumerator(
         context, listing, order=order, monitor_interval=window, late_file_window=window
@@ -400,24 +416,298 @@ def test_state_does_not_grow_with_the_number_of_files(order):
     enumerator.start()
     sizes = []
     serializer = source.enumerator_state_serializer()
-    for number in range(10_000):
+    count = 10_000
+    for number in range(count):
         listing.found.append(
             FileStatus(
                 path=f"/data/{number:08d}.csv", size=5, modification_time=number * 1_000_000 + 1
             )
         )
-        if number % 500 == 499:
+        if number % 1000 == 999:
             context.run_calls()
             take_all(enumerator, context)
             sizes.append(len(serializer.serialize(enumerator.snapshot_state(1))))
-    assert len(set(context.names)) == len(context.assigned) == 10_000
-    assert max(sizes) < 4000
-    assert max(sizes[1:]) - min(sizes[1:]) < 200
+    assert len(set(context.names)) == len(context.assigned) == count
+    if order is FileOrder.ANY:
+        assert sizes[-1] < 16 * count + 200
+    else:  # the filter of the last listing is 32 KiB at most
+        assert sizes[0] < 6_000
+        assert sizes[-1] < 48_000
+
+
+@pytest.mark.parametrize("order", ["modification-time", "name"])
+def test_files_that_came_too_late_while_the_driver_was_away_are_told_of(tmp_path, caplog, order):
+    for number in range(200):
+        write(tmp_path / f"m{number:03d}.csv", 10_000 - number % 100)
+    source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
+    context = Context()
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    context.run_calls()
+    assert len(take_all(enumerator, context)) == 200
+    (tmp_path / "m007.csv").unlink()
+    write(tmp_path / "a.csv", 9_000)
+    write(tmp_path / "b.csv", 9_000)
+    told = []
+    for _ in range(2):  # told by the first listing of a driver, and not again by the next driver
+        later = Context()
+        enumerator = restored(source, enumerator, later)
+        with caplog.at_level(logging.WARNING):
+            later.run_calls()
+            later.run_calls()
+        assert take_all(enumerator, later) == []
+        told.append((later.metric_group.counters.get("lateFiles", 0), caplog.text))
+        caplog.clear()
+    assert [count for count, _ in told] == [2, 0]
+    assert str(tmp_path / "a.csv") in told[0][1]
+    assert str(tmp_path / "b.csv") in told[0][1]
+    assert told[1][1] == ""
+
+
+@given(
+    st.sets(st.integers(0, 1 << 40), max_size=400),
+    st.sets(st.integers(0, 1 << 40), max_size=400),
+)
+def test_a_listed_file_is_never_taken_for_a_late_one(listed_before, others):
+    def status(numbers):
+        return [FileStatus(path=f"/{n}", size=1, modification_time=n) for n in sorted(numbers)]
+
+    before = ListedFiles(b"")
+    before.replace(status(listed_before))
+    assert before.lacking(status(listed_before | others)) == status(others - listed_before)
+    after = ListedFiles(before.stored())
+    assert after.stored() == before.stored()
+    found = after.lacking(status(listed_before | others))
+    assert {each.modification_time for each in found} <= others - listed_before
+
+
+def test_the_filter_of_listed_files_misses_few():
+    def status(numbers):
+        return [FileStatus(path=f"/{n}", size=1, modification_time=n) for n in numbers]
+
+    before = ListedFiles(b"")
+    before.replace(status(range(16_000)))
+    found = ListedFiles(before.stored()).lacking(status(range(20_000, 30_000)))
+    assert len(found) > 9_950
+
+
+# --- Files in any order --------------------------------------------------------------------------
+
+
+def test_in_any_order_each_file_is_read_once_however_late_it_comes(tmp_path):
+    write(tmp_path / "m.csv", 10_000)
+    source = monitored(tmp_path, order="any", late_file_window=timedelta(0))
+    context = Context()
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    context.run_calls()
+    assert take_all(enumerator, context) == ["m.csv"]
+    write(tmp_path / "a.csv", 5)
+    context.run_calls()
+    assert take_all(enumerator, context) == []  # the reader that waited has it already
+    assert context.names == ["m.csv", "a.csv"]
+    later = Context()
+    again = restored(source, enumerator, later)
+    write(tmp_path / "b.csv", 1)
+    write(tmp_path / "m.csv", 9_999)  # a replaced file is a new one
+    later.run_calls()
+    later.run_calls()
+    assert take_all(again, later) == ["b.csv", "m.csv"]
+    assert "lateFiles" not in later.metric_group.counters
+    assert len(again.snapshot_state(1).read) == 4 * 12
+
+
+@pytest.mark.parametrize(("former", "order"), list(itertools.permutations(map(str, FileOrder), 2)))
+def test_another_order_reads_nothing_again(tmp_path, former, order):
+    for number in range(3):
+        write(tmp_path / f"{number}.csv", 1000 + number)
+    context = Context()
+    enumerator = monitored(tmp_path, order=former).create_enumerator(context)
+    enumerator.start()
+    context.run_calls()
+    assert take_all(enumerator, context) == ["0.csv", "1.csv", "2.csv"]
+    later = Context()
+    again = restored(monitored(tmp_path, order=order), enumerator, later)
+    # Before its first listing, too, nothing is lost from the state.
+    again = restored(monitored(tmp_path, order=order), again, later)
+    write(tmp_path / "3.csv", 1003)
+    later.calls = later.calls[1:]
+    later.run_calls()
+    assert take_all(again, later) == ["3.csv"]
+    for back in (order, former):
+        last = Context()
+        again = restored(monitored(tmp_path, order=back), again, last)
+        last.run_calls()
+        assert take_all(again, last) == []
+        assert "lateFiles" not in last.metric_group.counters
+
+
+def test_what_is_gone_is_forgotten_in_time_unless_all_is_gone():
+    now = [0.0]
+    memory = EachVersion(60.0, b"", clock=lambda: now[0])
+    a, b = (FileStatus(path=f"/data/{name}", size=1, modification_time=1) for name in "ab")
+    memory.take([a, b], complete=True)
+    for moment, files, complete, known in (
+        (100, [], False, True),  # the disk is not mounted
+        (300, [b], True, True),
+        (350, [b], True, True),
+        (361, [b], True, False),
+    ):
+        now[0] = moment
+        memory.take(files, complete=complete)
+        assert memory.sort_out([a, b])[0] == ([] if known else [a])
+    memory.take([a, b], complete=True)
+    assert EachVersion(60.0, memory.fields()["read"]).sort_out([a, b]) == ([], [])
+    with pytest.raises(StateCorruptedError):
+        EachVersion(60.0, b"short")
+
+
+def test_an_object_that_is_written_again_as_it_was_is_read_once():
+    memory = EachVersion(60.0, b"")
+    memory.take([FileStatus("/a", 1, 1, '"tag"')], complete=True)
+    other = FileStatus("/a", 1, 1, '"other"')
+    assert memory.sort_out([FileStatus("/a", 1, 2, "tag"), other]) == ([other], [])
+
+
+# --- What is not read ----------------------------------------------------------------------------
+
+
+def test_links_are_followed_within_the_path_and_named_elsewhere(tmp_path, caplog):
+    top, outside = tmp_path / "in", tmp_path / "outside"
+    for path in (top / "a.csv", top / "sub" / "b.csv", top / "..data" / "c.csv", outside / "d.csv"):
+        write(path, 100)
+    os.mkfifo(top / "pipe.csv")
+    for name, target in {
+        "c.csv": "..data/c.csv",
+        "again.csv": "a.csv",
+        "folder": "..data",
+        "round": "../in",
+        "sub/up": "..",
+        "gone.csv": "nothing",
+        "itself": "itself",
+        "out.csv": outside / "d.csv",
+        "out": outside,
+        "z/none": top / "sub",
+    }.items():
+        link = top / name
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(target)
+    source, context = FileSource(top, schema="x INT"), Context()
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    with caplog.at_level(logging.INFO):
+        context.run_calls()
+    assert sorted(take_all(enumerator, context)) == ["a.csv", "b.csv", "c.csv"]
+    listing = source._selection.listing(may_be_missing=False)
+    assert {os.path.relpath(path, top): reason for path, reason in listing.left_out.items()} == {
+        "..data": LeftOut.HIDDEN,
+        "again.csv": LeftOut.SAME_FILE,
+        "folder/c.csv": LeftOut.SAME_FILE,
+        "z/none/b.csv": LeftOut.SAME_FILE,
+        "round": LeftOut.BROKEN_LINK,
+        "sub/up": LeftOut.BROKEN_LINK,
+        "z/none/up": LeftOut.BROKEN_LINK,
+        "gone.csv": LeftOut.BROKEN_LINK,
+        "itself": LeftOut.BROKEN_LINK,
+        "out.csv": LeftOut.OUTSIDE,
+        "out": LeftOut.OUTSIDE,
+        "pipe.csv": LeftOut.SPECIAL,
+    }
+    gauges = context.metric_group.gauges
+    assert gauges["leftOutFiles"] == len(listing.left_out)
+    assert gauges["leftOutFiles.outside"] == 2
+    warned = "".join(each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+    for name in ("round", "gone.csv", "itself", "out.csv", "pipe.csv"):
+        assert str(top / name) in warned
+    assert "again.csv" not in warned
+    assert "again.csv" in caplog.text
+
+
+def test_links_of_folders_to_each_other_come_to_an_end(tmp_path):
+    for name in "abcdef":
+        write(tmp_path / f"_{name}" / f"{name}.csv", 100)
+        for other in "abcdef":
+            (tmp_path / f"_{name}" / f"to_{other}").symlink_to(tmp_path / f"_{other}")
+    (tmp_path / "start").symlink_to("_a")
+    assert sorted(name.rpartition("/")[2] for name in files(FileSource(tmp_path))) == [
+        f"{name}.csv" for name in "abcdef"
+    ]
+
+
+def test_a_file_behind_a_link_is_read_and_its_change_seen(tmp_path):
+    write(tmp_path / ".v1" / "a.csv", 100, "x\n1\n")
+    (tmp_path / "a.csv").symlink_to(".v1/a.csv")
+    source = FileSource(tmp_path, schema="x INT")
+    (file,) = source._selection.files(may_be_missing=False)
+    (split,) = source._selection.splits_of(file)
+    assert sum(chunk.batch.num_rows for chunk in read_split(source.read_settings(), split)) == 1
+    write(tmp_path / ".v2" / "a.csv", 200, "x\n2\n")
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "a.csv").symlink_to(".v2/a.csv")
+    with pytest.raises(SplitChangedError):
+        list(read_split(source.read_settings(), split))
+
+
+def test_what_is_left_out_is_counted_always_and_named_once(tmp_path, caplog):
+    for name in ("a.csv", "_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv"):
+        write(tmp_path / name, 100)
+    write(tmp_path / "empty.csv", 100, "")
+    source = monitored(tmp_path, path_regex=r"[^/]*")
+    context = Context()
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    with caplog.at_level(logging.INFO):
+        context.run_calls()
+        for name in ("_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv", "empty.csv"):
+            assert str(tmp_path / name) in caplog.text
+        caplog.clear()
+        context.run_calls()
+        assert caplog.text == ""
+        (tmp_path / "b.csv.tmp").rename(tmp_path / "b.csv")
+        for number in range(25):
+            write(tmp_path / f"_{number:02d}", 100)
+        context.run_calls()
+    assert "and 5 more" in caplog.text
+    assert take_all(enumerator, context) == ["a.csv", "b.csv"]
+    gauges = context.metric_group.gauges
+    assert {name: value for name, value in gauges.items() if "leftOut" in name} == {
+        "leftOutFiles": 29,
+        "leftOutFiles.hidden": 27,
+        "leftOutFiles.incomplete": 0,
+        "leftOutFiles.unmatched": 1,
+        "leftOutFiles.empty": 1,
+    }
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
+    write(tmp_path / "a.csv", 100)
+    write(tmp_path / "closed" / "b.csv", 100)
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)  # those who run tests may have all rights
+    with pytest.raises(ConfigurationError, match="closed"):
+        FileSource(tmp_path)._selection.files(may_be_missing=False)
+
+
+def test_patterns_mean_what_they_mean_to_fsspec(tmp_path):
+    for name in ("a.csv", "a/b.csv", "a/c/d.csv", "b/a/c.csv", "b/x.json", "ab/cd/ef/g.csv"):
+        write(tmp_path / name, 100)
+    fs = fsspec.filesystem("file")
+    for pattern in ("*", "*.csv", "a*", "*/*.csv", "**/*.csv", "a/**", "[ab]/*", "?/c", "*/a"):
+        matches = fs.glob(f"{tmp_path}/{pattern}")
+        expected = sorted({path for match in matches for path in fs.find(match)})
+        found = FileSource(f"{tmp_path}/{pattern}")._selection.files(may_be_missing=False)
+        assert [file.path for file in found] == expected, pattern
 
 
 def test_a_listing_that_fails_is_tried_again(tmp_path):
     source = monitored("/data")
-    listing, context = Listing(source), Context()
+    listing, context = MadeUp(source), Context()
     enumerator = FileEnumerator(
         context,
         listing,
@@ -430,13 +720,13 @@ def test_a_listing_that_fails_is_tried_again(tmp_path):
     def fail(**_):
         raise RetryableError("the store is busy")
 
-    working, listing.files = listing.files, fail
+    working, listing.listing = listing.listing, fail
     for _ in range(4):
         context.run_calls()
     assert context.metric_group.counters["failedListings"] == 4
-    listing.files = working
+    listing.listing = working
     context.run_calls()
-    listing.files = fail
+    listing.listing = fail
     for _ in range(4):
         context.run_calls()
     with pytest.raises(RetryableError):
@@ -491,3 +781,41 @@ def test_secrets_of_a_location_are_masked():
     assert "hidden" not in repr(location)
     assert "=t" not in repr(location)
     assert "eu" in repr(location)
+
+
+@pytest.mark.parametrize("pattern", ["", "/*.csv", "/**", "/*/*.csv"])
+def test_a_folder_elsewhere_that_cannot_be_listed_is_an_error_and_not_empty(
+    tmp_path, monkeypatch, pattern
+):
+    """`find` and `glob` of fsspec take the failure for a folder without files."""
+    (tmp_path / "sub").mkdir()
+    for name in ("a.csv", "sub/b.csv"):
+        (tmp_path / name).write_text("1\n")
+    failing = str(tmp_path / "sub" if pattern != "/*.csv" else tmp_path)
+    with Storage().embedded() as address:
+        location = FileLocation(f"{address}{tmp_path}{pattern}")
+        listing = Listing()
+        list_elsewhere(location, lambda *_: None, listing)
+        wanted = {"": 2, "/*.csv": 1, "/**": 2, "/*/*.csv": 1}
+        assert len(listing.files) == wanted[pattern]
+
+        list_folder = FaultyFiles.ls
+
+        def ls(self, path, **settings):
+            if path == failing:
+                raise ConnectionResetError("the storage has gone")
+            return list_folder(self, path, **settings)
+
+        monkeypatch.setattr(FaultyFiles, "ls", ls)
+        with pytest.raises(ConnectionResetError):
+            list_elsewhere(location, lambda *_: None, Listing())
+
+
+def test_a_file_elsewhere_is_its_own_listing(tmp_path):
+    (tmp_path / "a.csv").write_text("1\n")
+    with Storage().embedded() as address:
+        listing = Listing()
+        list_elsewhere(FileLocation(f"{address}{tmp_path}/a.csv"), lambda *_: None, listing)
+        assert list(listing.files) == [str(tmp_path / "a.csv")]
+        with pytest.raises(FileNotFoundError):
+            list_elsewhere(FileLocation(f"{address}{tmp_path}/none"), lambda *_: None, listing)

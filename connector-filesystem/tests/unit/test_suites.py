@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on files, in this process."""
+"""The suites of the core, on files, in this process: on storage that can be unavailable."""
 
 from __future__ import annotations
 
-from file_suites import FileSinkSuite, FileSourceSuite, FileTableSuite
+from pathlib import Path
+
+from faulty_files import Storage
+from file_suites import (
+    SINK,
+    SOURCE,
+    CsvFiles,
+    FileSinkSuite,
+    FileSourceSuite,
+    FileTableSuite,
+    ParquetFiles,
+    with_outages,
+)
 
 
 class TestFileSource(FileSourceSuite):
-    pass
+    system = Storage()
+    capabilities = with_outages(SOURCE)
+
+    def external_context(self, folder: Path) -> CsvFiles:
+        return CsvFiles(folder, self.address)
 
 
 class TestFileSink(FileSinkSuite):
-    pass
+    system = Storage()
+    capabilities = with_outages(SINK)
+
+    def external_context(self, folder: Path) -> ParquetFiles:
+        return ParquetFiles(folder, self.address)
 
 
 class TestFileTable(FileTableSuite):

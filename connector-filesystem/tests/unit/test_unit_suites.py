@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_suites import SINK, SOURCE, SUITES, CsvFiles, ParquetFiles
+from faulty_files import Storage
+from file_suites import SINK, SOURCE, SUITES, CsvFiles, ParquetFiles, with_outages
 
 from connector_filesystem import FILE_TABLE_OPTIONS, FileSink, FileSource, FileTable
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS
@@ -41,19 +42,36 @@ class SmallBatches(CsvFiles):
 
 
 class TestFileReader(SourceReaderTestSuite):
+    system = Storage()
     written_for = SUITES
-    capabilities = SOURCE
+    capabilities = with_outages(SOURCE)
 
     def external_context(self, folder: Path) -> CsvFiles:
-        return SmallBatches(folder)
+        return SmallBatches(folder, self.address)
 
 
 class TestFileEnumerator(SplitEnumeratorTestSuite):
+    system = Storage()
+    written_for = SUITES
+    capabilities = with_outages(SOURCE)
+
+    def external_context(self, folder: Path) -> CsvFiles:
+        return SmallBatches(folder, self.address)
+
+
+class FilesInAnyOrder(SmallBatches):
+    """Files that are remembered one by one."""
+
+    def create_source(self, boundedness: Boundedness) -> FileSource:
+        return CsvFiles.create_source(self, boundedness, batch_rows=7, order="any")
+
+
+class TestFileEnumeratorInAnyOrder(SplitEnumeratorTestSuite):
     written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> CsvFiles:
-        return SmallBatches(folder)
+        return FilesInAnyOrder(folder)
 
 
 class TestFileSourceSerializers(SerializerTestSuite):
@@ -85,6 +103,8 @@ class TestFileSourceSerializers(SerializerTestSuite):
             newest=1_700_000_000_000_000,
             recent=("/data/in/a.csv@1700000000000000",),
             last_paths={"/data/in": "a.csv"},
+            read=bytes(range(12)),
+            listed=bytes(range(8)),
         )
         return {"split": [split], "enumerator-state": [state, FileEnumeratorState()]}
 
@@ -95,6 +115,17 @@ class TestFileCommitter(CommitterTestSuite):
 
     def external_context(self, folder: Path) -> ParquetFiles:
         return ParquetFiles(folder)
+
+
+class TestFileCommitterElsewhere(CommitterTestSuite):
+    """On storage that has no links."""
+
+    system = Storage()
+    written_for = SUITES
+    capabilities = with_outages(SINK)
+
+    def external_context(self, folder: Path) -> ParquetFiles:
+        return ParquetFiles(folder, self.address)
 
 
 class TestFileSinkSerializer(SerializerTestSuite):

@@ -75,16 +75,22 @@ class CorruptRecordsError(FatalError):
         topic: The topic.
         partition: The partition.
         offset: The base offset of the batch, or where reading began if no batch was found.
+        is_too_large: It may be sound, but expands to more than is allowed.
     """
 
     code = "KAFKA_CORRUPT_RECORDS"
 
-    def __init__(self, reason: str, *, topic: str, partition: int, offset: int) -> None:
+    def __init__(
+        self, reason: str, *, topic: str, partition: int, offset: int, is_too_large: bool = False
+    ) -> None:
         self.topic: str = topic
         self.partition: int = partition
         self.offset: int = offset
         super().__init__(
             f"the record batch at offset {offset} of {topic}-{partition} cannot be read: {reason}",
-            hint="look at it with kafka-dump-log.sh on the broker; if no replica has it whole, "
+            option="source.max-record-size" if is_too_large else None,
+            hint="raise the option if such a record is meant to be there"
+            if is_too_large
+            else "look at it with kafka-dump-log.sh on the broker; if no replica has it whole, "
             "start behind it with explicit offsets",
         )

@@ -34,14 +34,18 @@ SCHEMA = pa.schema([("value", pa.binary())])
 class Driver:
     """One life of a driver, and the attempts that it starts."""
 
-    def __init__(self, broker: KafkaBroker, topic: str, **settings: Any) -> None:
+    def __init__(
+        self, broker: KafkaBroker, topic: str, *, incarnation: int = 0, **settings: Any
+    ) -> None:
         self._sink = KafkaSink(
             broker.bootstrap_servers,
             serialization=KafkaRecordSerializationSchema(topic=topic),
             delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
             **{"transactional_id_prefix": topic} | settings,
         )
-        context = CommitterInitContext(pipeline_id=PIPELINE, sink_uid="out")
+        context = CommitterInitContext(
+            pipeline_id=PIPELINE, sink_uid="out", incarnation=incarnation
+        )
         self.committer: Any = self._sink.create_committer(context)
         self._lease: Any = None
         self._claimed: set[str] = set()
@@ -98,9 +102,9 @@ def life(broker: KafkaBroker, topic: str) -> Iterator[Callable[..., Driver]]:
     """Begins another life of the driver."""
     lives: list[Driver] = []
 
-    def begin(**settings: Any) -> Driver:
+    def begin(*, starts: bool = True, **settings: Any) -> Driver:
         lives.append(Driver(broker, topic, **settings))
-        return lives[-1].start()
+        return lives[-1].start() if starts else lives[-1]
 
     yield begin
     for each in lives:
@@ -119,6 +123,34 @@ def test_of_two_attempts_the_one_that_was_decided_on_is_seen(
     driver.begin(1)
     assert open_transactions(broker, topic) == []
     assert read_committed(broker, topic) == [b"a"]
+
+
+def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(
+    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+) -> None:
+    impatient = {"default.api.timeout.ms": 1500}
+    frozen = life(incarnation=1, properties=impatient)
+    frozen.begin(0)
+    decided = frozen.prepare(0, b"decided")
+    # It freezes here, after the decision, and another one takes over.
+    successor = life(incarnation=2, starts=False)
+    assert successor.commit(decided) == [CommitOutcome.COMMITTED]
+    successor.start().begin(2)
+    prepared = successor.prepare(2, b"of the successor")
+    # It goes on, with everything that it may be about to do.
+    assert frozen.commit(decided) == [CommitOutcome.RETRY], "the receipt may still change"
+    frozen.committer.sweep(0)
+    frozen.start().begin(1)
+    frozen.prepare(1, b"too late")
+    assert successor.commit(prepared) == [CommitOutcome.COMMITTED]
+    assert successor.commit(prepared) == [CommitOutcome.COMMITTED]
+    assert frozen.commit(decided) == [CommitOutcome.ALREADY_COMMITTED]
+    successor.begin(3)
+    assert successor.commit(successor.prepare(3, b"next")) == [CommitOutcome.COMMITTED]
+    # What it prepared too late waits for its time-out, or for the next driver.
+    life(incarnation=3)
+    assert open_transactions(broker, topic) == []
+    assert read_committed(broker, topic) == [b"decided", b"of the successor", b"next"]
 
 
 def test_no_attempt_is_made_without_an_id(life: Callable[..., Driver]) -> None:

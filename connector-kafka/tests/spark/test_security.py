@@ -7,7 +7,9 @@ The pipelines run in this process, the broker is real.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from connector_kafka import (
     KafkaSource,
     OffsetsInitializer,
 )
-from connector_kafka.errors import KafkaAuthenticationError
+from connector_kafka.errors import KafkaAuthenticationError, KafkaRequestError
 from connector_kafka.testing import Authority, BrokerSecurity, KafkaBroker
 from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
@@ -95,6 +97,31 @@ def there_and_back(properties: Mapping[str, Any], folder: Path) -> list[int]:
 
 def test_rows_go_there_and_come_back(secure: KafkaBroker, tmp_path: Path) -> None:
     assert there_and_back(secure.client_properties(), tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("security", [None, *OTHERS[1:]], ids=lambda each: each and each.protocol)
+def test_a_wrong_protocol_is_told_at_once_in_the_words_of_kafka(
+    broker: KafkaBroker, security: BrokerSecurity | None, tmp_path: Path
+) -> None:
+    with nullcontext(broker) if security is None else KafkaBroker(security=security) as wanted:
+        right = wanted.client_properties()
+        for protocol in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+            if protocol == right["security.protocol"]:
+                continue
+            given = {"bootstrap.servers": right["bootstrap.servers"], "security.protocol": protocol}
+            if protocol.endswith("SSL"):
+                given["ssl.truststore.certificates"] = AUTHORITY.certificate
+            if protocol.startswith("SASL"):
+                given |= {"sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+                given["sasl.password"] = Secret(WRONG_PASSWORD)
+            began = time.monotonic()
+            with pytest.raises(KafkaRequestError, match="speaks another protocol") as caught:
+                source(given).check_connection(60.0)
+            assert time.monotonic() - began < 10
+            assert caught.value.option == "properties.security.protocol"
+            assert right["security.protocol"] in str(caught.value.expected)
+            assert caught.value.found == protocol
+            assert_unseen([WRONG_PASSWORD], error_texts(caught.value), tmp_path)
 
 
 @pytest.mark.parametrize(

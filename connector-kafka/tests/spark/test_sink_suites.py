@@ -8,21 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kafka_sink_suites import EXACTLY_ONCE, SUITES, AtLeastOnceSuite, KafkaSinkSuite, KafkaTopic
+from kafka_sink_suites import EXACTLY_ONCE, SUITES, AtLeastOnceSuite, KafkaSinkSuite, WithBroker
 
 from connector_kafka.sink import KafkaCommittable
-from connector_kafka.testing import KafkaBroker
-from connectors_core.sink import DeliveryGuarantee
 from connectors_core.testing import CommitterTestSuite, SerializerTestSuite
-
-
-class WithBroker:
-    @pytest.fixture(autouse=True)
-    def _with_broker(self, broker: KafkaBroker) -> None:
-        self.broker = broker
-
-    def external_context(self, folder: Path) -> KafkaTopic:
-        return KafkaTopic(self.broker, DeliveryGuarantee.EXACTLY_ONCE)
 
 
 class TestExactlyOnce(KafkaSinkSuite):

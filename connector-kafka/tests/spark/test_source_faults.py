@@ -6,8 +6,9 @@ The pipelines run in this process, the broker is real.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ import pytest
 from numbered_records import NumberedRecords, wait
 
 from connector_kafka import KafkaSource, OffsetsInitializer
+from connector_kafka.client.choosing import FetchApi
+from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
+from connector_kafka.client.metadata import Cluster, TopicPartition
+from connector_kafka.client.wire import Wire
 from connector_kafka.testing import KafkaBroker, KafkaProxy
-from connectors_core.errors import DataLossError
+from connectors_core.errors import ConnectorError, DataLossError, InvalidOptionError
 from connectors_core.source import PlanLimits, WatermarkStrategy
 from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
@@ -151,6 +156,87 @@ def test_a_stream_that_ends_keeps_its_end_over_runs_to_what_is_available(
     assert records.read() == list(range(30))
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_start_beyond_the_end_of_the_log_is_refused_at_once(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, bounded: bool
+) -> None:
+    records.write(5)
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        starting_offsets=OffsetsInitializer.offsets({(topic, 0): 6}),
+        bounded=OffsetsInitializer.latest() if bounded else None,
+        on_data_loss="earliest",
+    )
+    error = refusal(records, reading)
+    assert isinstance(error, InvalidOptionError)
+    assert error.option == "scan.startup.specific-offsets"
+    assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
+
+
+@pytest.mark.parametrize("given", ["offset", "group"])
+def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, given: str
+) -> None:
+    records.write(5)
+    group = f"group-{topic}"
+    commit(broker, group, topic, 6)
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        group_id=group,
+        bounded=OffsetsInitializer.offsets({(topic, 0): 6})
+        if given == "offset"
+        else OffsetsInitializer.committed(),
+    )
+    error = refusal(records, reading)
+    assert isinstance(error, InvalidOptionError)
+    assert error.option == f"scan.bounded.{'specific-offsets' if given == 'offset' else 'mode'}"
+    assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
+    assert "scan.bounded.stream" in str(error)
+
+
+@pytest.mark.parametrize("on_data_loss", ["fail", "earliest", "latest"])
+def test_offsets_of_a_group_beyond_the_end_of_the_log_tell_of_a_loss(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, on_data_loss: str
+) -> None:
+    records.write(5)
+    group = f"group-{topic}"
+    commit(broker, group, topic, 6)
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        group_id=group,
+        starting_offsets=OffsetsInitializer.committed(),
+        on_data_loss=on_data_loss,
+    )
+    if on_data_loss == "fail":
+        error = refusal(records, reading)
+        assert isinstance(error, DataLossError)
+        assert error.option == "on-data-loss"
+        assert group in str(error)
+        return
+    with records.pipeline(reading) as pipeline:
+        assert pipeline.run(available_now=True, timeout=60)
+    assert records.read() == (list(range(5)) if on_data_loss == "earliest" else [])
+
+
+def refusal(records: NumberedRecords, reading: KafkaSource) -> ConnectorError:
+    """What a pipeline is told that cannot read."""
+    began = time.monotonic()
+    with pytest.raises(ConnectorError) as caught, records.pipeline(reading) as pipeline:
+        pipeline.run(available_now=True, timeout=60)
+    assert time.monotonic() - began < 8, "it is no matter of waiting"
+    return caught.value
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
+    """Commit an offset for a group, whatever the log says."""
+    config = ClientConfig.of(broker.client_properties(), CONSUMER_PROPERTIES)
+    with closing(Wire(config)) as wire:
+        Cluster(wire).commit(group, {TopicPartition(topic, 0): offset})
+
+
 @contextmanager
 def deleted_before_it_is_read(
     broker: KafkaBroker, topic: str, records: NumberedRecords, folder: Path, on_data_loss: str
@@ -202,6 +288,47 @@ def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_rea
         records.write(10)
         records.wait_for(10, pipeline)
     assert records.read() == list(range(100, 110))
+
+
+@pytest.mark.parametrize("api", list(FetchApi), ids=lambda api: api.value)
+def test_with_limits_the_plan_after_a_loss_begins_behind_all_that_is_gone(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, api: FetchApi
+) -> None:
+    records.write(3000)
+    broker.topics.delete_records(topic, {0: 2950})
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        on_data_loss="earliest",
+        starting_offsets=OffsetsInitializer.offsets({(topic, 0): 7}),
+        fetch_api=api,
+    )
+    with records.pipeline(reading, limits=PlanLimits(rows=10)) as pipeline:
+        pipeline.start()
+        records.wait_for(50, pipeline)
+        (status,) = pipeline.status().sources
+    assert records.read() == list(range(2950, 3000))
+    assert status.counters["dataLosses"] == 1
+    assert status.counters["offsetsLost"] == 2950 - 7
+
+
+def test_with_limits_only_what_is_new_is_read_after_a_loss_over_a_restart(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(500)
+    broker.topics.delete_records(topic, {0: 300})
+    start = OffsetsInitializer.offsets({(topic, 0): 0})
+    reading = source(broker.bootstrap_servers, topic, on_data_loss="latest", starting_offsets=start)
+    limits = PlanLimits(rows=7)
+    with records.pipeline(reading, limits=limits) as before:
+        before.start()
+        wait(lambda: losses(before) == 1, "the loss", before)
+        before.stop()
+    records.write(20)
+    with records.pipeline(reading, limits=limits) as after:
+        after.start()
+        records.wait_for(20, after)
+    assert records.read() == list(range(500, 520))
 
 
 @pytest.mark.parametrize(

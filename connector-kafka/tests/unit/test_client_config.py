@@ -43,7 +43,7 @@ def test_the_example_of_the_page_shows_no_password(capsys):
     exec(
         compile(example.replace('Secret("...")', f'Secret("{PASSWORD}")'), "client.md", "exec"), {}
     )
-    assert capsys.readouterr().out == "KafkaSource(flights, continuous unbounded)\n"
+    assert capsys.readouterr().out == "KafkaSource('host:9093', flights, continuous unbounded)\n"
 
 
 def test_an_unknown_property_is_refused_with_what_may_have_been_meant():

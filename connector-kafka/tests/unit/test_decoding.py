@@ -13,6 +13,7 @@ from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.records import COLUMNS, decode
 from connector_kafka.records.batches import HEADER
 from connector_kafka.records.compression import Compression, compress, decompress
+from connector_kafka.records.errors import MalformedError
 
 PLAIN = [Record(delta, b"key", b"value %d" % delta, START + delta) for delta in range(10)]
 
@@ -81,14 +82,16 @@ def test_codecs_may_change_from_batch_to_batch():
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 def test_frames_may_follow_one_another(compression):
     frames = compress(b"one ", compression) + compress(b"two", compression)
-    assert bytes(decompress(frames, compression)) == b"one two"
+    assert bytes(decompress(frames, compression, limit=7)) == b"one two"
+    with pytest.raises(MalformedError, match="more than the 6 bytes"):
+        decompress(frames, compression, limit=6)
 
 
 def test_snappy_without_the_framing_of_java_is_read():
     import cramjam
 
     plain = bytes(cramjam.snappy.compress_raw(b"a" * 100))
-    assert bytes(decompress(plain, Compression.SNAPPY)) == b"a" * 100
+    assert bytes(decompress(plain, Compression.SNAPPY, limit=100)) == b"a" * 100
 
 
 def test_the_broker_s_timestamp_stands_for_those_of_the_records():
@@ -100,7 +103,6 @@ def test_records_before_the_start_and_from_the_stop_on_are_left_out():
     raw = batch(PLAIN, base_offset=100) + batch(PLAIN, base_offset=110)
     assert offsets_of(raw, start_offset=104, stop_offset=113) == (list(range(104, 113)), 113)
     assert offsets_of(raw, start_offset=104, stop_offset=110) == (list(range(104, 110)), 110)
-    assert offsets_of(raw, start_offset=120) == ([], 120)
 
 
 def test_a_stop_that_compaction_removed_is_reached():
@@ -270,7 +272,7 @@ def test_offsets_that_go_back_are_refused():
         rows_of(batch([PLAIN[0], PLAIN[0]], last_offset_delta=3))
     with pytest.raises(CorruptRecordsError, match="ascend"):
         rows_of(batch(PLAIN, last_offset_delta=3))
-    with pytest.raises(CorruptRecordsError, match="ends at offset 9"):
+    with pytest.raises(CorruptRecordsError, match="ends at offset 9, and the next one begins at 9"):
         rows_of(batch(PLAIN) + batch(PLAIN, base_offset=9))
 
 
@@ -300,6 +302,6 @@ def test_a_header_with_more_entries_than_bytes_is_refused():
 
 def test_gzip_of_other_libraries_is_read():
     raw = batch(PLAIN, compression=Compression.GZIP)
-    content = decompress(raw[HEADER.size :], Compression.GZIP)
+    content = decompress(raw[HEADER.size :], Compression.GZIP, limit=1000)
     again = sealed(HEADER.unpack_from(raw), gzip.compress(bytes(content)))
     assert rows_of(again) == rows_of(batch(PLAIN))

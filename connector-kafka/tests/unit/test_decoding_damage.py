@@ -13,11 +13,12 @@ from record_batches import Record, batch, rows_of, rows_of_kafka_python, sealed
 from record_reference import RefusedError, reference_rows
 
 from connector_kafka.errors import CorruptRecordsError
-from connector_kafka.records import starts, varints
+from connector_kafka.records import decode, starts, varints
 from connector_kafka.records.batches import HEADER
 from connector_kafka.records.compression import Compression
 
 COPIES = 3
+RECORDS = [Record(delta, value=b"%d" % delta) for delta in range(10)]
 
 texts = st.binary(max_size=140) | st.none()
 headers = st.lists(st.tuples(st.text("ab", max_size=70), texts), max_size=3)
@@ -127,6 +128,121 @@ def check_damaged_bytes(records, compression, changes, cut, check_crcs):
         assert [row | {"offset": 0} for row in found] == [
             row | {"offset": 0} for row in whole[: len(found)]
         ]
+
+
+def read_as_far_as_possible(raw, **options):
+    """The rows before an error or the end, where reading would go on, and the error, if any."""
+    rows, position = [], options["start_offset"]
+    try:
+        for part in decode(raw, topic="topic", partition=0, columns=("offset", "value"), **options):
+            rows += zip(*(column.to_pylist() for column in part.records.columns), strict=True)
+            position = part.next_offset
+    except CorruptRecordsError as error:
+        return rows, position, error
+    return rows, position, None
+
+
+def log_of(groups, compression, first):
+    """Batches behind one another, the rows in them, and where each begins, in bytes and offsets."""
+    raw, rows, starts, base = b"", [], [], first
+    for records in groups:
+        starts.append((len(raw), base))
+        raw += batch(records, base_offset=base, compression=compression)
+        rows += [(base + record.delta, record.value) for record in records]
+        base += records[-1].delta + 1
+    return raw, rows, starts, base
+
+
+def check_flipped_bits(groups, compression, flips, first):
+    raw, whole, starts, end = log_of(groups, compression, first)
+    damaged = bytearray(raw)
+    for at, bit in flips:
+        at %= len(raw)
+        if min(at - start for start, _ in starts if start <= at) >= 8:  # base offsets: see below
+            damaged[at] ^= 1 << bit
+    rows, position, _ = read_as_far_as_possible(
+        bytes(damaged), start_offset=first, end_offset=end, max_bytes=500
+    )
+    assert rows == [row for row in whole if row[0] < position]
+
+
+def check_flipped_base_offset(groups, compression, number, bit, first):
+    raw, whole, starts, end = log_of(groups, compression, first)
+    number %= len(starts)
+    at, base = starts[number]
+    until = starts[number + 1][1] if number + 1 < len(starts) else end
+    damaged = bytearray(raw)
+    damaged[at + 7 - bit // 8] ^= 1 << bit % 8
+    claimed = base ^ (1 << bit)
+    rows, position, error = read_as_far_as_possible(
+        bytes(damaged), start_offset=first, end_offset=end
+    )
+    if not number and claimed <= first <= claimed + until - base - 1:
+        return  # it begins before what was asked for, and then records are missing: as compacted
+    assert error is not None
+    assert rows == [row for row in whole if row[0] < position]
+
+
+flipped_bits = st.tuples(
+    st.lists(records_to_read, min_size=1, max_size=4),
+    st.sampled_from(Compression),
+    st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 7)), min_size=1, max_size=3),
+    st.integers(0, 2**50),
+)
+flipped_base_offsets = st.tuples(
+    st.lists(records_to_read, min_size=1, max_size=4),
+    st.sampled_from(Compression),
+    st.integers(0, 3),
+    st.integers(0, 63),
+    st.integers(0, 2**50),
+)
+
+
+@given(flipped_bits)
+def test_flipped_bits_never_hide_a_row(damage):
+    check_flipped_bits(*damage)
+
+
+@given(flipped_base_offsets)
+def test_an_impossible_base_offset_is_an_error(damage):
+    check_flipped_base_offset(*damage)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(flipped_bits)
+def test_many_flipped_bits_never_hide_a_row(damage):
+    check_flipped_bits(*damage)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(flipped_base_offsets)
+def test_many_impossible_base_offsets_are_errors(damage):
+    check_flipped_base_offset(*damage)
+
+
+def test_a_base_offset_behind_the_stop_is_compared_with_the_batch_that_follows():
+    first = batch(RECORDS, base_offset=0)
+    moved = batch(RECORDS, base_offset=5000)  # it was at 10
+    behind = batch(RECORDS, base_offset=20)
+    raw = first + moved + behind
+    rows, _, error = read_as_far_as_possible(raw, start_offset=0, stop_offset=30, end_offset=10_000)
+    assert [offset for offset, _ in rows] == list(range(10))
+    assert "it ends at offset 5009, and the next one begins at 20" in str(error)
+
+
+def test_a_batch_that_ends_before_what_was_asked_for_is_an_error():
+    with pytest.raises(CorruptRecordsError, match="ends at offset 9, before 10") as caught:
+        rows_of(batch(RECORDS), start_offset=10)
+    assert caught.value.offset == 0
+
+
+def test_a_batch_that_reaches_beyond_the_end_of_the_log_is_an_error():
+    raw = batch(RECORDS, base_offset=10)
+    assert len(rows_of(raw, start_offset=10, end_offset=20)[0]) == 10
+    with pytest.raises(CorruptRecordsError, match="10 to 19, and the log ends at offset 19"):
+        rows_of(raw, start_offset=10, end_offset=19)
 
 
 @given(records_to_read, bytes_to_change)

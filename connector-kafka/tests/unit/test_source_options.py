@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from connector_kafka import KAFKA_SOURCE_OPTIONS, KafkaSource, OffsetsInitializer
+from connector_kafka.source.kafka_source import parse_position
 from connectors_core.errors import (
     ConfigurationError,
     InvalidOptionError,
@@ -182,3 +183,33 @@ def test_it_ships_to_executors_and_shows_no_password():
     copy = pickle.loads(pickle.dumps(source))
     assert copy.schema() == FLIGHTS
     assert "canary" not in repr(source) + repr(vars(copy))
+
+
+@pytest.mark.parametrize(
+    ("position", "begins"),
+    [
+        ("earliest-offset", OffsetsInitializer.earliest()),
+        ("latest-offset", OffsetsInitializer.latest()),
+        ("group-offsets", OffsetsInitializer.committed(fallback=OffsetsInitializer.earliest())),
+        ("timestamp:1769817600000", OffsetsInitializer.timestamp(1_769_817_600_000)),
+        ("timestamp:2026-01-31T00:00:00Z", OffsetsInitializer.timestamp(1_769_817_600_000)),
+        (
+            "flights:0=42; flights:1=latest",
+            OffsetsInitializer.offsets(
+                {("flights", 0): 42, ("flights", 1): OffsetsInitializer.latest()}
+            ),
+        ),
+    ],
+)
+def test_a_person_names_a_place_to_begin_again_at(
+    position: str, begins: OffsetsInitializer
+) -> None:
+    assert parse_position(position) == begins
+
+
+@pytest.mark.parametrize(
+    "position", ["", "yesterday", "timestamp:", "timestamp:2026-01-31", "timestamp:soon", "a:b=c"]
+)
+def test_a_place_that_is_not_understood_is_refused(position: str) -> None:
+    with pytest.raises(InvalidOptionError, match="is no place"):
+        parse_position(position)

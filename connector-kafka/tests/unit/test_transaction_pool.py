@@ -9,7 +9,7 @@ from typing import Any
 
 from connector_kafka.client.transactions import ListedTransaction, ProducerIdentity
 from connector_kafka.sink.leases import TransactionPool
-from connector_kafka.sink.transactional_ids import SinkTransactions
+from connector_kafka.sink.transactional_ids import SinkTransactions, TransactionalId
 
 PIPELINE = "0123456789abcdef0123456789abcdef"  # pragma: allowlist secret
 NAMES = SinkTransactions(prefix="p", pipeline_id=PIPELINE, sink_uid="out")
@@ -18,15 +18,15 @@ NAMES = SinkTransactions(prefix="p", pipeline_id=PIPELINE, sink_uid="out")
 class Coordinators:
     """Give epochs, and remember for which ids they were asked."""
 
-    def __init__(self, *listed: str) -> None:
+    def __init__(self, *listed: str, over: Sequence[str] = ()) -> None:
         self.asked: list[str] = []
-        self._listed = listed
+        self._listed = dict.fromkeys(listed, "Ongoing") | dict.fromkeys(over, "CompleteCommit")
         self._epochs = itertools.count()
 
     def list_transactions(self) -> list[ListedTransaction]:
         return [
-            ListedTransaction(transactional_id=each, producer_id=0, state="Ongoing")
-            for each in self._listed
+            ListedTransaction(transactional_id=each, producer_id=0, state=state)
+            for each, state in self._listed.items()
         ]
 
     def init_producer_ids(
@@ -37,7 +37,9 @@ class Coordinators:
 
 
 def pool(client: Any, now: list[float]) -> TransactionPool:
-    return TransactionPool(NAMES, size=2, client=client, timeout_ms=1, clock=lambda: now[0])
+    return TransactionPool(
+        NAMES, incarnation=5, size=2, client=client, timeout_ms=1, clock=lambda: now[0]
+    )
 
 
 def test_an_id_is_leased_with_a_new_epoch_each_time() -> None:
@@ -55,12 +57,44 @@ def test_an_id_that_brokers_may_have_forgotten_is_initialised_again() -> None:
     client.asked.clear()
     now[0] = 8 * 86_400.0
     leases.lease(1, 1)
-    assert sorted(client.asked) == [NAMES.transactional_id(0, slot) for slot in (0, 1)]
+    assert sorted(client.asked) == [NAMES.transactional_id(0, 5, slot) for slot in (0, 1)]
 
 
 def test_what_former_drivers_left_is_taken_back_and_nothing_of_others() -> None:
-    own = NAMES.transactional_id(7, 3)
+    left = [NAMES.transactional_id(7, 4, 3), NAMES.transactional_id(7, 5, 1)]
+    before = f"p-{PIPELINE}-out-2-0"  # as releases before 3.0 called them
     others = [f"p-{PIPELINE}-out-1-0-0", f"q-{PIPELINE}-out-0-1", "of-somebody"]
-    client = Coordinators(own, *others)
+    client = Coordinators(*left, before, *others)
     pool(client, [0.0]).renew()
-    assert sorted(client.asked) == sorted([NAMES.transactional_id(0, 0), own])
+    assert client.asked == [*sorted([*left, before]), NAMES.transactional_id(0, 5, 0)]
+
+
+def test_what_the_driver_before_has_fenced_is_left_to_be_forgotten() -> None:
+    older, last = NAMES.transactional_id(0, 2, 0), NAMES.transactional_id(0, 4, 0)
+    client = Coordinators(over=[older, last])
+    pool(client, [0.0]).renew()
+    assert client.asked == [last, NAMES.transactional_id(0, 5, 0)]
+
+
+def test_nothing_of_a_later_driver_is_initialised() -> None:
+    client = Coordinators(*(NAMES.transactional_id(0, 6, slot) for slot in range(3)))
+    leases = pool(client, [0.0])
+    leases.renew()
+    leases.lease(0, 2)
+    name = TransactionalId.parse(NAMES.transactional_id(0, 5, 0))
+    assert name is not None
+    leases.renew_writer(name)
+    leases.renew()
+    assert {NAMES.own(each).incarnation for each in client.asked} == {5}
+
+
+def test_all_that_is_open_of_a_writer_is_ended_before_its_receipt_is_read() -> None:
+    other = NAMES.transactional_id(1, 4, 0)
+    open_ids = [NAMES.transactional_id(0, 3, 9), f"p-{PIPELINE}-out-0-7"]
+    client = Coordinators(*open_ids, other)
+    leases = pool(client, [0.0])
+    name = TransactionalId.parse(NAMES.transactional_id(0, 4, 0))
+    assert name is not None
+    leases.renew_writer(name)
+    own_slots = [NAMES.transactional_id(0, 4, slot) for slot in (0, 1)]
+    assert sorted(client.asked) == sorted([*open_ids, *own_slots])

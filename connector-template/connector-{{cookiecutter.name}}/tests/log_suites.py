@@ -8,8 +8,8 @@ import itertools
 {% endif %}
 import uuid
 {% if cookiecutter.lookup %}
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 {% else %}
 from collections.abc import Sequence
 {% endif %}
@@ -32,7 +32,7 @@ from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% if cookiecutter.lookup %}
 from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
 {% endif %}
-from {{ cookiecutter.__package }}.testing import LogSystem, Topic
+from {{ cookiecutter.__package }}.testing import LogSystem, Topic, server_at
 {% if cookiecutter.__requests %}
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 {% endif %}
@@ -57,6 +57,7 @@ from connectors_core.testing import (
 {% if cookiecutter.lookup %}
     LookupExternalContext,
     LookupTestSuite,
+    Outage,
 {% endif %}
 {% if cookiecutter.__requests %}
     RequestFault,
@@ -71,12 +72,9 @@ from connectors_core.testing import (
     SplitDataWriter,
 {% endif %}
 )
-{% if cookiecutter.lookup %}
-from connectors_core.testing.servers import FaultyNetwork
-{% endif %}
 
 # The release of the suites that these tests are written for: what later ones bring is new.
-SUITES = "1.2"
+SUITES = "1.3"
 # They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(
@@ -91,6 +89,7 @@ SOURCE = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     )
 )
@@ -105,6 +104,7 @@ SINK = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
     cannot={
@@ -168,7 +168,7 @@ class SourceTopic(SourceExternalContext):
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
         self._token = uuid.uuid4().hex
-        self._topic = Topic(address, self._name)
+        self._topic = Topic(server_at(address), self._name)
         self._topic.create(ROWS)
         self._partitions = itertools.count()
 
@@ -190,7 +190,7 @@ class SourceTopic(SourceExternalContext):
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
         name = f"{self._name}-typed"
-        topic = Topic(self._address, name)
+        topic = Topic(server_at(self._address), name)
         topic.create(rows.schema)
         topic.append(0, rows)
         return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
@@ -221,7 +221,7 @@ class SinkTopic(SinkExternalContext):
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
         self._token = uuid.uuid4().hex
-        self._topic = Topic(address, self._name)
+        self._topic = Topic(server_at(address), self._name)
         self._topic.create(ROWS)
 
 {% if cookiecutter.__requests %}
@@ -265,12 +265,9 @@ class LogSinkSuite(SinkTestSuite):
 
 
 class TableTopic(LookupExternalContext):
-    """A topic for one case of a table, behind a network that can be taken away."""
+    """A topic for one case of a table."""
 
     def __init__(self, address: str) -> None:
-        self._network = FaultyNetwork()
-        self._network.__enter__()
-        self._network.forward_to(int(address.rpartition(":")[2]))
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
         self._token = uuid.uuid4().hex
@@ -285,24 +282,18 @@ class TableTopic(LookupExternalContext):
     def write(self, rows: pa.Table) -> None:
         self._fill(self._name, rows.cast(LOOKUP_ROWS))
 
-    @contextmanager
-    def away(self) -> Iterator[None]:
-        self._network.refuse()
-        yield
-        self._network.restore()
+    def away(self) -> AbstractContextManager[None]:
+        return LogSystem().outage(self._address, Outage.STOPPED)
 
     def secrets(self) -> Sequence[str]:
         return [self._token]
 
-    def close(self) -> None:
-        self._network.__exit__(None, None, None)
-
     def _table(self, name: str, options: Mapping[str, str]) -> LookupTableSource:
-        where = self._network.address
+        where = self._address
         return {{ cookiecutter.__class }}Table(where, name, token=self._token, lookup=options)
 
     def _fill(self, name: str, rows: pa.Table) -> None:
-        topic = Topic(self._address, name)
+        topic = Topic(server_at(self._address), name)
         topic.create(rows.schema)
         topic.append(0, rows)
 

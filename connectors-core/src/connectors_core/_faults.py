@@ -110,6 +110,8 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "kill-driver":
         os.kill(int(os.environ[DRIVER_VARIABLE]), signal.SIGKILL)
+    elif action == "freeze-driver":
+        os.killpg(os.getpgid(int(os.environ[DRIVER_VARIABLE])), signal.SIGSTOP)
     elif action == "kill-executor":
         # A Python worker of Spark is a child of its daemon, that one a child of the executor.
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")
@@ -123,5 +125,5 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
     else:
         raise ValueError(
             f"unknown fault action {action!r} at {name}; "
-            "use kill, kill-driver, kill-executor, raise or hang"
+            "use kill, kill-driver, freeze-driver, kill-executor, raise or hang"
         )

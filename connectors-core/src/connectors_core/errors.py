@@ -15,10 +15,12 @@ survives pickling between executor and driver with its attributes and its chain 
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
 
 from connectors_core.secrets import mask_text
 
@@ -43,6 +45,7 @@ __all__ = [
     "StateCorruptedError",
     "StateLocationError",
     "StateVersionError",
+    "UnexpectedError",
     "UnknownOptionError",
     "UnsupportedError",
 ]
@@ -69,6 +72,9 @@ class ConnectorError(Exception):
     """
 
     code: str = "CONNECTOR_ERROR"
+
+    #: What the caller gave the option by, where it is a keyword of Python; shown in its place.
+    keyword: str | None = None
 
     _default_hint: ClassVar[str | None] = None
 
@@ -97,7 +103,11 @@ class ConnectorError(Exception):
             value = getattr(self, label, None)
             if value is not None:
                 parts.append(f"  {label}: {value}")
-        return "\n".join(parts)
+        shown = "\n".join(parts)
+        if self.keyword is None:
+            return shown
+        shown = shown.replace(repr(self.option), repr(self.keyword))
+        return shown.replace(f"\n  option: {self.option}", f"\n  option: {self.keyword}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
@@ -118,8 +128,15 @@ class ForeignError(ConnectorError):
 
     code = "FOREIGN_ERROR"
 
-    def __init__(self, message: str, *, type_name: str = "", traceback_text: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        type_name: str = "",
+        traceback_text: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.type_name: str = type_name
         self.traceback_text: str = mask_text(traceback_text)
 
@@ -359,10 +376,19 @@ class FatalError(ConnectorError):
     code = "FATAL"
 
 
+LOST_STATE_HINT: Final = (
+    "state files must not be edited or removed: restore checkpoint and state location from one "
+    "backup (`connectors state restore`), go back to an epoch whose state is complete (`connectors "
+    "state rewind`), or give up an epoch that is lost (`connectors state give-up`)"
+)
+"""The ways out for a person whose pipeline has lost state."""
+
+
 class StateCorruptedError(FatalError):
-    """A stored document is truncated, altered or not of the kind it should be."""
+    """Stored state is missing, truncated, altered or not of the kind it should be."""
 
     code = "STATE_CORRUPTED"
+    _default_hint = LOST_STATE_HINT
 
 
 class DataLossError(FatalError):
@@ -381,6 +407,13 @@ class SplitChangedError(FatalError):
     """What a split refers to was replaced or altered since it was planned."""
 
     code = "SPLIT_CHANGED"
+
+
+class UnexpectedError(FatalError):
+    """A connector raised what is no error of this tree; the cause is that."""
+
+    code = "UNEXPECTED"
+    _default_hint = "this is a fault of the connector: report it"
 
 
 class BadRecordLimitError(FatalError):
@@ -438,6 +471,52 @@ class BadRecordError(ConnectorError, ValueError):
         )
 
 
+# --- From text -----------------------------------------------------------------------------------
+
+_FIELDS = ("expected", "found", "option", "hint")
+_SHOWN = re.compile(
+    r"\[(?P<code>\w+)\] (?P<message>.*?)"
+    + "".join(rf"(?:\n  {field}: (?P<{field}>.*?))?" for field in _FIELDS),
+    re.DOTALL,
+)
+
+
+def error_from_text(type_name: str, text: str) -> ConnectorError | None:
+    """The error whose text this is, without its cause; driver.
+
+    Spark hands an exception of a task to the driver as text only.
+
+    Args:
+        type_name: Qualified name of its class, as a traceback shows it.
+        text: What ``str`` made of it.
+
+    Returns:
+        The error, its further attributes at their defaults; None where the class is none of the
+        tree that this process knows, or the text is not its own.
+    """
+    kind = next((known for known in _tree(ConnectorError) if _name(known) == type_name), None)
+    shown = _SHOWN.fullmatch(text)
+    if kind is None or shown is None:
+        return None
+    state: dict[str, Any] = {
+        name: None if parameter.default is parameter.empty else parameter.default
+        for name, parameter in inspect.signature(kind).parameters.items()
+    }
+    state |= {name: shown[name] for name in ("message", "code", *_FIELDS)}
+    error: ConnectorError = _rebuild(kind, (shown["message"],), state)
+    return error
+
+
+def _tree(kind: type[ConnectorError]) -> Iterator[type[ConnectorError]]:
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from _tree(derived)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 # --- Pickling ------------------------------------------------------------------------------------
 
 # One cause on its way: its pickle (None when it has none), class name, repr, traceback text.
@@ -482,7 +561,7 @@ def _freeze_causes(error: BaseException) -> tuple[_FrozenCause, ...]:
         else:
             link = cause
         kind = type(cause)
-        name = f"{kind.__module__}.{kind.__qualname__}"
+        name = _name(kind)
         lines = traceback.format_exception(kind, cause, cause.__traceback__, chain=False)
         text = mask_text("".join(lines))
         frozen.append((_survives_pickling(link), name, mask_text(_safe_repr(cause)), text))

@@ -18,6 +18,8 @@ from connectors_core.source.split import PlanLimits
 from connectors_core.state import StateStore, documents
 
 FORMAT_VERSION = 1
+PLANS_FOLDER = "plans"
+DECISIONS_FOLDER = "decisions"
 RUNS_FOLDER = "runs"
 LOOKUP_PINS_FOLDER = "lookup-pins"
 
@@ -86,21 +88,53 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class AssignedSplit:
-    """A split that the enumerator gave to a reader since the plan before."""
+    """A split that the enumerator gave to a reader since the plan before.
+
+    Attributes:
+        subtask: The reader.
+        split: The split.
+        found_at: See :class:`SplitRecord`.
+    """
 
     subtask: int
     split: PlannedSplit
+    found_at: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord:
-    """What the coordinator knows of an assigned, unfinished split."""
+    """What the coordinator knows of an assigned, unfinished split; times are microseconds.
+
+    Attributes:
+        split: The split at its position.
+        subtask: The reader it belongs to.
+        read: Whether it was ever read.
+        watermark: Its watermark.
+        head: Where the first row that alignment holds would bring its watermark.
+        found_at: How far the source had come when it was found; it holds the watermark no lower.
+    """
 
     split: PlannedSplit
     subtask: int
     read: bool = False
     watermark: int | None = None
     head: int | None = None
+    found_at: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """How far a source has come, for the splits that are found later; times are microseconds.
+
+    Attributes:
+        reached: The watermark of the splits that were read.
+        drained: What it was when the enumerator last had no split left to give.
+        found: Splits that were found since the plan before and wait, with what it was then.
+    """
+
+    reached: int | None = None
+    drained: int | None = None
+    found: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +148,7 @@ class SourceSnapshot:
             assign again after a restart.
         no_more_splits: Readers that get no more.
         highest_finished: Highest watermark (microseconds) of a finished split.
+        found: Splits that wait, with how far the source had come when they were found.
     """
 
     enumerator: Versioned
@@ -121,6 +156,7 @@ class SourceSnapshot:
     suppressed: tuple[str, ...] = ()
     no_more_splits: tuple[int, ...] = ()
     highest_finished: int | None = None
+    found: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +169,7 @@ class SourcePlan:
         no_more_splits: Readers that were told so, up to now.
         watermark: The source's watermark (microseconds) as of this plan.
         finished: All is read; nothing will come from this source any more.
+        discovery: How far the source has come, for the splits that are found later.
         snapshot: Now and then the whole state, so that the plans before are not needed.
     """
 
@@ -141,6 +178,7 @@ class SourcePlan:
     no_more_splits: tuple[int, ...] = ()
     watermark: int | None = None
     finished: bool = False
+    discovery: Discovery = field(default_factory=Discovery)
     snapshot: SourceSnapshot | None = None
 
     @property
@@ -155,7 +193,25 @@ class SourcePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What all readers of a query do in one micro-batch."""
+    """What all readers of a query do in one micro-batch, or a fence.
+
+    A driver that takes a pipeline over creates a fence under the next number, so that no driver
+    before it can make that plan. A fence has no sources; nothing is read under its number.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        number: Its number, without gaps.
+        nonce: Random: tells it from a plan that another driver made under the same number.
+        incarnation: The driver that made it.
+        sources: The part of each source, by uid; none in a fence.
+        last: All sources are read to their end.
+        previous: Of a fence, the plan to continue from, -1 where there is none. That is the newest
+            before it that is no fence, unless the query was taken back.
+        decided: The newest epoch that was decided when it was made, -1 for none; proves that this
+            decision is missing where it is. None in plans of early releases.
+        starts: Of a fence that takes the query back to its start, where sources begin, in their own
+            terms, by uid.
+    """
 
     pipeline_id: str
     number: int
@@ -163,6 +219,19 @@ class Plan:
     incarnation: int
     sources: dict[str, SourcePlan]
     last: bool = False
+    previous: int | None = None
+    decided: int | None = None
+    starts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it only keeps former drivers from planning."""
+        return self.previous is not None
+
+    @property
+    def holds_snapshot(self) -> bool:
+        """Whether a restart can begin with it."""
+        return bool(self.sources) and all(s.snapshot is not None for s in self.sources.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +405,10 @@ class Rewrite:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One per epoch, for all sinks: the commit point of the query.
+    """One per epoch, for all sinks: the commit point of the query. Or a fence.
+
+    A driver that takes a pipeline over creates a fence under the next number, so that no driver
+    before it can decide on that epoch. A fence has no sinks.
 
     Attributes:
         pipeline_id: The pipeline.
@@ -350,6 +422,7 @@ class Decision:
         dead_letters: Dead letters of the sources.
         bad_records: Bad records since the pipeline's first start, by uid of source or sink; what
             the limits of record policies count.
+        previous: Of a fence, the newest decision before it that is none, -1 where there is none.
     """
 
     pipeline_id: str
@@ -362,6 +435,12 @@ class Decision:
     skipped: int = 0
     dead_letters: int = 0
     bad_records: dict[str, int] = field(default_factory=dict)
+    previous: int | None = None
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it only keeps former drivers from deciding."""
+        return self.previous is not None
 
     def rewritten(self, rewrite: Rewrite) -> Decision:
         """The decision with an amendment applied."""
@@ -457,7 +536,7 @@ def decode_entry(text: str) -> Entry:
 
 def plan_path(number: int) -> str:
     """Where a plan is stored."""
-    return f"plans/{number:010d}.json"
+    return f"{PLANS_FOLDER}/{number:010d}.json"
 
 
 def report_path(plan: int, source: str, subtask: int) -> str:
@@ -467,7 +546,7 @@ def report_path(plan: int, source: str, subtask: int) -> str:
 
 def decision_path(epoch: int) -> str:
     """Where a decision is stored."""
-    return f"decisions/{epoch:010d}.json"
+    return f"{DECISIONS_FOLDER}/{epoch:010d}.json"
 
 
 def run_path(run_id: str) -> str:

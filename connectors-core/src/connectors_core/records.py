@@ -23,6 +23,8 @@ from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
     ConfigurationError,
+    ConnectorError,
+    ForeignError,
     StateCorruptedError,
 )
 from connectors_core.state import StateStore
@@ -53,6 +55,8 @@ DEAD_LETTER_SCHEMA: Final[pa.Schema] = pa.schema(
 """The columns that the sink of dead letters receives."""
 
 _SPOOL_FOLDER: Final = "spool"
+_SHOWN_BYTES: Final = 1000
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?\d[\d.]{2,}(?:[eE][-+]?\d+)?")
 _BATCH_ROWS: Final = 1000
 _BATCH_BYTES: Final = 8 << 20
 
@@ -76,11 +80,14 @@ class RecordPolicy:
         mode: What happens to a bad record.
         max_records: More bad records than this stop the pipeline; None for no limit.
         sink: Where dead letters go (a sink of rows of `DEAD_LETTER_SCHEMA`), else None.
+        show_records: Errors show the record and what the client said of it. Otherwise they hold no
+            values, as records may be personal and errors end up in logs.
     """
 
     mode: RecordPolicyMode = RecordPolicyMode.FAIL
     max_records: int | None = None
     sink: object | None = None
+    show_records: bool = False
 
     def __post_init__(self) -> None:
         if self.max_records is not None and self.max_records < 0:
@@ -92,18 +99,23 @@ class RecordPolicy:
             )
 
     @classmethod
-    def fail(cls) -> RecordPolicy:
-        """Stop at the first bad record; the default."""
-        return cls(mode=RecordPolicyMode.FAIL)
+    def fail(cls, *, show_records: bool = False) -> RecordPolicy:
+        """Stop at the first bad record; the default.
+
+        Args:
+            show_records: The error shows the record, which may hold personal data.
+        """
+        return cls(mode=RecordPolicyMode.FAIL, show_records=show_records)
 
     @classmethod
-    def skip(cls, *, max_records: int | None = None) -> RecordPolicy:
+    def skip(cls, *, max_records: int | None = None, show_records: bool = False) -> RecordPolicy:
         """Count bad records and leave them out.
 
         Args:
             max_records: More than this stop the pipeline; None for no limit.
+            show_records: The error of the limit shows the last record.
         """
-        return cls(mode=RecordPolicyMode.SKIP, max_records=max_records)
+        return cls(mode=RecordPolicyMode.SKIP, max_records=max_records, show_records=show_records)
 
     @classmethod
     def dead_letter(cls, sink: object, *, max_records: int | None = None) -> RecordPolicy:
@@ -353,7 +365,7 @@ class RecordErrorHandler:
             BadRecordLimitError: If this attempt alone exceeds the limit.
         """
         if self._policy.mode is RecordPolicyMode.FAIL:
-            raise record.to_error() from cause
+            raise self._error_of(record) from self._cause_of(cause)
         if self._policy.mode is RecordPolicyMode.SKIP:
             self._skipped += 1
         else:
@@ -366,7 +378,28 @@ class RecordErrorHandler:
             self._policy.check_total(self._skipped + self._dead_letters)
         except BadRecordLimitError as exc:
             # The last record says most about what is wrong with all of them.
-            raise exc from (record.to_error() if cause is None else cause)
+            raise exc from (self._cause_of(cause) or self._error_of(record))
+
+    def _error_of(self, record: BadRecord) -> BadRecordError:
+        if not self._policy.show_records:
+            return replace(record, reason=_without_numbers(record.reason, record.raw)).to_error()
+        error = record.to_error()
+        if record.raw is not None:
+            error.found = repr(record.raw[:_SHOWN_BYTES])
+            if len(record.raw) > _SHOWN_BYTES:
+                error.found += f" and {len(record.raw) - _SHOWN_BYTES} more bytes"
+        return error
+
+    def _cause_of(self, cause: BaseException | None) -> BaseException | None:
+        # Clients quote the value that they cannot read; errors of the tree never do.
+        if cause is None or self._policy.show_records or isinstance(cause, ConnectorError):
+            return cause
+        name = f"{type(cause).__module__}.{type(cause).__qualname__}"
+        return ForeignError(
+            f"what {name} said may hold values of the record and is not shown",
+            type_name=name,
+            hint="to see it, use RecordPolicy.fail(show_records=True)",
+        )
 
     def close(self) -> None:
         """Publish the spool, if there is one; must precede the report that names it."""
@@ -399,6 +432,14 @@ class RecordErrorHandler:
             self.close()
         else:
             self.abort()
+
+
+def _without_numbers(reason: str, raw: bytes | None) -> str:
+    """A reason without the numbers that stand in the record: some clients quote them."""
+    if raw is None:
+        return reason
+    text = raw.decode("utf-8", "replace")
+    return _NUMBER.sub(lambda found: "a number" if found[0] in text else found[0], reason)
 
 
 def _safe(label: str) -> str:

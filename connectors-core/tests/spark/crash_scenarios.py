@@ -73,7 +73,7 @@ def session():  # type: ignore[no-untyped-def]
     return spark
 
 
-def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyped-def]
+def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ignore[no-untyped-def]
     """The pipeline of a scenario: a shape, `stateless` or `join`, and its sinks.
 
     These are `1`, `2`, `leased`: one that leases, and loses what it is told to, or `stateful`: one
@@ -93,7 +93,12 @@ def build(spark, root: Path, scenario: str, rows: int):  # type: ignore[no-untyp
     kinds = {"leased": LeasedDirectorySink, "stateful": NumberingDirectorySink}
     first = kinds.get(sinks, DirectorySink)(root / "first")
     pipeline = Pipeline(
-        spark, scenario, checkpoint_location=str(root / "checkpoint"), streaming=True, parallelism=2
+        spark,
+        scenario,
+        checkpoint_location=str(root / "checkpoint"),
+        streaming=True,
+        parallelism=2,
+        **settings,
     )
 
     def strategy(column: str) -> WatermarkStrategy | None:

@@ -57,11 +57,17 @@ def travel_with_closures(module: str) -> None:
         cast(Any, cloudpickle).register_pickle_by_value(sys.modules[name])
 
 
-def wait_until(condition: Callable[[], bool], what: str, pipeline: Pipeline | None = None) -> None:
+def wait_until(
+    condition: Callable[[], bool],
+    what: str,
+    pipeline: Pipeline | None = None,
+    *,
+    seconds: float = DEADLINE,
+) -> None:
     """Wait for a condition, with a deadline; a pipeline that fails meanwhile raises its error."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
         if pipeline is None:
             time.sleep(0.05)
         else:
@@ -288,10 +294,10 @@ def query_store(checkpoint: Path, query: int = 0) -> StateStore:
 def plans_and_reports(
     checkpoint: Path, query: int = 0
 ) -> list[tuple[Plan, dict[str, list[Report | None]]]]:
-    """All plans of a query with their reports."""
+    """All plans of a query with their reports; no fences."""
     store = query_store(checkpoint, query)
     plans = [read_plan(store, number) for number in range(newest_plan(store) + 1)]
-    return [(plan, read_reports(store, plan)) for plan in plans]
+    return [(plan, read_reports(store, plan)) for plan in plans if not plan.is_fence]
 
 
 def identity(checkpoint: Path):

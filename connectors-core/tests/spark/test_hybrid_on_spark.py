@@ -164,11 +164,11 @@ def test_files_then_a_log_over_restarts_before_at_and_after_the_switch(
         return pipeline
 
     def switched() -> bool:
-        plans = [plan.number for plan, _ in plans_and_reports(tmp_path / "checkpoint")]
-        return SWITCH in plans
+        return any(plan.number >= SWITCH for plan, _ in plans_and_reports(tmp_path / "checkpoint"))
 
-    for point in (FaultPoint.BEFORE_PLAN, FaultPoint.AFTER_PLAN):
-        fault = Fault(point, action=FaultAction.RAISE, where={"plan": SWITCH})
+    # The second driver fences the number that the first one did not use.
+    for point, number in ((FaultPoint.BEFORE_PLAN, SWITCH), (FaultPoint.AFTER_PLAN, SWITCH + 1)):
+        fault = Fault(point, action=FaultAction.RAISE, where={"plan": number})
         with injected(fault), build() as pipeline:
             pipeline.start()
             with pytest.raises(FatalError, match="fault injected"):
@@ -185,6 +185,7 @@ def test_files_then_a_log_over_restarts_before_at_and_after_the_switch(
         assert pipeline.status().sources[0].finished
     assert counts(sink) == once(range(60))
     plans = plans_and_reports(tmp_path / "checkpoint")
+    assert plans[SWITCH][0].number == SWITCH + 1
     assert plans[SWITCH][0].sources["s"].snapshot is not None
     for plan, reports in plans:
         entries = [entry for entry in plan.sources["s"].entries if entry.splits]

@@ -53,7 +53,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,15 +88,22 @@ def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
     for runs in (1, 2):
         assert run()
         assert counts(sink, "value") == Counter(dict.fromkeys(range(200), runs))
-    assert sorted(decisions_since(query_store(tmp_path / "checkpoint"), 0)) == [0, 1]
+    # The second run fences the first: epoch 1 is a fence.
+    assert sorted(decisions_since(query_store(tmp_path / "checkpoint"), 0)) == [0, 2]
 
-    with injected(fails_once_at(FaultPoint.AFTER_DECISION)), pytest.raises(FaultInjected):
+    with (
+        injected(fails_once_at(FaultPoint.AFTER_DECISION)),
+        pytest.raises(FatalError, match="FaultInjected"),
+    ):
         run()
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 2))
     assert run() is False  # finishes what was decided, and starts nothing new
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 3))
 
-    with injected(fails_once_at(FaultPoint.BEFORE_DECISION)), pytest.raises(FaultInjected):
+    with (
+        injected(fails_once_at(FaultPoint.BEFORE_DECISION)),
+        pytest.raises(FatalError, match="FaultInjected"),
+    ):
         run()
     assert run()  # what was not decided is rolled back and read again
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 4))

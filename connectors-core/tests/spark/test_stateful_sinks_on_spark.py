@@ -155,6 +155,7 @@ class TestNumberingSinkOnSpark(SinkTestSuite):
             Capability.DATA_TYPES: "shown by the sink that it derives from",
             Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
             Capability.SECRETS: "a local folder needs none",
+            Capability.OUTAGES: "a local folder is always there",
         },
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's own workers are found and kept warm."""
+"""What is changed in Spark's own workers: in their first tasks only, and not where it is off."""
 
 from __future__ import annotations
 
@@ -10,48 +10,73 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-JOBS = 12
+from connectors_core.runtime.warm_workers import SETTING
+
+JOBS = 8
+COLUMNS = "pid long, callbacks long, frozen long, kept boolean"
 
 
 def as_it_was_kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The worker's number, and what its last task left behind."""
+    """The worker's number, and what its last task left behind; imports a module, as users do."""
     import gc
     import os
     import sys
+    import types
     from zipimport import zipimporter
 
-    from connectors_core.runtime.warm_workers import BetweenTasks, keep_warm
+    from connectors_core.runtime.warm_workers import AcknowledgeAtOnce, keep_warm
 
     for _ in batches:
         pass
-    callbacks = sum(isinstance(each, BetweenTasks) for each in gc.callbacks)
+    callbacks = sum(isinstance(each, AcknowledgeAtOnce) for each in gc.callbacks)
     kept = [
         "invalidate_caches" in vars(finder)
         for path, finder in sys.path_importer_cache.items()
-        if isinstance(finder, zipimporter) and "pyspark.zip" in path
+        if isinstance(finder, zipimporter) and "spark-core_" in path
     ]
     yield pa.RecordBatch.from_pydict(
         {
             "pid": [os.getpid()],
             "callbacks": [callbacks],
             "frozen": [gc.get_freeze_count()],
-            "kept": [all(kept)],
+            "kept": [bool(kept) and all(kept)],
         }
     )
     keep_warm()
+    sys.modules[f"module{len(sys.modules)}"] = types.ModuleType("module")
 
 
-def test_a_worker_that_ran_a_task_is_warm_for_the_next(spark: SparkSession) -> None:
+def used_again(spark: SparkSession) -> dict[int, list[Any]]:
+    """What was found in workers that had run a task before."""
     reports: dict[int, list[Any]] = defaultdict(list)
     for _ in range(JOBS):
-        (row,) = (
-            spark.range(0, 1, 1, 1)
-            .mapInArrow(as_it_was_kept, "pid long, callbacks long, frozen long, kept boolean")
-            .collect()
-        )
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(as_it_was_kept, COLUMNS).collect()
         reports[row.pid].append(row)
-    again = [row for rows in reports.values() for row in rows[1:]]
+    again = {pid: rows[1:] for pid, rows in reports.items() if len(rows) > 1}
     assert again, "no worker was used again"
-    for row in again:
-        assert (row.callbacks, row.kept) == (1, True)
-        assert row.frozen > 0
+    return again
+
+
+def test_a_worker_is_warmed_in_its_first_task_and_then_left_alone(spark: SparkSession) -> None:
+    environment = spark.sparkContext.environment
+    environment["WORKERS_OF"] = "this test"
+    try:
+        again = used_again(spark)
+    finally:
+        del environment["WORKERS_OF"]
+    for rows in again.values():
+        assert {(row.callbacks, row.kept) for row in rows} == {(1, True)}
+        frozen = [row.frozen for row in rows]
+        assert frozen[0] > 0
+        assert frozen == sorted(frozen, reverse=True)  # nothing is added to it
+
+
+def test_a_worker_is_left_alone_where_that_is_turned_off(spark: SparkSession) -> None:
+    environment = spark.sparkContext.environment  # what spark.executorEnv.* is put into
+    environment[SETTING] = "off"
+    try:
+        again = used_again(spark)
+    finally:
+        del environment[SETTING]
+    found = {(row.callbacks, row.frozen, row.kept) for rows in again.values() for row in rows}
+    assert found == {(0, 0, False)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from pyspark.sql import functions as F
 from connectors_core.coordinator.plan_log import newest_plan
 from connectors_core.protocol import plan_path, report_path
 from connectors_core.runtime.carriers import SparkLog
+from connectors_core.runtime.watermark_use import only_windows_compare
 from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
 from connectors_core.source.watermarks import END_OF_TIME, MIN_WATERMARK, micros
 from connectors_core.testing.directory_sink import DirectorySink
@@ -131,16 +133,20 @@ def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_bac
     assert dict(zip(starts, rows["count"].to_pylist(), strict=True)) == expected
     assert dropped(progress) == 0
 
-    plans = [plan.sources["backlog"] for plan, _ in plans_and_reports(checkpoint)]
-    assert plans[-1].watermark == END_OF_TIME
+    plans = [plan.sources.get("backlog") for plan, _ in plans_and_reports(checkpoint)]
+    marks = [(plan and plan.watermark) or 0 for plan in plans]  # a fence has no sources
+    assert marks[-1] == END_OF_TIME
     query = identity(checkpoint).queries[0]
     log = SparkLog(spark, str(checkpoint / query.spark_folder))
     seen = set()
     for event in progress:
         batch = event["batchId"]
         before = log.plans_of(batch, query.lines)["backlog"].start
-        ours = max((plan.watermark or 0 for plan in plans[:before]), default=0)
-        assert milliseconds(event) == ours // 1000, f"batch {batch}, plans before {before}"
+        ours = max(marks[:before], default=0)
+        # Windows alone look at it: Spark's is the first event time that is still to come.
+        assert milliseconds(event) == (ours + 1 if ours else 0) // 1000, (
+            f"batch {batch}, plans before {before}"
+        )
         seen.add(ours)
     assert len(seen) > 3  # and it moved
 
@@ -157,6 +163,134 @@ def test_the_usual_watermark_loses_rows_of_the_same_backlog(
         pipeline.sink_to(hourly(df.withWatermark("ts", "1 hour")), sink, uid="out")
         assert pipeline.run()
     assert dropped(progress_of(pipeline)) > 0
+
+
+def plain(spark: SparkSession, root: Path, build: Any, batches: Sequence[Any]) -> Counter[Any]:
+    """What Spark's own `withWatermark` gives: rows `(n, seconds)`, a micro-batch of each batch."""
+    folder = root / "plain"
+    folder.mkdir()
+    df = spark.readStream.schema("n long, ts timestamp").option("maxFilesPerTrigger", 1)
+    query = (
+        build(df.json(str(folder)).withWatermark("ts", "5 minutes"))
+        .writeStream.format("memory")
+        .queryName("plain")
+        .start()
+    )
+    for number, batch in enumerate(batches):
+        rows = [
+            {"n": n, "ts": datetime.fromtimestamp(BASE / SECOND + at, UTC).isoformat()}
+            for n, at in batch
+        ]
+        (root / "rows").write_text("\n".join(map(json.dumps, rows)))
+        (root / "rows").rename(folder / f"{number}.json")
+        query.processAllAvailable()
+    query.stop()
+    return Counter(tuple(row) for row in spark.table("plain").collect())
+
+
+WINDOWS = [
+    [(1, 10)],
+    [(2, 3900)],  # closes the first window: no row before its end is expected any more
+    [(3, 3600), (4, 3599)],  # just on time, and late
+    [(5, 7500)],
+]
+
+
+def test_a_window_closes_with_the_row_that_closes_it_in_plain_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def build(df: DataFrame) -> DataFrame:
+        windows = df.groupBy(F.window("ts", "1 hour")).count()
+        return windows.select(F.unix_timestamp("window.end").alias("n"), "count")
+
+    hour = BASE // SECOND + 3600
+    expected = plain(spark, tmp_path, build, WINDOWS)
+    assert expected == once([(hour, 1), (hour + 3600, 2)])
+
+    def write(batches: Sequence[Any]) -> None:
+        source.write("a", [f"{n} {at}" for batch in batches for n, at in batch])
+
+    source = LogSource(tmp_path / "log", live=True)
+    sink = DirectorySink(tmp_path / "out")
+    strategy = bounded_by(timedelta(minutes=5)).with_idleness(timedelta(seconds=0.5))
+    with new_pipeline(spark, tmp_path) as pipeline:
+        busy = pipeline.from_source(source, uid="busy", watermark_strategy=strategy)
+        quiet = LogSource(tmp_path / "none", live=True)  # has no split, and holds nothing back
+        empty = pipeline.from_source(quiet, uid="quiet", watermark_strategy=strategy)
+        pipeline.sink_to(build(busy.unionByName(empty)), sink, uid="out")
+        write(WINDOWS[:2])
+        pipeline.start()
+        wait_until(lambda: sink.read().num_rows == 1, "the first window", pipeline)
+        write(WINDOWS[2:])
+        wait_until(lambda: sink.read().num_rows == 2, "the second window", pipeline)
+    rows = sink.read()
+    found = zip(rows["n"].to_pylist(), rows["count"].to_pylist(), strict=True)
+    assert Counter(found) == expected
+    assert dropped(progress_of(pipeline)) == 1
+
+
+def test_what_is_no_window_loses_no_row_on_time_as_it_does_in_plain_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def build(df: DataFrame) -> DataFrame:
+        return df.dropDuplicates(["n", "ts"]).select("n")
+
+    batches = [[(1, 3900)], [(2, 3600), (3, 3601)]]
+    # Five minutes after the row at 3600 is no later than the bound, and Spark drops it.
+    assert plain(spark, tmp_path, build, batches) == once([(1,), (3,)])
+
+    source = LogSource(tmp_path / "log", live=True)
+    sink = DirectorySink(tmp_path / "out")
+    with new_pipeline(spark, tmp_path) as pipeline:
+        df = pipeline.from_source(
+            source, uid="log", watermark_strategy=bounded_by(timedelta(minutes=5))
+        )
+        pipeline.sink_to(build(df), sink, uid="out")
+        source.write("a", ["1 3900"])
+        pipeline.start()
+        reached = (BASE + 3600 * SECOND) // 1000 - 1
+        wait_until(
+            lambda: any(milliseconds(event) >= reached for event in progress_of(pipeline)),
+            "the watermark",
+            pipeline,
+        )
+        source.write("a", ["2 3600", "3 3601"])
+        wait_until(lambda: counts(sink) == once([1, 2, 3]), "all rows", pipeline)
+    assert dropped(progress_of(pipeline)) == 0
+
+
+def test_it_is_known_of_every_operator_what_it_compares_with_the_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    df = spark.readStream.schema("n long, ts timestamp").json(str(tmp_path))
+    df = df.withWatermark("ts", "5 minutes")
+    window = F.window("ts", "1 hour")
+    count = df.groupBy(window).count()
+    windows = [
+        df,
+        count,
+        df.where("n > 1").groupBy(window.alias("w"), "n").count(),
+        df.groupBy(F.session_window("ts", "5 minutes")).count(),
+        df.groupBy(F.window("ts", "1 hour", "10 minutes")).count(),
+        count.groupBy(F.window(F.window_time("window"), "2 hours")).count(),
+        df.join(spark.range(3).select(F.col("id").alias("n")), "n").groupBy(window).count(),
+        df.union(df).groupBy(window).count(),
+        df.mapInArrow(lambda batches: batches, df.schema).repartition(2),
+    ]
+    others = [
+        df.groupBy("ts").count(),
+        df.groupBy(window.start).count(),
+        df.dropDuplicates(["n", "ts"]),
+        df.distinct(),
+        df.dropDuplicatesWithinWatermark(["n"]),
+        df.alias("a").join(df.alias("b"), F.expr("a.n = b.n AND a.ts = b.ts")),
+        df.groupBy("n").applyInPandasWithState(
+            lambda *_: iter(()), "n long", "n long", "append", "NoTimeout"
+        ),
+        df.join(count.select(F.col("window.end").alias("end")), F.expr("ts = end")),
+    ]
+    assert [only_windows_compare(each) for each in windows] == [True] * len(windows)
+    assert [only_windows_compare(each) for each in others] == [False] * len(others)
 
 
 def test_a_finished_source_and_an_idle_split_hold_no_outer_join(

@@ -18,7 +18,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 from broken_async_sinks import ASYNC_SINKS, async_sink_suite
+from broken_outages import OUTAGE_COMMITTERS, OUTAGE_ENUMERATORS, OUTAGE_READERS
 from toy_connector import BATCH_LINES, LogEnumerator, LogFolder, LogReader, LogSource, LogState
+from toy_disk import Disk
+from toy_sink import ON_A_SURE_DISK as NO_OUTAGES
 from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
 
 from connectors_core.errors import InvalidOptionError, StateCorruptedError, StateVersionError
@@ -42,18 +45,20 @@ from connectors_core.testing.directory_sink import StagedFile, _Committer
 from connectors_core.testing.leased_sink import LeasedWriter
 from connectors_core.testing.leased_sink import _Committer as _LeasedCommitter
 
-CAN = Capabilities(
-    can=frozenset(
-        {
-            Capability.BOUNDED,
-            Capability.UNBOUNDED,
-            Capability.DISCOVERY,
-            Capability.POISON_READS,
-            Capability.SECRETS,
-        }
-    ),
+CAN = frozenset(
+    {
+        Capability.BOUNDED,
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        Capability.POISON_READS,
+        Capability.SECRETS,
+    }
 )
+# Only what is broken in an outage is judged in one.
+ON_A_SURE_DISK = {"capabilities": Capabilities(can=CAN, cannot=NO_OUTAGES)}
+ON_A_DISK = {"capabilities": Capabilities(can=CAN | NO_OUTAGES.keys()), "system": Disk()}
 TICK = timedelta(seconds=1)
+POISON = b"{\n"
 
 # --- Readers ------------------------------------------------------------------------------------
 
@@ -250,6 +255,85 @@ class NamesNoPlace(LogReader):
         super().bad(replace(split, split_id=""), number, line, error)
 
 
+class SkipsTheLineBehindABadOne(LogReader):
+    def emit(self, split, lines, output):
+        bad = [number for number, line in enumerate(lines) if line == POISON]
+        behind = {n + 1 for n in bad if n + 1 < len(lines) and lines[n + 1] != POISON}
+        kept = [
+            b" " * (len(each) - 1) + b"\n" if n in behind else each for n, each in enumerate(lines)
+        ]
+        super().emit(split, kept, output)
+
+    def bad(self, split, position, line, error):
+        if line.strip():
+            super().bad(split, position, line, error)
+
+
+class ForgetsTheSizeOfABadLine(LogReader):
+    def emit(self, split, lines, output):
+        super().emit(split, lines, output)
+        (at,) = (n for n, each in enumerate(self.splits) if each.split_id == split.split_id)
+        if POISON in lines and lines[-1] != POISON and len(lines) == BATCH_LINES:
+            self.splits[at] = replace(
+                self.splits[at], position=self.splits[at].position - len(lines[-1])
+            )
+
+
+class MeetsABadRecordAgain(LogReader):
+    """Goes on before a bad line where that was the last of a batch."""
+
+    def snapshot_state(self):
+        return [self.before(split) for split in super().snapshot_state()]
+
+    def before(self, split):
+        data = (Path(self.source.folder) / split.split_id).read_bytes()[: split.position]
+        again = len(POISON) if data.endswith(b"\n" + POISON) else 0
+        return replace(split, position=split.position - again)
+
+
+class PlacesABadRecordInItsBatch(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, position - split.position, line, error)
+
+
+class PlacesABadRecordAtItsBatch(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, split.position, line, error)
+
+
+class PlacesABadRecordSinceItsStart(LogReader):
+    def add_splits(self, splits):
+        super().add_splits(splits)
+        self.first = {split.split_id: split.position for split in splits}
+
+    def bad(self, split, position, line, error):
+        super().bad(split, position - self.first[split.split_id], line, error)
+
+
+class PausesNothing(LogReader):
+    def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
+        pass
+
+
+class ResumesNothing(LogReader):
+    def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
+        super().pause_or_resume_splits(splits_to_pause, [])
+
+
+class DropsWhatIsPaused(LogReader):
+    def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
+        self.splits = [split for split in self.splits if split.split_id not in splits_to_pause]
+
+
+class BeginsAPausedSplitAgain(LogReader):
+    def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
+        super().pause_or_resume_splits(splits_to_pause, splits_to_resume)
+        self.splits = [
+            replace(split, position=0) if split.split_id in splits_to_resume else split
+            for split in self.splits
+        ]
+
+
 class CannotBePickled(LogSource):
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -293,6 +377,16 @@ READERS = {
     SwallowsPoison: "test_a_bad_record_is_handed_over_with_its_place",
     RaisesPoison: "test_a_bad_record_is_handed_over_with_its_place",
     NamesNoPlace: "test_a_bad_record_is_handed_over_with_its_place",
+    SkipsTheLineBehindABadOne: "test_bad_records_between_others_move_no_position",
+    ForgetsTheSizeOfABadLine: "test_bad_records_between_others_move_no_position",
+    MeetsABadRecordAgain: "test_bad_records_between_others_move_no_position",
+    PlacesABadRecordInItsBatch: "test_a_bad_record_has_one_place_wherever_a_read_begins",
+    PlacesABadRecordAtItsBatch: "test_a_bad_record_has_one_place_wherever_a_read_begins",
+    PlacesABadRecordSinceItsStart: "test_a_bad_record_has_one_place_wherever_a_read_begins",
+    PausesNothing: "test_a_paused_split_gives_nothing_until_it_is_resumed",
+    ResumesNothing: "test_a_paused_split_gives_nothing_until_it_is_resumed",
+    DropsWhatIsPaused: "test_a_paused_split_gives_nothing_until_it_is_resumed",
+    BeginsAPausedSplitAgain: "test_a_paused_split_gives_nothing_until_it_is_resumed",
     CannotBePickled: "test_a_pickled_source_is_the_same",
     KeepsItsReader: "test_a_source_that_made_a_reader_can_still_be_pickled",
     ShowsItsPassword: "test_no_secret_is_shown",
@@ -374,6 +468,21 @@ class DropsWhatComesBackLate(LogEnumerator):
     def add_splits_back(self, splits, subtask_id):
         if self.waiting:
             super().add_splits_back(splits, subtask_id)
+
+
+class PutsSeveralInPlaceOfWhatWaits(LogEnumerator):
+    def add_splits_back(self, splits, subtask_id):
+        if len(splits) > 1:
+            self.waiting[: len(splits)] = []
+        super().add_splits_back(splits, subtask_id)
+
+
+class FindsMoreBehindTheEnd(LogEnumerator):
+    def start(self):
+        if self.bounded:
+            self.found(self.discover(), None)
+        else:
+            super().start()
 
 
 class ForgetsPositions(LogEnumerator):
@@ -472,6 +581,10 @@ ENUMERATORS = {
     DoesNotFreeze: "test_a_run_to_what_is_available_now_ends",
     DropsWhatComesBack: "test_splits_of_a_reader_that_goes_away_go_to_others",
     DropsWhatComesBackLate: "test_splits_that_come_back_late_are_assigned_too",
+    PutsSeveralInPlaceOfWhatWaits: (
+        "test_several_splits_that_come_back_take_no_place_of_those_that_wait"
+    ),
+    FindsMoreBehindTheEnd: "test_what_appears_behind_the_end_is_not_found_after_a_restart",
     ForgetsPositions: "test_a_split_that_comes_back_keeps_its_position",
     ChangesItsSnapshots: "test_a_snapshot_stays_as_it_was_taken",
     ForgetsWhatWaits: "test_an_enumerator_restored_at_any_moment_goes_on",
@@ -687,21 +800,31 @@ class FailsWithAForeignError(_Committer):
                 request.signal_failed(FileNotFoundError(request.committable.staged))
 
 
-class RecoversNothing(_Committer):
+class RecoversByStagingMore(_Committer):
     def recover(self, last_decided):
-        pass
+        if self._staging.exists():
+            (self._staging / f"{last_decided:010d}").mkdir(exist_ok=True)
+            (self._staging / f"{last_decided:010d}" / "recovered").touch()
+
+
+class RecoversWhatIsLater(_Committer):
+    def recover(self, last_decided):
+        for folder in self._staging.glob("*"):
+            if int(folder.name) > last_decided:
+                shutil.rmtree(folder)
 
 
 class RecoversWhatWasDecided(_Committer):
     def recover(self, last_decided):
-        super().recover(-1)
+        for folder in self._staging.glob("*"):
+            if int(folder.name) <= last_decided:
+                shutil.rmtree(folder)
 
 
 class RecoversWithAFolderOnly(_Committer):
     def recover(self, last_decided):
         for folder in self._staging.iterdir():
-            if int(folder.name) > last_decided:
-                shutil.rmtree(folder)
+            folder.stat()
 
 
 class TakesCommittedRowsAway(_Committer):
@@ -853,7 +976,8 @@ COMMITTERS = {
     SweepsOnce: "test_a_sweep_can_be_repeated",
     RaisesForWhatIsGone: "test_what_was_swept_fails_alone",
     FailsWithAForeignError: "test_what_was_swept_fails_alone",
-    RecoversNothing: "test_recovery_removes_what_was_not_decided",
+    RecoversByStagingMore: "test_recovery_removes_what_was_not_decided",
+    RecoversWhatIsLater: "test_recovery_leaves_what_a_later_driver_staged",
     RecoversWhatWasDecided: "test_recovery_leaves_what_was_decided",
     RecoversWithAFolderOnly: "test_recovery_where_there_was_never_anything",
     EndsOnceOnly: "test_closing_twice_does_nothing",
@@ -976,7 +1100,18 @@ OPTIONS = {
     ShowsThePasswordInErrors: "test_no_secret_is_shown",
 }
 
-_TABLES = (READERS, ENUMERATORS, SERIALIZERS, COMMITTERS, LEASED, ASYNC_SINKS, OPTIONS)
+_TABLES = (
+    READERS,
+    ENUMERATORS,
+    SERIALIZERS,
+    COMMITTERS,
+    LEASED,
+    ASYNC_SINKS,
+    OPTIONS,
+    OUTAGE_READERS,
+    OUTAGE_ENUMERATORS,
+    OUTAGE_COMMITTERS,
+)
 SEEN_BY = {
     f"Test{broken.__name__}": {seen} if isinstance(seen, str) else seen
     for table in _TABLES
@@ -1001,7 +1136,7 @@ def source_suite(suite, broken):
         return LogFolder(path, source, TICK)
 
     return suite, {
-        "capabilities": CAN,
+        **(ON_A_DISK if broken in OUTAGE_READERS | OUTAGE_ENUMERATORS else ON_A_SURE_DISK),
         "deadline": 1.0,
         "closes_within": 1.0,
         "external_context": external_context,
@@ -1040,10 +1175,14 @@ def committer_suite(broken):
     def external_context(self, path):
         return Directory(path, sink)
 
+    can = {Capability.EXACTLY_ONCE}
+    cannot = {**STAGES_FREELY, **NO_OUTAGES, Capability.SECRETS: "it is judged in an outage"}
+    if broken in OUTAGE_COMMITTERS:
+        can |= cannot.keys() - STAGES_FREELY.keys()
+        cannot = STAGES_FREELY
     return CommitterTestSuite, {
-        "capabilities": Capabilities(
-            can=frozenset({Capability.EXACTLY_ONCE}), cannot=STAGES_FREELY
-        ),
+        "system": Disk(),
+        "capabilities": Capabilities(can=frozenset(can), cannot=cannot),
         "external_context": external_context,
     }
 
@@ -1059,7 +1198,10 @@ def leased_suite(broken):
         return Directory(path, sink)
 
     return CommitterTestSuite, {
-        "capabilities": Capabilities(can=frozenset({Capability.EXACTLY_ONCE, *STAGES_FREELY})),
+        "capabilities": Capabilities(
+            can=frozenset({Capability.EXACTLY_ONCE, *STAGES_FREELY}),
+            cannot={**NO_OUTAGES, Capability.SECRETS: "it has none"},
+        ),
         "external_context": external_context,
     }
 
@@ -1077,13 +1219,13 @@ def options_suite(broken):
 
 
 def suite_of(broken):
-    if broken in READERS:
+    if broken in READERS | OUTAGE_READERS:
         return source_suite(SourceReaderTestSuite, broken)
-    if broken in ENUMERATORS:
+    if broken in ENUMERATORS | OUTAGE_ENUMERATORS:
         return source_suite(SplitEnumeratorTestSuite, broken)
     if broken in SERIALIZERS:
         return serializer_suite(broken)
-    if broken in COMMITTERS:
+    if broken in COMMITTERS | OUTAGE_COMMITTERS:
         return committer_suite(broken)
     if broken in LEASED:
         return leased_suite(broken)

@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -39,10 +39,12 @@ from connectors_core.sink import (
     AsyncSink,
     AsyncSinkWriterConfiguration,
     FixedRateLimitingStrategy,
+    RateLimiting,
     RateLimitingStrategy,
     RequestInfo,
     ResultInfo,
     TwoPhaseCommittingSink,
+    request_sending,
     seen_capacity,
 )
 
@@ -205,6 +207,21 @@ def test_only_what_was_refused_is_sent_again() -> None:
     assert counters[SinkMetric.NUM_RETRIES] == 2
 
 
+def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+
+    def backoff(_: object, tries: int) -> float:
+        attempts.append(tries)
+        return 0.0
+
+    monkeypatch.setattr(request_sending.RequestSender, "_backoff", backoff)
+    partly, nothing = Behaviour(refused=(999,)), Behaviour(error=True)
+    with writing(Service([partly] * 4 + [nothing] * 2), max_in_flight_requests=1) as writer:
+        writer.write(rows(range(60)))
+        writer.flush()
+    assert attempts == [1, 1, 1, 1, 2, 3]
+
+
 def test_one_object_given_twice_is_two_entries() -> None:
     class Same(ServiceWriter):
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -321,6 +338,48 @@ def test_the_error_of_a_service_that_stays_busy_says_why(
         with pytest.raises(RetryableError) as caught:
             writer.flush()
     assert "the disk is full" in (caught.value.found or "")
+
+
+def test_a_service_that_asks_for_more_time_than_there_is_gets_a_last_chance_at_the_end() -> None:
+    for_an_hour = RetryableError("busy", retry_after=3600.0)
+    with closing(_Failing(for_an_hour, retry_timeout=SHORT)) as writer:
+        writer.write(rows([1]))
+        with pytest.raises(RetryableError, match="did not take 1 entries"):
+            writer.flush()
+        assert writer.requests == 2
+
+
+def test_entries_of_a_request_that_its_client_cancels_are_sent_again() -> None:
+    class GivingUp(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            if not self.service.requests:
+                self.service.requests.append(list(entries))
+                raise asyncio.CancelledError
+            return await self.service.request(entries)
+
+    with closing(GivingUp(Service(), configuration())) as writer:
+        writer.write(rows(range(5)))
+        writer.flush()
+        assert sorted(entry.number for entry in writer.service.accepted) == list(range(5))
+
+
+def test_a_request_that_does_not_end_when_it_is_cancelled_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stubborn(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+            first = not self.service.requests
+            self.service.requests.append(list(entries))
+            while first and not self.closed:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            return []
+
+    monkeypatch.setattr(request_sending, "_CANCEL_SECONDS", 0.01)
+    with closing(Stubborn(Service(), configuration(request_timeout=SHORT))) as writer:
+        writer.write(rows(range(5)))
+        writer.flush()
+        assert len(writer.service.requests) == 2
 
 
 def test_a_request_without_an_answer_is_sent_again() -> None:
@@ -471,12 +530,14 @@ def test_a_writer_that_fails_leaves_what_it_saw() -> None:
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
             raise RetryableError("busy")
 
-    limits = configuration(retry_timeout=timedelta(milliseconds=20))
+    limits = configuration(retry_timeout=timedelta(milliseconds=200))
     with closing(AlwaysBusy(Service(), limits, uid="always busy")) as writer:
         writer.write(rows(range(5)))
         with pytest.raises(RetryableError):
             writer.flush()
-    assert seen_capacity.seen("pipeline", "always busy") == 1
+    learnt = seen_capacity.seen("pipeline", "always busy")
+    assert learnt is not None
+    assert learnt < 15
 
 
 def test_a_strategy_of_ones_own_is_not_remembered() -> None:
@@ -504,6 +565,16 @@ def test_a_fixed_strategy_never_has_more_requests_on_their_way() -> None:
         writer.flush()
     assert service.most_in_flight == 1
     assert {len(request) for request in service.requests} == {2}
+
+
+def test_a_configuration_names_the_strategy() -> None:
+    busy = [Behaviour(refused=(0,))] * 20
+    for kind in RateLimiting:
+        with writing(Service(busy), uid=kind.value, rate_limiting=kind) as writer:
+            writer.write(rows(range(15)))
+            writer.flush()
+        learns = seen_capacity.seen("pipeline", kind.value) is not None
+        assert learns is (kind is RateLimiting.CONGESTION_CONTROL)
 
 
 @pytest.mark.parametrize(

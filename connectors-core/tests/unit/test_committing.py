@@ -12,7 +12,13 @@ from toy_source import fresh_store
 
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_decision
-from connectors_core.errors import CommitError, DataLossError, InvalidOptionError, RetryableError
+from connectors_core.errors import (
+    CommitError,
+    DataLossError,
+    InvalidOptionError,
+    LeaseError,
+    RetryableError,
+)
 from connectors_core.protocol import (
     DECISIONS,
     DecidedCommittable,
@@ -120,8 +126,27 @@ def decision(epoch, **sinks):
     )
 
 
-def committer_of(store=None, retries=QUICK, **sinks):
-    return EpochCommitter(sinks, store=store or fresh_store(), pipeline_id="p", retries=retries)
+class HeldLease:
+    """What a committer asks of the lease of its driver."""
+
+    incarnation = 1
+    held = True
+
+    def check(self):
+        if not self.held:
+            raise LeaseError("this driver no longer holds the lease")
+
+    confirm = check
+
+
+def committer_of(store=None, retries=QUICK, lease=None, **sinks):
+    return EpochCommitter(
+        sinks,
+        store=store or fresh_store(),
+        pipeline_id="p",
+        lease=lease or HeldLease(),
+        retries=retries,
+    )
 
 
 def test_an_epoch_is_committed_then_marked_then_swept():
@@ -355,7 +380,11 @@ def test_committers_that_were_made_are_closed_where_one_cannot_be_made():
     first, second = Target(), Unmade(parallelism=2)
     with pytest.raises(InvalidOptionError, match="too short"):
         EpochCommitter(
-            {"a": first, "b": second}, store=fresh_store(), pipeline_id="p", trigger_interval=2.5
+            {"a": first, "b": second},
+            store=fresh_store(),
+            pipeline_id="p",
+            lease=HeldLease(),
+            trigger_interval=2.5,
         )
     for target in (first, second):
         assert target.log == ["created", ("close", None)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from toy_driver import Driver
 from toy_source import (
     MONOTONOUS,
+    Announcing,
     Behaviour,
     Discovering,
     OnRequest,
@@ -42,7 +43,9 @@ from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.watermarks import END_OF_TIME, MAX_WATERMARK, WatermarkGenerator
 
 LIVE = SplitTraits(end=False)
-EVERY_ENUMERATOR = pytest.mark.parametrize("enumerator", [OnRequest, Discovering, Pushing])
+EVERY_ENUMERATOR = pytest.mark.parametrize(
+    "enumerator", [OnRequest, Discovering, Pushing, Announcing]
+)
 
 
 def source_of(*sizes, first=10, **fields):
@@ -57,6 +60,10 @@ def driver_of(source, *, store=None, **fields):
         if key in fields
     }
     return Driver(store or fresh_store(), {"s": {"source": source} | fields}, **options)
+
+
+def assigned_splits(driver, uid):
+    return [each for plan in driver.plans.values() for each in plan.sources[uid].assigned]
 
 
 def rows_per_plan(driver):
@@ -531,6 +538,15 @@ def test_available_now_reads_what_is_there_and_ends():
     assert driver.watermarks("s")[-1] == END_OF_TIME
 
 
+def test_a_drained_source_is_refused_before_anything_starts():
+    source = source_of(5, bounded=False, enumerator=Freezing)
+    driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start().run()
+    driver.crash()
+    driver.options["available_now"] = False
+    with pytest.raises(ConfigurationError, match="'s' was drained"):
+        driver.start()
+
+
 def test_available_now_needs_an_enumerator_that_can_freeze():
     driver = driver_of(source_of(5, bounded=False), available_now=True).start()
     driver.mailbox.run()
@@ -582,7 +598,7 @@ class InAnyOrder(OnRequest):
         PlanLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 3)
     ),
     strategy=st.sampled_from([MONOTONOUS, aligned(50), aligned(3000)]),
-    enumerator=st.sampled_from([OnRequest, InAnyOrder]),
+    enumerator=st.sampled_from([OnRequest, InAnyOrder, Announcing]),
 )
 @settings(deadline=None)
 def test_the_watermark_never_passes_a_row_that_is_still_to_come(
@@ -601,7 +617,7 @@ def test_the_watermark_never_passes_a_row_that_is_still_to_come(
     lag=st.integers(0, 100),
     parallelism=st.integers(1, 3),
     rows=st.none() | st.integers(1, 5),
-    enumerators=st.tuples(*[st.sampled_from([OnRequest, InAnyOrder, Pushing])] * 2),
+    enumerators=st.tuples(*[st.sampled_from([OnRequest, InAnyOrder, Pushing, Announcing])] * 2),
 )
 @settings(deadline=None)
 def test_two_aligned_sources_with_any_gaps_never_lock_up_and_never_drift_apart(
@@ -631,8 +647,9 @@ def test_two_aligned_sources_with_any_gaps_never_lock_up_and_never_drift_apart(
                 assert source.rows[split][n] - lag - 1 <= entry.max_watermark
 
 
-def test_a_source_that_alignment_holds_is_given_no_splits_in_vain():
-    far = source_of(*[3] * 40, first=1_000_000)
+@pytest.mark.parametrize("enumerator", [OnRequest, Announcing])
+def test_a_source_that_alignment_holds_is_given_no_splits_in_vain(enumerator):
+    far = source_of(*[3] * 40, first=1_000_000, enumerator=enumerator)
     near = source_of(200, first=10)
     driver = Driver(
         fresh_store(),
@@ -642,7 +659,7 @@ def test_a_source_that_alignment_holds_is_given_no_splits_in_vain():
         },
     ).start(1)
     driver.run_until(lambda: len(driver.plans) == 30)
-    assert len(far.last_enumerator.assigned) <= 2
+    assert len({a.split.split_id for a in assigned_splits(driver, "far")}) <= 2
     driver.run()
     driver.assert_exactly_once()
 
@@ -654,6 +671,130 @@ def test_every_plan_of_aligned_sources_goes_as_far_as_the_last_reports_allow():
     driver = Driver(fresh_store(), sources).start(1).run()
     driver.assert_exactly_once()
     assert len(driver.plans) <= 400 / drift + 2
+
+
+class WithoutBounds(ToySource):
+    """Nothing is known of its splits before they are read."""
+
+    def split(self, split_id):
+        return ToySplit(split_id)
+
+
+class WithBoundsFarBelow(ToySource):
+    """All that is known of its splits is much lower than their rows."""
+
+    def split(self, split_id):
+        return ToySplit(split_id, lower=1)
+
+
+def split_per_plan(driver, plans, *, times, restart=False):
+    """Let a split appear while each plan is read; the splits before the first plan are there."""
+    source = driver.settings["s"].source
+    appeared = {}
+    for number in range(plans):
+        while len(driver.plans) <= number:
+            driver.mailbox.run()
+            assert len(driver.plans) > number or driver.mailbox.to_next_timer(), "stuck"
+        source.rows[f"later{number:03}"] = times(number)
+        appeared[f"later{number:03}"] = number
+        if restart:
+            driver.crash()
+            driver.start(1)
+            driver.mailbox.run()
+        if isinstance(source.last_enumerator, Announcing):
+            source.last_enumerator.look()  # now, and not only when readers want more
+        driver.consume(driver.newest)
+    driver.run_until(lambda: len(driver.plans) > plans)
+    return appeared
+
+
+@pytest.mark.parametrize("source_class", [WithoutBounds, WithBoundsFarBelow])
+@pytest.mark.parametrize(
+    ("enumerator", "strategy", "limits"),
+    [
+        (OnRequest, MONOTONOUS, PlanLimits()),
+        (OnRequest, aligned(1000), PlanLimits()),
+        (InAnyOrder, MONOTONOUS, PlanLimits(splits=1)),  # and so some are always waiting
+        (InAnyOrder, aligned(1000), PlanLimits()),
+        (Announcing, MONOTONOUS, PlanLimits(splits=1)),
+        (Announcing, aligned(1000), PlanLimits()),
+    ],
+)
+def test_splits_that_never_cease_to_appear_do_not_hold_the_watermark_for_ever(
+    source_class, enumerator, strategy, limits
+):
+    source = source_class(
+        {f"first{n}": [100 * n + 1, 100 * n + 99] for n in range(3)},
+        bounded=False,
+        enumerator=enumerator,
+    )
+    driver = driver_of(source, strategy=strategy, limits=limits).start(1)
+    split_per_plan(driver, 20, times=lambda n: [100 * n + 301, 100 * n + 399])
+    marks = driver.watermarks("s")
+    assert marks[20] > marks[12] > marks[8] > 0
+    assert_no_row_is_late(driver)
+
+
+growing = st.lists(
+    st.tuples(st.lists(st.integers(1, 500), min_size=1, max_size=4).map(sorted), st.booleans()),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(
+    first=growing,
+    later=growing,
+    limits=st.builds(
+        PlanLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 2)
+    ),
+    enumerator=st.sampled_from([OnRequest, InAnyOrder, Announcing]),
+)
+@settings(deadline=None, max_examples=25)
+def test_a_row_is_late_only_if_others_were_read_so_far_before_its_split_was_found(
+    first, later, limits, enumerator
+):
+    bounds = {}
+
+    class SomeBounds(ToySource):
+        def split(self, split_id):
+            return super().split(split_id) if bounds[split_id] else ToySplit(split_id)
+
+    for n, (_, known) in enumerate(first):
+        bounds[f"first{n}"] = known
+    for n, (_, known) in enumerate(later):
+        bounds[f"later{n:03}"] = known
+
+    def run(restart):
+        rows = {f"first{n}": times for n, (times, _) in enumerate(first)}
+        source = SomeBounds(
+            rows, bounded=False, enumerator=enumerator, behaviour=Behaviour(block=1)
+        )
+        driver = driver_of(source, strategy=MONOTONOUS, limits=limits).start(1)
+        appeared = split_per_plan(driver, len(later), times=lambda n: later[n][0], restart=restart)
+        source.complete = True
+        driver.run()
+        driver.assert_exactly_once()
+        return driver, source, appeared
+
+    driver, source, appeared = run(restart=False)
+    reached = announced = 0
+    read_before = {}
+    for number, plan in sorted(driver.plans.items()):
+        read_before[number] = reached
+        rows = [row for key, rows in driver.rows.items() if key[0] == number for row in rows]
+        for split, n in rows:
+            time = source.rows[split][n]
+            reached = max(reached, time)
+            if time <= announced:
+                assert split in appeared, "a split of the first discovery is late"
+                plan_then = appeared[split]
+                by_bounds_of_others = driver.watermarks("s")[plan_then] or 0
+                reached_then = max(read_before[plan_then] - 1, by_bounds_of_others)
+                assert time <= reached_then, (split, time)
+        announced = plan.sources["s"].watermark or 0
+    if enumerator is not InAnyOrder:  # which, restored, tells of what has appeared since as well
+        assert run(restart=True)[0].watermarks("s") == driver.watermarks("s")
 
 
 def test_queries_of_a_pipeline_share_their_groups_and_leave_them_when_they_stop():
@@ -741,6 +882,111 @@ def test_a_split_is_idle_only_for_the_time_in_which_it_was_asked():
     began = driver.clock()
     driver.run_until(lambda: driver.clock() - began >= 5.0)
     assert idle() == [False, False]  # each was asked half of the time at most, and never in a row
+
+
+def beside(other, *, idleness=5.0, **quiet):
+    """A source of growing splits beside another one, and what each has for a watermark."""
+    strategy = MONOTONOUS.with_idleness(timedelta(seconds=idleness))
+    busy = source_of(500, traits=LIVE, bounded=False, behaviour=Behaviour(visible={"s00": 10}))
+    driver = Driver(
+        fresh_store(),
+        {
+            "busy": {"source": busy, "strategy": MONOTONOUS},
+            "other": {"source": other, "strategy": strategy} | quiet,
+        },
+    ).start(1)
+    return driver, busy
+
+
+def grow(driver, source, rows):
+    visible = source.behaviour.visible
+    visible["s00"] += rows
+    wanted = visible["s00"]
+    driver.run_until(lambda: len(driver.emitted("busy").get("s00", [])) == wanted)
+    driver.run_until(lambda: driver.watermarks("busy")[-1] == wanted + 8)
+
+
+@pytest.mark.parametrize(
+    ("had_a_split", "enumerator"), [(False, Discovering), (True, Discovering), (False, OnRequest)]
+)
+def test_a_source_without_splits_holds_no_other_once_it_is_idle(had_a_split, enumerator):
+    other = ToySource({"a": [3, 4, 5]} if had_a_split else {}, bounded=False, enumerator=enumerator)
+    driver, busy = beside(other)
+    began = driver.clock()
+    driver.run_until(lambda: driver.watermarks("busy")[-1:] == [18])
+    driver.run_until(lambda: driver.watermarks("other")[-1] == (4 if had_a_split else None))
+    driver.run_until(lambda: driver.watermarks("other")[-1] == 18)
+    assert driver.clock() - began >= 5
+    grow(driver, busy, 20)
+    assert driver.watermarks("other")[-1] == driver.watermarks("busy")[-1] == 38
+    other.rows["b"] = [50, 60]  # and then it counts again
+    driver.run_until(lambda: "b" in driver.emitted("other"))
+    grow(driver, busy, 100)
+    assert driver.watermarks("busy")[-1] == 138
+    assert driver.watermarks("other")[-1] == 59
+
+
+def test_a_source_whose_splits_are_all_idle_holds_no_other():
+    behaviour = Behaviour(visible={"s00": 1, "s01": 2})
+    other = source_of(500, 500, first=1, traits=LIVE, bounded=False, behaviour=behaviour)
+    driver, busy = beside(other)
+    driver.run_until(lambda: driver.watermarks("other")[-1:] == [18])
+    driver.crash()
+    driver.start(1)
+    driver.mailbox.run()
+    grow(driver, busy, 10)
+    assert driver.watermarks("other")[-1] == 18  # idle by the clock of a driver, as in Flink
+    driver.run_until(lambda: driver.watermarks("other")[-1] == 28)
+    behaviour.visible["s01"] = 5  # which are late, as it was idle: it does not fall behind
+    driver.run_until(lambda: len(driver.emitted("other")["s01"]) == 5)
+    driver.run_until(lambda: driver.watermarks("busy")[-1] == 28)
+    assert driver.watermarks("other")[-1] == 28
+
+
+def test_where_all_sources_are_idle_the_highest_watermark_counts():
+    other = source_of(500, first=100, traits=LIVE, bounded=False)
+    other.behaviour.visible["s00"] = 3
+    driver, _ = beside(other)
+    driver.crash()
+    driver.sources["busy"]["strategy"] = driver.sources["other"]["strategy"]
+    driver.start(1)
+    driver.run_until(lambda: driver.watermarks("busy")[-1:] == [101])
+    assert driver.watermarks("other")[-1] == 101
+
+
+def test_a_source_is_not_idle_before_it_has_looked_for_splits():
+    class Slow(Discovering):
+        """Its first look takes longer than the test."""
+
+        def start(self):
+            self.context.call_async(
+                lambda: ([], False), self.discovered, initial_delay=timedelta(hours=1)
+            )
+
+    other = ToySource({}, bounded=False, enumerator=Slow)
+    driver, busy = beside(other)
+    driver.run_until(lambda: driver.clock() > 1060)
+    grow(driver, busy, 20)
+    assert set(driver.watermarks("other")) == {None}
+
+
+def test_a_source_that_has_ended_leads_no_idle_one():
+    ended = source_of(5)
+    strategy = MONOTONOUS.with_idleness(timedelta(seconds=1))
+    quiet = ToySource({}, bounded=False, enumerator=Discovering)
+    driver = Driver(
+        fresh_store(),
+        {
+            "ended": {"source": ended, "strategy": MONOTONOUS},
+            "quiet": {"source": quiet, "strategy": strategy},
+        },
+    ).start(1)
+    driver.run_until(lambda: driver.watermarks("ended")[-1:] == [END_OF_TIME])
+    over = driver.clock() + 5
+    driver.run_until(lambda: driver.clock() > over)
+    assert driver.watermarks("quiet")[-1] is None
+    quiet.rows["a"] = [1_000]
+    driver.run_until(lambda: driver.watermarks("quiet")[-1] == 999)
 
 
 def test_plans_that_are_read_again_are_the_same():

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from connectors_core.testing import Outage
 from connectors_core.testing.servers import HOST, FaultyNetwork, ServerError
 
 
@@ -115,3 +116,46 @@ def test_without_a_server_connections_end(network: FaultyNetwork) -> None:
 def test_one_that_was_not_started_says_so() -> None:
     with pytest.raises(ServerError, match="not started"):
         FaultyNetwork().address  # noqa: B018
+
+
+def test_a_network_that_hangs_up_takes_connections_and_ends_them(network: FaultyNetwork) -> None:
+    with connect(network) as before:
+        assert echo(before, b"hello") == b"hello"
+        network.hang_up()
+        with pytest.raises(ConnectionResetError):
+            before.recv(1)
+    with connect(network) as connection:
+        assert connection.recv(1) == b""
+    network.restore()
+    with connect(network) as connection:
+        assert echo(connection, b"again") == b"again"
+
+
+@pytest.mark.parametrize("outage", Outage)
+def test_an_outage_is_over_behind_its_context(network: FaultyNetwork, outage: Outage) -> None:
+    with pytest.raises(KeyError), network.outage(outage):
+        raise KeyError
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+
+
+def test_no_connection_is_taken_while_a_system_is_stopped(network: FaultyNetwork) -> None:
+    with network.outage(Outage.STOPPED), pytest.raises(ConnectionRefusedError):
+        connect(network)
+
+
+def test_a_disconnected_system_ends_one_answer_in_its_middle(network: FaultyNetwork) -> None:
+    with network.outage(Outage.DISCONNECTED):
+        with connect(network) as connection:
+            assert len(echo(connection, bytes(19))) == 19
+            with pytest.raises(ConnectionResetError):
+                echo(connection, bytes(100))
+        with connect(network) as connection:
+            assert echo(connection, bytes(100)) == bytes(100)
+
+
+def test_a_slow_system_answers_late(network: FaultyNetwork) -> None:
+    with connect(network) as connection, network.outage(Outage.SLOW):
+        began = time.monotonic()
+        assert echo(connection, b"hello") == b"hello"
+        assert time.monotonic() - began > 0.09

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time as clocks
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,26 @@ import pytest
 
 from connectors_core.errors import LeaseError
 from connectors_core.state import Lease, LeaseOwner, StateStore
+from connectors_core.state.lease import _start_thread as start_thread
 
 ELSEWHERE = LeaseOwner(host="elsewhere", pid=7, process_start="1", boot_id="b", description="app")
 
 
 class Time:
-    """A clock and a renewal that move only when a test says so."""
+    """A clock, a renewal and a wait that move only when a test says so."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
         self.beats: list[Callable[[], bool]] = []
         self.intervals: list[float] = []
+        self.waited = 0.0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def pause(self, seconds: float) -> None:
+        assert 0 < seconds <= 30
+        self.waited += seconds
+        self.now += seconds
+        self.meanwhile()
 
     def clock(self) -> float:
         return self.now
@@ -38,7 +47,12 @@ class Time:
         return lambda: self.beats.remove(beat)
 
     def acquire(self, store: StateStore, owner: LeaseOwner | None = None) -> Lease:
-        return Lease.acquire(store, owner, clock=self.clock, renewer=self.renewer)
+        return Lease.acquire(store, owner, clock=self.clock, pause=self.pause, renewer=self.renewer)
+
+
+def often(beat: Callable[[], bool], _interval: float) -> Callable[[], None]:
+    """Renew from a thread, but more often than the lease asks for."""
+    return start_thread(beat, 0.01)
 
 
 @pytest.fixture
@@ -51,32 +65,33 @@ def time() -> Time:
     return Time()
 
 
-def test_a_second_driver_is_refused_and_told_who_holds_the_pipeline(
+def test_a_second_driver_is_refused_at_a_sign_of_life_and_told_who_holds_the_pipeline(
     store: StateStore, time: Time
 ) -> None:
     time.acquire(store, ELSEWHERE)
-    time.now += 20
+    time.meanwhile = lambda: time.waited < 5 or time.beats[0]()
     with pytest.raises(LeaseError) as caught:
         time.acquire(store)
+    assert caught.value.holder.pop("since")
     assert caught.value.holder == {
         "incarnation": 1,
         "host": "elsewhere",
         "pid": 7,
         "description": "app",
-        "since": "1970-01-12T13:46:40+00:00",
     }
-    for part in ("elsewhere", "pid 7", "1970-01-12T13:46:40", "20 s ago", "stop that driver"):
+    for part in ("elsewhere", "pid 7", "gave a sign of life just now", "stop that driver"):
         assert part in str(caught.value)
+    assert 5 <= time.waited < 6
 
 
-def test_a_second_pipeline_of_this_process_is_refused_with_its_own_remedy(
+def test_a_second_pipeline_of_this_process_is_refused_at_once_with_its_own_remedy(
     store: StateStore, time: Time
 ) -> None:
     time.acquire(store)
-    time.now += 29
 
     with pytest.raises(LeaseError, match="this very process"):
         time.acquire(store)
+    assert time.waited == 0
 
 
 def test_a_released_lease_is_free_at_once_and_incarnations_only_grow(
@@ -86,10 +101,14 @@ def test_a_released_lease_is_free_at_once_and_incarnations_only_grow(
         with time.acquire(store, ELSEWHERE) as lease:
             assert lease.incarnation == incarnation
             lease.check()
+            lease.confirm()
         lease.release()
-        with pytest.raises(LeaseError, match="released"):
-            lease.check()
+        for look in (lease.check, lease.confirm):
+            with pytest.raises(LeaseError, match="released"):
+                look()
+        assert not lease.held
     assert time.beats == []
+    assert time.waited == 0
     assert len([name for name in store.list("lease") if name.endswith(".json")]) <= 2
 
 
@@ -98,64 +117,140 @@ def test_a_driver_that_shows_signs_of_life_is_never_taken_over(
 ) -> None:
     lease = time.acquire(store, ELSEWHERE)
     assert time.intervals == [5.0]
+    looks = 0
+
+    def beat_late() -> None:
+        nonlocal looks
+        looks += 1
+        if looks % 58 == 0:  # every 29 s
+            assert time.beats[0]()
+
+    time.meanwhile = beat_late
     for _ in range(20):
-        time.now += 29
-        assert time.beats[0]()
         with pytest.raises(LeaseError):
             time.acquire(store)
     lease.check()
 
 
-def test_a_silent_driver_is_taken_over_after_expiry_and_then_fenced(
+def test_a_silent_driver_is_watched_for_one_expiry_taken_over_and_then_refused(
     store: StateStore, time: Time
 ) -> None:
     first = time.acquire(store, ELSEWHERE)
-    time.now += 30.5
     second = time.acquire(store)
     assert second.incarnation == 2
+    assert 30 <= time.waited < 31
     second.check()
-    with pytest.raises(LeaseError, match="taken over") as caught:
-        first.check()
-    assert caught.value.holder["pid"] == second.owner.pid
+    for look in (first.check, first.confirm):
+        with pytest.raises(LeaseError, match="taken over") as caught:
+            look()
+        assert caught.value.holder["pid"] == second.owner.pid
     assert not time.beats[0]()  # it gives no more signs of life
     first.release()
     assert not store.exists("lease/0000000001.released")
 
 
-def test_a_renewal_finds_out_that_the_driver_is_fenced(store: StateStore, time: Time) -> None:
+@pytest.mark.parametrize("wrong", [-3600.0, -120.0, 120.0, 3600.0])
+def test_the_wall_clock_of_a_holder_does_not_matter(
+    store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    true = clocks.time
+    with monkeypatch.context() as patch:
+        patch.setattr(clocks, "time", lambda: true() + wrong)
+        time.acquire(store, ELSEWHERE)
+        time.meanwhile = lambda: time.waited < 5 or time.beats[0]()
+        with pytest.raises(LeaseError):
+            time.acquire(store)  # it lives, however old its last sign of life looks
+    time.waited, time.meanwhile = 0.0, lambda: None
+    assert time.acquire(store).incarnation == 2  # it is dead, however young its last sign looks
+    assert 30 <= time.waited < 31
+
+
+def test_a_holder_that_releases_while_it_is_watched_is_followed_at_once(
+    store: StateStore, time: Time
+) -> None:
     first = time.acquire(store, ELSEWHERE)
-    time.now += 31
+    time.meanwhile = first.release
+    assert time.acquire(store).incarnation == 2
+    assert time.waited < 1
+
+
+def test_a_driver_that_was_frozen_learns_at_its_next_check_that_it_was_taken_over(
+    store: StateStore, time: Time
+) -> None:
+    first = time.acquire(store, ELSEWHERE)
     time.acquire(store)
-    assert time.beats[0]() is False
+    time.now += 16  # its thread did not run, so nothing has told it
     with pytest.raises(LeaseError, match="taken over"):
         first.check()
 
 
-def test_storage_that_fails_for_a_while_does_not_end_the_renewal(
+def test_a_driver_that_was_frozen_and_not_missed_continues(store: StateStore, time: Time) -> None:
+    lease = time.acquire(store, ELSEWHERE)
+    before = store.read("lease/0000000001.alive")
+    time.now += 3600
+    lease.check()
+    assert store.read("lease/0000000001.alive") != before
+    time.meanwhile = lambda: time.waited < 5 or time.beats[0]()
+    with pytest.raises(LeaseError):
+        time.acquire(store)
+
+
+def test_a_check_costs_no_request_while_the_last_sign_of_life_is_young(
+    store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = time.acquire(store, ELSEWHERE)
+    monkeypatch.setattr(store, "list", None)
+    monkeypatch.setattr(store, "replace", None)
+    time.now += 14
+    lease.check()
+
+
+def test_a_lease_that_cannot_be_renewed_is_over_when_it_expires(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = time.acquire(store, ELSEWHERE)
 
-    def broken(path: str, data: bytes) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise OSError("unreachable")
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "replace", broken)
         assert time.beats[0]()
-    time.now += 25
-    assert time.beats[0]()
-    time.now += 25
-    with pytest.raises(LeaseError):
-        time.acquire(store)
-    lease.check()
+        time.now += 29
+        lease.check()
+        time.now += 1
+        with pytest.raises(LeaseError, match="could not be renewed") as caught:
+            lease.check()
+        assert isinstance(caught.value.__cause__, OSError)
+        assert not lease.held
+    lease.check()  # it can be renewed again, and no other driver has come meanwhile
 
 
-def test_a_torn_sign_of_life_counts_as_none(store: StateStore, time: Time) -> None:
+def test_a_release_that_fails_hides_no_error_and_keeps_this_process_out_of_nothing(
+    store: StateStore,
+    time: Time,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    lease = time.acquire(store)
+    monkeypatch.setattr(StateStore, "create", full)
+    lease.release()
+    assert "could not be released" in caplog.text
+    monkeypatch.undo()
+    assert not store.exists("lease/0000000001.released")
+    assert time.acquire(store).incarnation == 2
+    assert time.waited == 0
+
+
+def test_a_torn_sign_of_life_is_one(store: StateStore, time: Time) -> None:
     time.acquire(store, ELSEWHERE)
-    store.replace("lease/0000000001.alive", b"{")
+    time.meanwhile = lambda: time.waited < 5 or store.replace("lease/0000000001.alive", b"{")
     with pytest.raises(LeaseError):
         time.acquire(store)
-    time.now += 31
+    time.meanwhile = lambda: None
     assert time.acquire(store).incarnation == 2
 
 
@@ -174,6 +269,7 @@ def test_process_ids_of_another_machine_or_container_prove_nothing(
     gone = dataclasses.replace(LeaseOwner.current(), process_start="long ago")
     other: dict[str, Any] = {difference: "other"}
     time.acquire(store, dataclasses.replace(gone, **other))
+    time.meanwhile = lambda: time.beats[0]()
     with pytest.raises(LeaseError):
         time.acquire(store)
 
@@ -188,7 +284,7 @@ def test_of_many_drivers_that_start_together_exactly_one_runs(store: StateStore)
         together.wait()
         try:
             owner = dataclasses.replace(ELSEWHERE, host=f"host-{number}")
-            leases.append(Time().acquire(store, owner))
+            leases.append(Lease.acquire(store, owner, renewer=often))
         except LeaseError as exc:
             refused.append(exc)
 
@@ -197,6 +293,8 @@ def test_of_many_drivers_that_start_together_exactly_one_runs(store: StateStore)
         thread.start()
     for thread in threads:
         thread.join()
+    for lease in leases:
+        lease.release()
     assert len(leases) == 1
     assert len(refused) == drivers - 1
 
@@ -211,7 +309,7 @@ def test_the_thread_gives_signs_of_life_until_release(store: StateStore) -> None
             replace(path, data)
             beats.release()
 
-    lease = Lease.acquire(Watched(store.url), renew_interval=timedelta(milliseconds=1))
+    lease = Lease.acquire(Watched(store.url), renewer=often)
     for _ in range(3):
         assert beats.acquire(timeout=30)
     lease.release()
@@ -221,8 +319,10 @@ def test_the_thread_gives_signs_of_life_until_release(store: StateStore) -> None
 def test_a_driver_killed_by_sigkill_is_taken_over_at_once(store: StateStore) -> None:
     program = (
         "import sys\n"
+        "from connectors_core.state.lease import _start_thread as start\n"
         "from connectors_core.state import Lease, StateStore\n"
-        f"lease = Lease.acquire(StateStore({store.url!r}))\n"
+        "often = lambda beat, _: start(beat, 0.05)\n"
+        f"lease = Lease.acquire(StateStore({store.url!r}), renewer=often)\n"
         "print(lease.incarnation, flush=True)\n"
         "sys.stdin.read()\n"
     )

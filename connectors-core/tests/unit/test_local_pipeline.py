@@ -5,14 +5,22 @@ from __future__ import annotations
 
 import pytest
 
-from connectors_core.errors import ConfigurationError, FatalError, IdentityError, LeaseError
+from connectors_core.errors import (
+    ConfigurationError,
+    FatalError,
+    IdentityError,
+    LeaseError,
+    UnsupportedError,
+)
 from connectors_core.runtime.status import PipelineState
+from connectors_core.sink import Sink, SupportsPostCommitTopology, SupportsPreWriteTopology
 from connectors_core.source import (
     DataGeneratorSource,
     NumberSequenceSource,
     PlanLimits,
     WatermarkStrategy,
 )
+from connectors_core.testing import local_pipeline
 from connectors_core.testing.context import ROWS
 from connectors_core.testing.data import assert_exactly, make_rows
 from connectors_core.testing.directory_sink import DirectorySink
@@ -72,6 +80,18 @@ def test_a_batch_that_did_not_end_is_run_again_and_written_once(tmp_path):
         with pipeline:
             assert pipeline.run(timeout=SECONDS)
     assert values(sinks["one"]) == list(range(100))
+
+
+def test_a_driver_keeps_only_the_epochs_that_may_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_pipeline, "_KEEP_EPOCHS", 3)
+    pipeline, _ = build(tmp_path, limit=10)
+    with pipeline:
+        assert pipeline.run(timeout=SECONDS)
+    epochs = pipeline._run._epochs
+    last = epochs.last_decided
+    assert last >= 8
+    known = [batch for batch in range(20) if epochs.is_decided(pipeline._run._query_id, batch)]
+    assert len(known) == 4
 
 
 def test_a_task_has_four_attempts(tmp_path):
@@ -150,3 +170,33 @@ def test_a_driver_in_a_process_of_its_own_is_killed_and_started_again(tmp_path):
     assert run_driver(job, log) == 0, log.read_text()
     wait_for_survivors(log)
     assert values(sink) == list(range(200))
+
+
+class SortedSink(DirectorySink, SupportsPreWriteTopology):
+    def add_pre_write_topology(self, df):
+        return df.sortWithinPartitions("value")
+
+
+class OnlyPosted(Sink, SupportsPostCommitTopology):
+    def create_writer(self, context):
+        raise NotImplementedError
+
+    def add_post_commit_topology(self, messages):
+        raise NotImplementedError
+
+
+def test_what_needs_spark_or_has_no_committer_is_refused_and_not_passed_over(tmp_path):
+    pipeline = InProcess().pipeline("p", tmp_path / "checkpoint")
+    rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    with pytest.raises(UnsupportedError, match="pre-write topology"):
+        pipeline.sink_to(rows, SortedSink(tmp_path / "out"), uid="sorted")
+    with pytest.raises(ConfigurationError, match="nothing to commit"):
+        pipeline.sink_to(rows, OnlyPosted(), uid="posted")
+
+
+@pytest.mark.parametrize("uid", ["numbers", "a/b", ""])
+def test_uids_are_those_that_spark_pipelines_take(tmp_path, uid):
+    pipeline = InProcess().pipeline("p", tmp_path / "checkpoint")
+    rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    with pytest.raises(ConfigurationError, match="uid"):
+        pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid=uid)

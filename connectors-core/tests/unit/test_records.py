@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pickle
+import traceback
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from connectors_core.errors import (
     BadRecordLimitError,
     ConfigurationError,
     FatalError,
+    ForeignError,
     StateCorruptedError,
 )
 from connectors_core.records import (
@@ -56,8 +59,43 @@ def test_fail_stops_at_the_first_bad_record_with_all_that_is_known() -> None:
     error = caught.value
     assert (error.code, error.split_id, error.position) == ("CSV_QUOTE", "file-1", "line 3")
     assert error.raw == b'a,"3'
-    assert error.__cause__ is cause
+    assert isinstance(error.__cause__, ForeignError)
+    assert "ValueError" in str(error.__cause__)
+    assert "client library" not in str(error.__cause__), "it may quote the record"
     assert BadRecord.from_error(error, source_uid="flights").reason == "no closing quote"
+
+
+def told(policy: RecordPolicy, record: BadRecord, cause: Exception | None = None) -> str:
+    """All that a traceback shows of the error and its causes."""
+    with pytest.raises((BadRecordError, BadRecordLimitError)) as caught:
+        RecordErrorHandler(policy).handle(record, cause=cause)
+    return "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("policy", [RecordPolicy.fail(), RecordPolicy.skip(max_records=0)])
+def test_errors_hold_no_values_of_the_record(policy: RecordPolicy) -> None:
+    record = replace(
+        bad(), reason="decimal128(5, 2): 12345678.9 requires precision 9", raw=b"12345678.9,ann"
+    )
+    shown = told(policy, record, pa.ArrowInvalid("invalid value 'ann' in row 12345678.9"))
+    assert "ann" not in shown
+    assert "12345678.9" not in shown
+    assert "decimal128(5, 2)" in told(policy, record) or policy.mode is RecordPolicyMode.SKIP
+    assert "pyarrow.lib.ArrowInvalid" in shown
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RecordPolicy.fail(show_records=True),
+        RecordPolicy.skip(max_records=0, show_records=True),
+    ],
+)
+def test_errors_show_the_record_to_whom_asks_for_it(policy: RecordPolicy) -> None:
+    record = replace(bad(), raw=b"1,ann" + b"x" * 5000)
+    assert "b'1,annxx" in told(policy, record)
+    assert "and 4005 more bytes" in told(policy, record)
+    assert "invalid value 'ann'" in told(policy, record, pa.ArrowInvalid("invalid value 'ann'"))
 
 
 def test_fail_is_the_default() -> None:

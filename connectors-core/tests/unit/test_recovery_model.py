@@ -15,6 +15,7 @@ from toy_driver import Crash, Driver
 from toy_model import DriverModel
 from toy_source import (
     MONOTONOUS,
+    Announcing,
     Behaviour,
     Discovering,
     OnRequest,
@@ -45,7 +46,7 @@ class RecoveryModel(DriverModel):
     @initialize(
         rows=st.lists(st.lists(times, max_size=5), min_size=1, max_size=2),
         enumerators=st.lists(
-            st.sampled_from([OnRequest, Discovering, Pushing]), min_size=2, max_size=2
+            st.sampled_from([OnRequest, Discovering, Pushing, Announcing]), min_size=2, max_size=2
         ),
         ordered=st.booleans(),
         strategy=st.sampled_from([None, MONOTONOUS, aligned(20), aligned(500)]),
@@ -62,7 +63,7 @@ class RecoveryModel(DriverModel):
                 enumerator=enumerators[number],
                 behaviour=Behaviour(seed=seed),
             )
-            source.complete = enumerators[number] is OnRequest  # the others look again
+            source.complete = enumerators[number] in (OnRequest, Announcing)  # others look again
             self.sources.append(source)
         self.strategy = strategy
         self.driver = Driver(

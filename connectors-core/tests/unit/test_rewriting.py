@@ -9,7 +9,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_committing import Part, Target, TargetCommitter, committer_of, decision, sink_decision
+from test_committing import (
+    HeldLease,
+    Part,
+    Target,
+    TargetCommitter,
+    committer_of,
+    decision,
+    sink_decision,
+)
 from toy_source import fresh_store
 
 from connectors_core.coordinator.committing import CommitRetries
@@ -297,7 +305,7 @@ def finish(engine, target, store, *names):
         sinks=[SinkTask(uid="a", sink=target, schema=pa.schema([]))],
         committer=committer,
         store=store,
-        incarnation=1,
+        lease=HeldLease(),
         dead_letters=DeadLetters({}, store=store, pipeline_id="p"),
     )
     decided = SinkDecision(
@@ -359,7 +367,7 @@ def test_an_amendment_of_another_driver_is_seen():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("connectors_core.runtime.rewriting.fault_point", steal)
-        with pytest.raises(LeaseError, match="another driver"):
+        with pytest.raises(LeaseError, match="incarnation 2"):
             finish(Engine(), target, store, "x", "lost")
     assert not is_done(store, 7, "a")
 
@@ -371,7 +379,7 @@ def test_what_is_lost_of_a_batch_that_is_not_run_again_stops_the_start(setup, tm
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
     with pytest.raises(FaultInjected):
         setup.run(fault)
-    setup.store.create("ended/0000000000", b"")  # as if the batch had come to its end
+    setup.store.create("spark-0/commits/0", b"")  # as if the batch had come to its end
     setup.sink.lose(subtask=0)
     with pytest.raises(FatalError, match="epoch 0 of out is lost, and its batch is not run"):
         setup.run()

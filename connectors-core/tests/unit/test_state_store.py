@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from fsspec.spec import AbstractFileSystem
 
 from connectors_core.errors import (
     ConfigurationError,
+    RetryableError,
     StateCorruptedError,
     StateLocationError,
     StateVersionError,
@@ -31,12 +32,24 @@ from connectors_core.errors import (
 )
 from connectors_core.secrets import Secret
 from connectors_core.state import StateStore, decode_document, encode_document
+from connectors_core.state import store as store_module
+from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    """A strict object store."""
+    with S3Server(buckets=["state"]) as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
     if request.param == "local":
         yield StateStore(str(tmp_path / "state"))
+    elif request.param == "s3":
+        server = request.getfixturevalue("s3")
+        yield StateStore(f"s3://state/{uuid.uuid4().hex}", server.storage_options())
     else:
         root = f"/state-{uuid.uuid4().hex}"
         yield StateStore(f"memory://{root}")
@@ -255,6 +268,88 @@ def test_an_output_that_nobody_closes_is_discarded(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "spool") == []
 
 
+# --- Object stores -------------------------------------------------------------------------------
+
+Forward = Callable[[], HttpAnswer]
+
+
+def is_exclusive(request: HttpRequest) -> bool:
+    return request.method == "PUT" and request.headers.get("If-None-Match") == "*"
+
+
+def error(status: int, code: str, more: str = "") -> HttpAnswer:
+    text = f"<Error><Code>{code}</Code><Message>so it is</Message>{more}</Error>"
+    return HttpAnswer(status, {"Content-Type": "application/xml"}, text.encode())
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(
+            error(412, "PreconditionFailed", "<Condition>If-None-Match</Condition>"), id="Amazon"
+        ),
+        pytest.param(error(412, "PreconditionFailed"), id="MinIO"),
+        pytest.param(HttpAnswer(412), id="no-body"),
+    ],
+)
+def test_that_an_object_exists_is_told_by_the_status(s3: S3Server, refusal: HttpAnswer) -> None:
+    def answering(request: HttpRequest, forward: Forward) -> HttpAnswer:
+        answer = forward()
+        return refusal if answer.status == 412 and is_exclusive(request) else answer
+
+    with HttpRelay(s3.port, answering) as relay:
+        options = s3.storage_options(relay.endpoint)
+        store = StateStore(f"s3://state/{uuid.uuid4().hex}", options)
+        store.verify()
+        assert store.create("a", b"first")
+        assert not store.create("a", b"second")
+        assert store.read("a") == b"first"
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_conflict_with_another_request_is_tried_again(s3: S3Server, taken: bool) -> None:
+    conflicts = 3
+    asked = []
+
+    def answering(request: HttpRequest, forward: Forward) -> HttpAnswer:
+        if is_exclusive(request):
+            asked.append(request.path)
+            if len(asked) <= conflicts:
+                return error(409, "ConditionalRequestConflict")
+        return forward()
+
+    folder = uuid.uuid4().hex
+    if taken:
+        assert StateStore(f"s3://state/{folder}", s3.storage_options()).create("a", b"other")
+    with HttpRelay(s3.port, answering) as relay:
+        store = StateStore(f"s3://state/{folder}", s3.storage_options(relay.endpoint))
+        assert store.create("a", b"ours") is not taken
+        assert store.read("a") == (b"other" if taken else b"ours")
+    assert len(asked) == conflicts + 1
+
+
+def test_conflicts_without_end_are_an_error_to_try_again(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_CONFLICT_SECONDS", 0.2)
+
+    def answering(request: HttpRequest, forward: Forward) -> HttpAnswer:
+        return error(409, "ConditionalRequestConflict") if is_exclusive(request) else forward()
+
+    with HttpRelay(s3.port, answering) as relay:
+        store = StateStore("s3://state/conflicts", s3.storage_options(relay.endpoint))
+        with pytest.raises(RetryableError, match="conflict"):
+            store.create("a", b"")
+
+
+def test_wrong_credentials_are_no_file_that_exists(s3: S3Server) -> None:
+    options = {**s3.storage_options(), "secret": Secret("not-the-secret")}
+    with pytest.raises(StateLocationError) as caught:
+        StateStore("s3://state/denied", options).verify()
+    assert "credentials" in (caught.value.hint or "")
+    assert "not-the-secret" not in str(caught.value)
+
+
 # --- Storage that is refused ---------------------------------------------------------------------
 
 
@@ -309,9 +404,9 @@ def test_an_unknown_protocol_is_refused() -> None:
 def test_a_missing_filesystem_package_is_named_with_its_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
     with pytest.raises(ConfigurationError, match="pip install"):
-        StateStore("s3://bucket/x").verify()
+        StateStore("gs://bucket/x").verify()
 
 
 def test_a_filesystem_without_hard_links_is_refused(

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import tempfile
 import threading
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
+from toy_disk import Disk
 from toy_sink import (
+    ON_A_SURE_DISK,
     STAGES_FREELY,
     STATELESS,
     Directory,
@@ -24,6 +28,7 @@ from toy_sink import (
     TokenSink,
 )
 
+from connectors_core.errors import RetryableError
 from connectors_core.sink import Committer, CommittingSinkWriter, SupportsLeases
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
 
@@ -36,6 +41,7 @@ CAN = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
     cannot=STAGES_FREELY | STATELESS,
@@ -43,6 +49,7 @@ CAN = Capabilities(
 
 
 class DirectorySuite(SinkTestSuite):
+    system = Disk()
     sink = TokenSink
     capabilities = CAN
     __test__ = False
@@ -55,9 +62,15 @@ class TestCorrectSink(DirectorySuite):
     __test__ = True
 
 
+STEP = Decimal("1e-18")
+
+
 class LeasedSuite(DirectorySuite):
     sink = LeasedTokenSink
-    capabilities = Capabilities(can=CAN.can | STAGES_FREELY.keys(), cannot=STATELESS)
+    capabilities = Capabilities(
+        can=CAN.can - ON_A_SURE_DISK.keys() | STAGES_FREELY.keys(),
+        cannot=STATELESS | ON_A_SURE_DISK,
+    )
 
 
 class TestCorrectLeasedSink(LeasedSuite):
@@ -66,7 +79,10 @@ class TestCorrectLeasedSink(LeasedSuite):
 
 class NumberingSuite(DirectorySuite):
     sink = NumberingTokenSink
-    capabilities = Capabilities(can=CAN.can | STATELESS.keys(), cannot=STAGES_FREELY)
+    capabilities = Capabilities(
+        can=CAN.can - ON_A_SURE_DISK.keys() | STATELESS.keys(),
+        cannot=STAGES_FREELY | ON_A_SURE_DISK,
+    )
 
 
 class TestCorrectNumberingSink(NumberingSuite):
@@ -120,6 +136,41 @@ class WritesTextsInCapitals(Writer):
         if batch.schema.names == ["id", "value"] and batch["value"].type == pa.string():
             batch = batch.set_column(1, batch.schema.field(1), pc.utf8_upper(batch["value"]))
         super().write(batch)
+
+
+class ChangesValues(Writer):
+    """Takes a column of values of one type through something else."""
+
+    type = None
+
+    def write(self, batch):
+        if batch.schema.names == ["id", "value"] and batch["value"].type == self.type:
+            changed = self.change(batch["value"]).cast(self.type)
+            batch = batch.set_column(1, batch.schema.field(1), changed)
+        super().write(batch)
+
+
+class WritesDecimalsAsFloats(ChangesValues):
+    type = pa.decimal128(38, 18)
+
+    def change(self, values):
+        with localcontext(prec=60):
+            floats = [each and Decimal(float(each)).quantize(STEP) for each in values.to_pylist()]
+        return pa.array(floats, self.type)
+
+
+class WritesNoNegativeZero(ChangesValues):
+    type = pa.float64()
+
+    def change(self, values):
+        return pc.add(values, 0.0)
+
+
+class WritesNormalizedTexts(ChangesValues):
+    type = pa.string()
+
+    def change(self, values):
+        return pc.utf8_normalize(values, "NFC")
 
 
 class DropsFurtherColumns(Writer):
@@ -189,6 +240,37 @@ class LogsItsToken(Writer):
         logging.getLogger("toy").debug("closed with %s", self.sink.token.reveal())
 
 
+class LosesWhatItCannotWrite(Writer):
+    def write(self, batch):
+        with contextlib.suppress(RetryableError):
+            super().write(batch)
+
+
+class LeavesAFileOpenWhereItCannotWrite(Writer):
+    def write(self, batch):
+        file = os.open(self.sink.path, os.O_RDONLY)
+        super().write(batch)
+        os.close(file)
+
+
+class TellsItsTokenInANote(Writer):
+    def write(self, batch):
+        try:
+            super().write(batch)
+        except RetryableError as error:
+            error.add_note(f"not with {self.sink.token.reveal()}")
+            raise
+
+
+class TellsItsTokenInTheCause(Writer):
+    def write(self, batch):
+        try:
+            super().write(batch)
+        except RetryableError:
+            cause = OSError(f"PUT /?token={self.sink.token.reveal()}")
+            raise RetryableError("the disk does not answer") from cause
+
+
 # --- Broken committers -------------------------------------------------------------------------
 
 
@@ -245,6 +327,14 @@ class NumbersItsFiles(Commit):
 class SweepsNothing(Commit):
     def sweep(self, checkpoint_id):
         pass
+
+
+class SweepsLaterEpochs(Commit):
+    """Takes away what a driver has staged that took over from this one."""
+
+    def sweep(self, checkpoint_id):
+        for later in range(checkpoint_id, checkpoint_id + 8):
+            self.inner.sweep(later)
 
 
 class TakesLostForCommitted(Committer, SupportsLeases):
@@ -320,6 +410,9 @@ BROKEN = {
     LosesTheLastBatch: "test_all_rows_arrive_as_they_were",
     WritesNoNulls: "test_nulls_arrive_as_nulls",
     WritesTextsInCapitals: "test_values_of_every_type_arrive_as_they_were",
+    WritesDecimalsAsFloats: "test_values_that_are_hard_to_keep_arrive_as_they_were",
+    WritesNoNegativeZero: "test_values_that_are_hard_to_keep_arrive_as_they_were",
+    WritesNormalizedTexts: "test_values_that_are_hard_to_keep_arrive_as_they_were",
     DropsFurtherColumns: "test_rows_with_a_further_column_from_a_restart_on",
     PublishesAtOnce: "test_nothing_is_visible_before_its_epoch_is_decided",
     SharesItsRows: "test_two_sinks_of_one_kind_do_not_touch_each_other",
@@ -328,9 +421,14 @@ BROKEN = {
     LeavesATemporaryFile: "test_no_thread_handle_or_temporary_file_is_left",
     WritesItsToken: "test_a_secret_is_seen_nowhere",
     LogsItsToken: "test_a_secret_is_seen_nowhere",
+    LosesWhatItCannotWrite: "test_an_outage_while_rows_are_written_loses_nothing",
+    LeavesAFileOpenWhereItCannotWrite: "test_a_write_that_fails_leaves_nothing",
+    TellsItsTokenInANote: "test_no_secret_is_shown_by_a_failure",
+    TellsItsTokenInTheCause: "test_no_secret_is_shown_by_a_failure",
     CommitsAgain: "test_a_driver_that_fails_is_restarted",
     CommitsAllOrNothing: "test_a_commit_that_fails_in_its_middle_is_finished",
     NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    SweepsLaterEpochs: "test_a_driver_that_was_frozen_resumes_beside_its_successor",
     SweepsNothing: "test_a_writer_that_fails_is_repeated",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
     TakesLostForCommitted: "test_what_is_lost_in_an_epoch_is_written_again",

@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 import threading
+import unicodedata
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,9 +22,11 @@ from toy_connector import (
     LogSplit,
     LogState,
 )
+from toy_disk import Disk
 
+from connectors_core.errors import RetryableError
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.source import Boundedness
+from connectors_core.source import Boundedness, InputStatus
 from connectors_core.testing import Capabilities, Capability, SourceTestSuite
 
 pytest_plugins = ["pytester"]
@@ -42,6 +45,7 @@ CAN = Capabilities(
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
     cannot_carry=dict.fromkeys(
@@ -52,6 +56,7 @@ CAN = Capabilities(
 
 
 class LogSuite(SourceTestSuite):
+    system = Disk()
     source = LogSource
     capabilities = CAN
     __test__ = False
@@ -280,6 +285,74 @@ class WaitsForTheFirstRow(LogEnumerator):
         self.waiting += kept
 
 
+class MovesTheEnd(LogEnumerator):
+    """After a restart what waits ends where its file does then."""
+
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        if self.bounded:
+            self.waiting = [replace(each, end=self.size(each.split_id)) for each in self.waiting]
+
+
+class FindsMoreBehindTheEnd(LogEnumerator):
+    def start(self):
+        if self.bounded:
+            self.found(self.discover(), None)
+        else:
+            super().start()
+
+
+# --- Broken for some values and places ---------------------------------------------------------
+
+
+class ReadsNaNAsNothing(LogReader):
+    def parse(self, line):
+        row = super().parse(line)
+        return row | {"value": None} if row.get("value", 0) != row.get("value", 0) else row
+
+
+class NormalizesTexts(LogReader):
+    def parse(self, line):
+        row = super().parse(line)
+        if isinstance(row.get("value"), str):
+            row["value"] = unicodedata.normalize("NFC", row["value"])
+        return row
+
+
+class PlacesABadRecordInItsBatch(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, position - split.position, line, error)
+
+
+# --- Broken in an outage -----------------------------------------------------------------------
+
+
+class TakesAnOutageForTheEnd(LogReader):
+    def poll_next(self, output):
+        try:
+            return super().poll_next(output)
+        except RetryableError:
+            del self.splits[0]
+            return InputStatus.MORE_AVAILABLE
+
+
+class SkipsWhatItCannotRead(LogReader):
+    def read(self, split):
+        try:
+            return super().read(split)
+        except RetryableError:
+            self.splits[0] = replace(split, position=split.end)
+            return []
+
+
+class TakesAnOutageForNothing(LogEnumerator):
+    def discover(self):
+        try:
+            return super().discover()
+        except RetryableError:
+            return []
+
+
 # --- Broken sources ----------------------------------------------------------------------------
 
 
@@ -364,6 +437,14 @@ BROKEN = {
     ),
     WaitsForTheFirstRow: "test_a_split_without_rows_is_idle_until_it_has_some",
     LiesAboutItsTimes: "test_the_watermark_never_passes_a_row_that_is_still_to_come",
+    MovesTheEnd: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
+    FindsMoreBehindTheEnd: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
+    ReadsNaNAsNothing: "test_values_that_are_hard_to_keep_are_read_as_they_are",
+    NormalizesTexts: "test_values_that_are_hard_to_keep_are_read_as_they_are",
+    PlacesABadRecordInItsBatch: "test_poison_between_rows_is_met_once_whatever_cuts_the_split",
+    TakesAnOutageForTheEnd: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
+    SkipsWhatItCannotRead: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
+    TakesAnOutageForNothing: "test_a_start_in_an_outage_loses_nothing",
     SaysItCannotBeReadAgain: "test_what_is_said_of_replays_is_what_the_source_says",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
     WritesItsToken: "test_a_secret_is_seen_nowhere",

@@ -7,8 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from toy_connector import LogFolder, LogSource
+from toy_disk import Disk
 from toy_service import ServiceContext
-from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, NumberingTokenSink
+from toy_sink import ON_A_SURE_DISK, STAGES_FREELY, Directory, LeasedTokenSink, NumberingTokenSink
 
 from connectors_core.testing import (
     AsyncSinkWriterTestSuite,
@@ -30,6 +31,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.POISON_READS,
             Capability.SECRETS,
+            Capability.OUTAGES,
         }
     ),
 )
@@ -41,6 +43,7 @@ def logs(folder):
 
 
 class TestLogReader(SourceReaderTestSuite):
+    system = Disk()
     capabilities = SOURCE
 
     def external_context(self, folder):
@@ -48,6 +51,7 @@ class TestLogReader(SourceReaderTestSuite):
 
 
 class TestLogEnumerator(SplitEnumeratorTestSuite):
+    system = Disk()
     capabilities = SOURCE
 
     def external_context(self, folder):
@@ -63,7 +67,11 @@ class TestLogSerializers(SerializerTestSuite):
 
 
 class TestDirectoryCommitter(CommitterTestSuite):
-    capabilities = Capabilities(can=frozenset({Capability.EXACTLY_ONCE}), cannot=STAGES_FREELY)
+    system = Disk()
+    capabilities = Capabilities(
+        can=frozenset({Capability.EXACTLY_ONCE, Capability.OUTAGES, Capability.SECRETS}),
+        cannot=STAGES_FREELY,
+    )
 
     def external_context(self, folder):
         return Directory(folder)
@@ -71,7 +79,8 @@ class TestDirectoryCommitter(CommitterTestSuite):
 
 class TestLeasedCommitter(CommitterTestSuite):
     capabilities = Capabilities(
-        can=frozenset({Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING})
+        can=frozenset({Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING}),
+        cannot={**ON_A_SURE_DISK, Capability.SECRETS: "the one that stages freely shows it"},
     )
 
     def external_context(self, folder):

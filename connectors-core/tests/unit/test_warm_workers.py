@@ -7,7 +7,7 @@ import gc
 import importlib
 import socket
 import sys
-import threading
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,8 @@ from zipimport import zipimporter
 
 import pytest
 
-from connectors_core.runtime.warm_workers import BetweenTasks, keep_warm
+from connectors_core.runtime import warm_workers
+from connectors_core.runtime.warm_workers import FIRST_TASKS, SETTING, AcknowledgeAtOnce, keep_warm
 
 ON_LINUX = pytest.mark.skipif(
     not hasattr(socket, "TCP_QUICKACK"), reason="only Linux lets a program choose"
@@ -36,8 +37,12 @@ def connection() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def run_task(connection: socket.socket) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Runs something below a frame like that of a task in Spark's worker."""
+def run_task(
+    connection: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Runs something below a frame like that of a task in Spark's worker, which is a new one."""
+    monkeypatch.setattr(warm_workers, "_tasks", 0)
+    monkeypatch.delenv(SETTING, raising=False)
     names: dict[str, object] = {"__name__": "pyspark.worker"}
     exec("def main(infile, task): task()", names)
     main = names["main"]
@@ -50,7 +55,7 @@ def run_task(connection: socket.socket) -> Iterator[Callable[[Callable[[], objec
     before = list(gc.callbacks)
     yield run
     for callback in gc.callbacks:
-        if isinstance(callback, BetweenTasks):
+        if isinstance(callback, AcknowledgeAtOnce):
             callback.connection.close()
     gc.callbacks[:] = before
     gc.unfreeze()
@@ -95,49 +100,79 @@ def test_a_process_that_is_no_worker_is_left_as_it_is() -> None:
     assert (list(gc.callbacks), gc.get_freeze_count()) == before
 
 
-def test_a_worker_has_one_callback_however_many_tasks_it_runs(
-    run_task: Callable[[Callable[[], object]], None],
+def test_only_the_first_tasks_of_a_worker_change_anything(
+    monkeypatch: pytest.MonkeyPatch, run_task: Callable[[Callable[[], object]], None]
 ) -> None:
-    for _ in range(3):
+    before = len(gc.callbacks)
+    looked: list[object] = []
+    find = warm_workers._connection
+    monkeypatch.setattr(warm_workers, "_connection", lambda: looked.append(0) or find())
+    for _ in range(2 * FIRST_TASKS):
         run_task(keep_warm)
-    assert sum(isinstance(each, BetweenTasks) for each in gc.callbacks) == 1
+    assert len(gc.callbacks) - before <= 1
+    assert len(looked) == FIRST_TASKS
 
 
-def test_what_lives_between_tasks_is_collected_no_more_and_garbage_still_is(
+def test_nothing_of_the_users_is_hidden_from_the_collector(
     run_task: Callable[[Callable[[], object]], None],
 ) -> None:
-    run_task(keep_warm)
-    gc.collect()
-    assert gc.get_freeze_count() > 0
-    frozen = gc.get_freeze_count()
-    cycle: list[object] = []
-    cycle.append(cycle)
-    del cycle
-    assert gc.collect() > 0
-    assert gc.get_freeze_count() <= frozen  # no module was imported since
+    """Each task keeps a cycle until the next, and imports a module: what came before is freed."""
 
+    class Kept:
+        def __init__(self) -> None:
+            self.me = self
 
-def test_a_collection_on_another_thread_of_a_task_is_not_behind_it(
-    run_task: Callable[[Callable[[], object]], None],
-) -> None:
-    def collect_elsewhere() -> None:
+    kept: list[Kept] = []
+    seen: list[weakref.ref[Kept]] = []
+
+    def task() -> None:
         keep_warm()
-        thread = threading.Thread(target=gc.collect)
-        thread.start()
-        thread.join()
-        assert gc.get_freeze_count() == 0
+        sys.modules[f"module_of_task_{len(seen)}"] = sys
+        kept[:] = [Kept()]
+        seen.append(weakref.ref(kept[0]))
 
-    run_task(collect_elsewhere)
+    run_task(task)
+    frozen = gc.get_freeze_count()
+    for _ in range(2 * FIRST_TASKS):
+        run_task(task)
+        gc.collect()  # as Spark's worker does behind each task
+    for number in range(len(seen)):
+        del sys.modules[f"module_of_task_{number}"]
+    assert [each() is not None for each in seen] == [False] * (len(seen) - 1) + [True]
+    assert 0 < gc.get_freeze_count() <= frozen
+
+
+def test_it_can_be_turned_off(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_task: Callable[[Callable[[], object]], None],
+) -> None:
+    archive = tmp_path / "pyspark.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("before.py", "")
+    finder = zipimporter(str(archive))
+    monkeypatch.setitem(sys.path_importer_cache, str(archive), finder)
+    monkeypatch.setenv(SETTING, "off")
+    before = list(gc.callbacks)
+    run_task(keep_warm)
+    assert gc.callbacks == before
+    assert "invalidate_caches" not in vars(finder)
 
 
 @ON_LINUX
-def test_the_next_task_is_acknowledged_at_once(
+def test_the_next_task_is_acknowledged_at_once_and_no_other_connection_is_touched(
     connection: socket.socket, run_task: Callable[[Callable[[], object]], None]
 ) -> None:
-    def at_once() -> bool:
-        return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+    def at_once(end: socket.socket) -> bool:
+        return bool(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
-    run_task(lambda: (keep_warm(), gc.collect()))
-    assert not at_once()  # an answer is still to come, and would undo it
-    gc.collect()
-    assert at_once()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as other,
+    ):
+        other.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        run_task(keep_warm)
+        assert not at_once(connection)
+        gc.collect()
+        assert at_once(connection)
+        assert not at_once(other)

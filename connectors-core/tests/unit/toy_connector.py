@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
+from toy_disk import available
 
 from connectors_core.records import BadRecord
 from connectors_core.secrets import Secret
@@ -67,13 +68,18 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
     def bounded(self):
         return self.source.boundedness() is Boundedness.BOUNDED
 
+    def available(self):
+        available()
+
     def start(self):
         if self.bounded:
-            self.found(self.discover(), None)
+            # The end is where it was when it began: a restart finds nothing more.
+            self.found(self.known or self.discover(), None)
         else:
             self.context.call_async(self.discover, self.found, period=self.source.interval)
 
     def discover(self):
+        self.available()
         return sorted(path.name for path in Path(self.source.folder).glob("[!.]*.log"))
 
     def found(self, names, error):
@@ -126,7 +132,7 @@ class LogReader(SourceReader):
 
     def __init__(self, source, context):
         self.source, self.context, self.splits, self.closing = source, context, [], False
-        self.ends = {}
+        self.ends, self.paused = {}, set()
 
     def handle_source_events(self, event):
         self.ends = event.ends
@@ -148,13 +154,17 @@ class LogReader(SourceReader):
     def ready(self):
         if not self.splits:
             return self.closing
-        return any(split.position == split.end or self.read(split) for split in self.splits)
+        return any(split.position == split.end or self.read(split) for split in self.active)
 
     def pause_or_resume_splits(self, splits_to_pause, splits_to_resume):
-        self.splits = [split for split in self.splits if split.split_id not in splits_to_pause]
+        self.paused = (self.paused | set(splits_to_pause)) - set(splits_to_resume)
+
+    @property
+    def active(self):
+        return [split for split in self.splits if split.split_id not in self.paused]
 
     def poll_next(self, output):
-        for split in self.splits:
+        for split in self.active:
             if split.position == split.end:
                 self.splits.remove(split)
                 return InputStatus.MORE_AVAILABLE
@@ -166,7 +176,11 @@ class LogReader(SourceReader):
             return InputStatus.END_OF_INPUT
         return InputStatus.NOTHING_AVAILABLE
 
+    def available(self):
+        available()
+
     def read(self, split):
+        self.available()
         end = float("inf") if split.end == LIVE else split.end
         lines, position = [], split.position
         with (Path(self.source.folder) / split.split_id).open("rb") as file:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+from toy_disk import available
 
+from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.stateful_sink import NumberingDirectorySink
 
@@ -18,6 +20,7 @@ STAGES_FREELY = {
     Capability.LEASES: "everyone stages files of their own",
     Capability.REWRITING: "a staged file is not given up by itself",
 }
+ON_A_SURE_DISK = {Capability.OUTAGES: "suites of their own have them"}
 STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
 
 
@@ -30,6 +33,41 @@ class TokenSink(DirectorySink):
 
     def __repr__(self):
         return f"TokenSink({str(self.path)!r}, token={self.token!r})"
+
+    def create_writer(self, context):
+        return DiskWriter(self.path, context)
+
+    def create_committer(self, context):
+        return DiskCommitter(self.path, context.sink_uid)
+
+
+class DiskWriter(DirectoryWriter):
+    def write(self, batch):
+        available()
+        super().write(batch)
+
+    def flush(self):
+        available()
+        super().flush()
+
+
+class DiskCommitter(_Committer):
+    def commit(self, requests):
+        for request in requests:
+            try:
+                available()
+            except RetryableError:
+                request.retry_later()
+            else:
+                super().commit([request])
+
+    def sweep(self, checkpoint_id):
+        available()
+        super().sweep(checkpoint_id)
+
+    def recover(self, last_decided):
+        available()
+        super().recover(last_decided)
 
 
 class LeasedTokenSink(LeasedDirectorySink):

@@ -22,6 +22,7 @@ from connectors_core.source import (
     SourceEvent,
     SourceReader,
     SourceSplit,
+    SplitAssigner,
     SplitEnumerator,
     SplitTraits,
     WatermarkStrategy,
@@ -329,6 +330,30 @@ class Pushing(Discovering):
 
     def handle_split_request(self, subtask_id):
         pass
+
+
+class Announcing(OnRequest):
+    """Tells of each split when it finds it, and hands out the one first whose rows begin first."""
+
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.assigner = SplitAssigner(context.event_time_order, found=context.split_found)
+        self.assigner.add(state.returned)
+
+    def look(self):
+        self.assigner.add([self.source.split(split_id) for split_id in self.known()])
+        self.assigned.update(self.source.rows)
+
+    def next_split(self):
+        self.look()
+        return self.assigner.next()
+
+    def add_splits_back(self, splits, subtask_id):
+        self.log.append(("back", subtask_id, tuple(s.split_id for s in splits)))
+        self.assigner.add_back(splits)
+
+    def snapshot_state(self, checkpoint_id):
+        return ToyState(tuple(sorted(self.assigned)), self.assigner.pending(), self.pings)
 
 
 def reader_task(source, store, **fields):

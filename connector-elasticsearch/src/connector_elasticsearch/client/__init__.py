@@ -7,7 +7,9 @@ from connector_elasticsearch.client.requests import (
     AsyncElasticsearchClient,
     ElasticsearchClient,
     decoded,
+    meaningless,
     path_of,
+    told,
 )
 
 __all__ = [
@@ -16,5 +18,7 @@ __all__ = [
     "ElasticsearchClient",
     "ElasticsearchConnection",
     "decoded",
+    "meaningless",
     "path_of",
+    "told",
 ]

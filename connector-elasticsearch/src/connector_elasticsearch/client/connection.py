@@ -17,6 +17,7 @@ from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
 from connectors_core.options import Options
 from connectors_core.secrets import Secret
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["ElasticsearchConnection"]
 
@@ -25,6 +26,7 @@ _LOGINS: Final = (options.USERNAME, options.API_KEY, options.BEARER_TOKEN)
 
 
 @public
+@spelled_in_python(made_of_options=("of",))
 @dataclass(frozen=True, repr=False)
 class ElasticsearchConnection:
     """How Elasticsearch is reached; immutable, picklable, no I/O. Driver and executor.

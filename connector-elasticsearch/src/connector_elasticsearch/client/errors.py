@@ -65,7 +65,8 @@ def explained(error: Any) -> str:
     if not isinstance(error, dict):
         return "no reason is given" if error is None else str(error)[:500]
     reason = str(error.get("reason") or "no reason is given").split(_PREVIEW)[0]
-    return f"{error.get('type')}: {reason}"
+    index = str(error.get("index") or "")
+    return f"{error.get('type')}: {reason}{f' [{index}]' if index not in reason else ''}"
 
 
 def error_of_exception(error: Exception, doing: str, *, login: str | None) -> ConnectorError:
@@ -93,6 +94,8 @@ def error_of_exception(error: Exception, doing: str, *, login: str | None) -> Co
 def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
     from elasticsearch import UnsupportedProductError
 
+    from connector_elasticsearch.client.node import origin_of
+
     status: int = error.meta.status
     answered = error.body.get("error") if isinstance(error.body, dict) else error.body
     name = type_of(answered)
@@ -112,6 +115,8 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
             option=HOSTS.key,
             hint=f"look for its version: curl {_node(error)}",
         )
+    elif 300 <= status < 400:
+        made = _redirected(status, origin_of(error.meta.headers.get("location", "")), doing)
     elif is_refused_for_now(status, name):
         after = error.meta.headers.get("retry-after", "")
         made = ElasticsearchRetryableError(
@@ -150,6 +155,11 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
 def _of_transport(error: Any, doing: str) -> ConnectorError:
     import elastic_transport
 
+    from connector_elasticsearch.client.node import RedirectRefused
+
+    for each in _reasons(error):
+        if isinstance(each, RedirectRefused):
+            return _redirected(each.status, each.origin, doing)
     found = str(error.message)
     refusal = _certificate_refusal(error)
     if refusal is not None:
@@ -171,6 +181,18 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
         found=found,
         option=HOSTS.key,
     )
+
+
+def _redirected(status: int, origin: str, doing: str) -> ElasticsearchRequestError:
+    made = ElasticsearchRequestError(
+        f"the server redirects to another address, which is not followed: {doing}",
+        expected="an answer: documents and logins go to the configured hosts and nowhere else",
+        found=f"{status} to {origin}",
+        option=HOSTS.key,
+        hint="name the servers themselves, or the proxy that hands requests on",
+    )
+    made.status = status
+    return made
 
 
 def _node(error: Any) -> str:

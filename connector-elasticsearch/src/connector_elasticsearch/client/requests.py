@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two clients, and the one place where requests are sent.
 
+An answer that is not whole, or does not say what was asked for, is none: the request may be
+repeated. It never counts as success.
+
 Every request says that it speaks the protocol of Elasticsearch 8, which versions 8 and 9 take,
 whatever the major version of the client library. Nothing is sent again here: who sends knows what
 may be repeated.
@@ -8,8 +11,10 @@ may be repeated.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -18,11 +23,25 @@ from connector_elasticsearch.client.connection import ElasticsearchConnection
 from connector_elasticsearch.client.errors import error_of_exception
 from connector_elasticsearch.errors import ElasticsearchRetryableError
 from connectors_core.errors import MissingDependencyError
+from connectors_core.event_loop import submit
 
 if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch, Elasticsearch
+    from elasticsearch import AsyncElasticsearch
 
-__all__ = ["AsyncElasticsearchClient", "ElasticsearchClient", "decoded", "path_of"]
+__all__ = [
+    "AsyncElasticsearchClient",
+    "ElasticsearchClient",
+    "decoded",
+    "meaningless",
+    "path_of",
+    "told",
+]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+_CLOSE_SECONDS: Final = 10.0
 
 _ERROR: Final = b'{"error":'
 _PROTOCOL_TYPE: Final = "application/vnd.elasticsearch+json"
@@ -35,7 +54,9 @@ _LINES: Final = _PROTOCOL.format("x-ndjson")
 class ElasticsearchClient:
     """Asks Elasticsearch and waits for the answer. Driver and executor; for several threads.
 
-    No I/O in the constructor, but for the certificates.
+    The event loop of the process sends the requests, so a request ends with its time-out whatever
+    the server sends, and when it is cancelled. Not for the loop's own thread. No I/O in the
+    constructor, but for the certificates.
 
     Args:
         connection: How the servers are reached.
@@ -45,10 +66,9 @@ class ElasticsearchClient:
     """
 
     def __init__(self, connection: ElasticsearchConnection) -> None:
-        self._connection = connection
-        self._client: Elasticsearch = _library().Elasticsearch(
-            **_settings(connection, is_async=False)
-        )
+        self._client = AsyncElasticsearchClient(connection)
+        self._where = connection
+        self._waiting: set[Future[bytes]] = set()
 
     def request(
         self,
@@ -87,22 +107,33 @@ class ElasticsearchClient:
         doing: str,
     ) -> bytes:
         """Send one request, and take the answer as it is; see `request`."""
+        asked = self._client.request_bytes(method, path, body, params=params, doing=doing)
+        future = submit(asked)
+        self._waiting.add(future)
         try:
-            answer = self._client.perform_request(
-                method,
-                path,
-                params=params,
-                headers=_headers(self._connection, body),
-                body=_encoded(body),
-            )
-        except Exception as exc:
-            raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
-        found: bytes = answer.body
-        return found
+            return future.result()
+        except CancelledError as exc:
+            raise ElasticsearchRetryableError(f"the request was cancelled: {doing}") from exc
+        finally:
+            future.cancel()  # of no effect on one that has ended
+            self._waiting.discard(future)
+
+    def cancel(self) -> None:
+        """Let the requests that wait for their answers fail now. Any thread."""
+        for future in list(self._waiting):
+            future.cancel()
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Give up what waits for an answer, and close the connections."""
+        self.cancel()
+        closing = submit(self._client.close())
+        try:
+            closing.result(_CLOSE_SECONDS)
+        except TimeoutError:
+            closing.cancel()
+            _logger.warning(
+                "the connections to %r were not closed in %g seconds", self._where, _CLOSE_SECONDS
+            )
 
 
 class AsyncElasticsearchClient:
@@ -121,7 +152,7 @@ class AsyncElasticsearchClient:
     def __init__(self, connection: ElasticsearchConnection, *, connections: int = 10) -> None:
         self._connection = connection
         self._client: AsyncElasticsearch = _library().AsyncElasticsearch(
-            **_settings(connection, is_async=True), connections_per_node=connections
+            **_settings(connection), connections_per_node=connections
         )
 
     async def request(
@@ -157,8 +188,9 @@ class AsyncElasticsearchClient:
             )
         except Exception as exc:
             raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
-        found: bytes = answer.body
-        return found
+        if not isinstance(answer.body, bytes):  # of another type than JSON, or an error of success
+            raise meaningless(doing, found=f"an answer of {answer.meta.status} of another kind")
+        return answer.body
 
     async def close(self) -> None:
         """Close the connections."""
@@ -174,9 +206,42 @@ def decoded(answer: bytes, doing: str) -> Any:
     try:
         return orjson.loads(answer)
     except orjson.JSONDecodeError as exc:
-        raise ElasticsearchRetryableError(
-            f"the answer of Elasticsearch cannot be read: {doing}", found=str(exc)
-        ) from exc
+        raise meaningless(doing, found=str(exc)) from exc
+
+
+def told(answer: Any, *names: str, kind: type[T], doing: str) -> T:
+    """What an answer holds in a field.
+
+    Args:
+        answer: What its JSON holds.
+        names: Of the field and what it is in, from the outermost one.
+        kind: Of what should be there.
+        doing: What was asked, for errors.
+
+    Raises:
+        ElasticsearchRetryableError: There is no such thing.
+    """
+    found = answer
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, kind):
+        raise meaningless(doing, found=f"no {'.'.join(names) or kind.__name__}")
+    return found
+
+
+def meaningless(doing: str, *, found: str) -> ElasticsearchRetryableError:
+    """The error for an answer that does not say what was asked for.
+
+    Args:
+        doing: What was asked.
+        found: What is wrong with the answer, without its content.
+    """
+    return ElasticsearchRetryableError(
+        f"the answer of Elasticsearch cannot be read: {doing}",
+        expected="a whole answer of the request",
+        found=found,
+        hint="if it stays so, look for a proxy between this machine and the servers",
+    )
 
 
 def path_of(*parts: str) -> str:
@@ -194,9 +259,12 @@ def _library() -> Any:
     return elasticsearch
 
 
-def _settings(connection: ElasticsearchConnection, *, is_async: bool) -> dict[str, Any]:
+def _settings(connection: ElasticsearchConnection) -> dict[str, Any]:
+    from connector_elasticsearch.client.node import DirectNode
+
     return {
-        **connection.client_arguments(is_async=is_async),
+        **connection.client_arguments(is_async=True),
+        "node_class": DirectNode,
         "max_retries": 0,
         "retry_on_timeout": False,
         "serializers": _serializers(),

@@ -10,6 +10,7 @@ from typing import Final
 import tenacity
 
 from connectors_core.errors import RetryableError
+from connectors_core.retrying import RetryLog
 
 __all__ = ["retrying"]
 
@@ -30,6 +31,7 @@ def retrying(timeout: timedelta, ended: threading.Event | None = None) -> tenaci
         stop=tenacity.stop_after_delay(timeout.total_seconds())
         | tenacity.stop_when_event_set(event),
         wait=tenacity.wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
+        before_sleep=RetryLog("a request to Elasticsearch"),
         sleep=tenacity.sleep_using_event(event),
         reraise=True,
     )

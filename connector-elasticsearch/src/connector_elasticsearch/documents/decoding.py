@@ -14,22 +14,26 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connector_elasticsearch.documents.parsing import plain, raw_json
 from connector_elasticsearch.documents.values import (
     MOST_IN_FLOAT,
+    Moments,
     converter_of,
-    moment_of,
+    is_whole,
     value_in,
 )
-from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import parse_json
 
-__all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "leaves", "loaded"]
+__all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "moments_of"]
+
+# Moments as Arrow's parser reads them too, to the last digit that a column has.
+_FORMAT: Final = "uuuu-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
 class MetadataColumn(StrEnum):
@@ -86,10 +90,11 @@ class DocumentDecoder:
         self._source = schema
         self._metadata = tuple(metadata_columns)
         self._formatted = tuple(formatted)
-        asked_for = frozenset(formatted)
-        self._convert = [(field, converter_of(field, asked_for, "")) for field in schema]
-        objects = {each.name for each in _all_fields(schema) if pa.types.is_struct(each.type)}
-        self._dotted = tuple(f'"{name}.'.encode() for name in sorted(objects))
+        several = {path for path, is_several in _moments(list(schema)) if is_several}
+        self._moments = {path: Moments(is_several=path in several) for path in formatted}
+        self._moments_in_lists = bool(several.intersection(formatted))
+        self._convert = [(field, converter_of(field, self._moments)) for field in schema]
+        self._not_at_once = tuple(sorted(_names_to_look_for(schema)))
         more = [pa.field(name, column.type) for column, name in self._metadata]
         self.schema = pa.schema([*schema, *more])
         self.hit_type = _hit_type(schema, self._metadata, self._formatted)
@@ -97,12 +102,13 @@ class DocumentDecoder:
     @property
     def paths(self) -> list[str]:
         """Fields that the source of a document must have; none stands for all of it."""
-        return [path for path in leaves(list(self._source)) if path not in self._formatted]
+        return list(leaves(list(self._source)))
 
     @property
     def hit_names(self) -> tuple[str, ...]:
         """What is read of a hit."""
-        return ("_id", "_index", "_source", "fields", *(column for column, _ in self._metadata))
+        moments = ("fields", "_ignored") if self._formatted else ()
+        return ("_id", "_index", "_source", *moments, *(column for column, _ in self._metadata))
 
     def search(self, *, whole: bool = False) -> dict[str, Any]:
         """What the body of a search must ask for, so that its hits can be read.
@@ -116,9 +122,7 @@ class DocumentDecoder:
         elif not whole:
             body["_source"] = self.paths
         if self._formatted:
-            body["docvalue_fields"] = [
-                {"field": path, "format": "strict_date_time"} for path in self._formatted
-            ]
+            body["fields"] = [{"field": path, "format": _FORMAT} for path in self._formatted]
         columns = {column for column, _ in self._metadata}
         if MetadataColumn.VERSION in columns:
             body["version"] = True
@@ -137,11 +141,13 @@ class DocumentDecoder:
             pyarrow.ArrowInvalid: Something in it is not as the schema says, or may be written in
                 another way: `{"maker.name": ""}` is the same as `{"maker": {"name": ""}}`.
         """
+        if self._moments_in_lists:
+            raise pa.ArrowInvalid("moments that are told by what stands in the documents")
         searched = answer
         for path in self._formatted:  # these stand in the answer by their paths
             searched = searched.replace(f'"{path}":'.encode(), b"") if "." in path else searched
-        if any(name in searched for name in self._dotted):
-            raise pa.ArrowInvalid("a name with dots")
+        if any(name in searched for name in self._not_at_once):
+            raise pa.ArrowInvalid("a path that is written in another way")
         return parse_json(answer, schema, ignore_new=True)
 
     def columns(self, hits: pa.StructArray) -> pa.RecordBatch:
@@ -152,6 +158,8 @@ class DocumentDecoder:
         """
         columns = []
         source = hits.field("_source")
+        if self._formatted and hits.field("_ignored").null_count < len(hits):
+            raise pa.ArrowInvalid("a value that the server does not understand")
         if self._source.names and source.null_count:
             raise pa.ArrowInvalid("a document without a source")
         for field in self._source:
@@ -181,37 +189,32 @@ class DocumentDecoder:
         row: dict[str, Any] = {}
         name = ""
         try:
+            self._begin(hit)
             for field, convert in self._convert:
                 name = field.name
                 row[name] = convert(value_in(source, field))
-            for name in self._formatted:
-                _put(row, name.split("."), moment_of(hit.get("fields", {}).get(name)))
-        except (ValueError, OverflowError) as error:
+            for path, moments in self._moments.items():
+                name = path
+                moments.end()
+            for column, name in self._metadata:
+                row[name] = _told(hit.get(column.value))
+        except (ValueError, OverflowError, RecursionError) as error:
             document = f"{hit.get('_index')}/{hit.get('_id')}"
-            return Damaged(f"the field {name!r}: {error}", document, orjson.dumps(source))
-        for column, name in self._metadata:
-            row[name] = hit.get(column.value)
+            return Damaged(f"the field {name!r}: {error}", document, raw_json(source))
         return row
+
+    def _begin(self, hit: Mapping[str, Any]) -> None:
+        """Take the moments that the server wrote of a document."""
+        ignored = hit.get("_ignored", ())
+        for path, moments in self._moments.items():
+            if path in ignored:
+                raise ValueError(f"{path}: the server does not understand it")
+            moments.begin(_written(hit.get("fields"), path))
 
     def batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         """Rows of `row`, as columns."""
         columns = pa.array(rows, type=pa.struct(list(self.schema)))
         return pa.RecordBatch.from_struct_array(columns).cast(self.schema)
-
-
-def loaded(body: bytes) -> dict[str, Any]:
-    """One object of JSON.
-
-    Raises:
-        FatalError: It is something else.
-    """
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise FatalError("the server answered to a search with something else") from error
-    if not isinstance(answer, dict):
-        raise FatalError("the server answered to a search with something else")
-    return answer
 
 
 # --- What the parser is told ---------------------------------------------------------------------
@@ -227,6 +230,7 @@ def _hit_type(
     if formatted:
         moments = pa.list_(pa.timestamp("us", tz="UTC"))
         hit.append(("fields", pa.struct([(path, moments) for path in formatted])))
+        hit.append(("_ignored", pa.list_(pa.string())))
     return pa.struct(hit)
 
 
@@ -252,6 +256,17 @@ def _parsed_type(kind: pa.DataType, formatted: frozenset[str], above: str) -> pa
     if pa.types.is_date32(kind):
         return pa.timestamp("us")
     return kind
+
+
+def _names_to_look_for(schema: pa.Schema) -> set[bytes]:
+    """How an answer looks in which a path is not written as its column is named.
+
+    An object may be written with dots, `{"maker.name": ""}`, and a field whose own name has dots
+    as objects.
+    """
+    objects = {each.name for each in _all_fields(schema) if pa.types.is_struct(each.type)}
+    dotted = {each.name.partition(".")[0] for each in _all_fields(schema) if "." in each.name}
+    return {f'"{name}.'.encode() for name in objects} | {f'"{name}":'.encode() for name in dotted}
 
 
 def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
@@ -320,13 +335,54 @@ def _replace(
     )
 
 
-def _put(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a value deep in a row; there is nothing to set where an object on the way is missing."""
-    for name in path[:-1]:
-        if row.get(name) is None:
-            return
-        row = row[name]
-    row[path[-1]] = value
+def _moments(
+    fields: Sequence[pa.Field], above: str = "", *, is_several: bool = False
+) -> Iterator[tuple[str, bool]]:
+    """Paths of the fields that have values, and whether one can be there several times."""
+    for field in fields:
+        path, kind, several = f"{above}{field.name}", field.type, is_several
+        if pa.types.is_list(kind):
+            kind, several = kind.value_type, True
+        if pa.types.is_struct(kind):
+            yield from _moments(kind.fields, f"{path}.", is_several=several)
+        else:
+            yield path, several
+
+
+def _written(fields: Any, path: str) -> Iterator[Any]:
+    """What the server wrote of a path; of a nested object, within what it wrote of that."""
+    if not isinstance(fields, dict):
+        return
+    if path in fields:
+        yield from fields[path]
+        return
+    at = path.find(".")
+    while at >= 0:
+        for each in fields.get(path[:at], ()):
+            yield from _written(each, path[at + 1 :])
+        at = path.find(".", at + 1)
+
+
+def _told(value: Any) -> Any:
+    """What the server says about a document.
+
+    Raises:
+        ValueError: It has no place in a column.
+    """
+    if isinstance(value, str) and not is_whole(value):
+        raise ValueError("it has a part of a character (half of a surrogate pair)")
+    return plain(value)
+
+
+def moments_of(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
+    """Paths of the fields whose columns hold moments or days, with dots."""
+    for field in fields:
+        path, kind = f"{above}{field.name}", field.type
+        kind = kind.value_type if pa.types.is_list(kind) else kind
+        if pa.types.is_struct(kind):
+            yield from moments_of(kind.fields, f"{path}.")
+        elif pa.types.is_temporal(kind):
+            yield path
 
 
 def leaves(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:

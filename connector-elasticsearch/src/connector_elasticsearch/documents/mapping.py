@@ -33,18 +33,11 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "token_count": pa.int32(),
     "unsigned_long": pa.decimal128(20, 0),
 }
-# Formats that a moment is understood in as it stands in a document.
-_UNDERSTOOD: Final = frozenset(
-    {
-        "date_optional_time",
-        "epoch_millis",
-        "strict_date",
-        "strict_date_optional_time",
-        "strict_date_optional_time_nanos",
-        "strict_date_time",
-        "strict_date_time_no_millis",
-    }
-)
+# Formats that a moment is understood in as it stands in a document. Milliseconds come last, and
+# behind one that takes four digits for a year.
+_ISO: Final = frozenset({"strict_date_optional_time", "strict_date_optional_time_nanos"})
+_WITHOUT_NUMBERS: Final = _ISO | {"strict_date", "strict_date_time", "strict_date_time_no_millis"}
+_MILLISECONDS: Final = "epoch_millis"
 # An alias has no value of its own, and a field of this kind lives in another document.
 _WITHOUT_VALUE: Final = frozenset({"alias", "join", "percolator"})
 
@@ -96,8 +89,18 @@ def with_own_format(mappings: Mapping[str, Mapping[str, Any]]) -> frozenset[str]
         for mapping in mappings.values()
         for path, properties in _leaves(mapping.get("properties", {}), "")
         if properties.get("type") in {"date", "date_nanos"}
-        and not _UNDERSTOOD.issuperset(str(properties.get("format", "epoch_millis")).split("||"))
+        and not _is_understood(properties.get("format"))
     )
+
+
+def _is_understood(written: str | None) -> bool:
+    """Whether the formats of a field are understood; those that it has by itself are."""
+    if written is None:
+        return True
+    *formats, last = written.split("||")
+    if last == _MILLISECONDS:
+        return len(formats) == 1 and formats[0] in _ISO
+    return _WITHOUT_NUMBERS.issuperset([*formats, last])
 
 
 def pruned(schema: pa.Schema, paths: Collection[str]) -> pa.Schema:
@@ -173,10 +176,8 @@ def _metadata(kind: str) -> dict[str, str] | None:
 
 
 def _leaves(properties: Mapping[str, Any], above: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Paths of fields outside of nested objects."""
+    """Paths of fields."""
     for name, field in properties.items():
-        if field.get("type") == "nested":
-            continue
         yield f"{above}{name}", field
         yield from _leaves(field.get("properties", {}), f"{above}{name}.")
 

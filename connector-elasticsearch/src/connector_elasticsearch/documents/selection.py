@@ -12,10 +12,15 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client import (
+    ElasticsearchClient,
+    ElasticsearchConnection,
+    path_of,
+    told,
+)
 from connector_elasticsearch.client.retrying import retrying
 from connector_elasticsearch.documents import options
-from connector_elasticsearch.documents.decoding import DocumentDecoder, leaves
+from connector_elasticsearch.documents.decoding import DocumentDecoder, moments_of
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
 from connectors_core.errors import ConfigurationError
@@ -92,16 +97,19 @@ class DocumentSelection:
         Raises:
             ConfigurationError: There is no such index, or its mapping cannot be used.
         """
+        doing = f"reading the mapping of {self.index}"
         with closing(ElasticsearchClient(self.connection)) as client:
-            answer = retrying(self.retry_timeout)(
-                client.request,
-                "GET",
-                path_of(self.index, "_mapping"),
-                doing=f"reading the mapping of {self.index}",
-            )
-        mappings = {name: each["mappings"] for name, each in answer.items()}
+
+            def asked() -> dict[str, Any]:
+                answer = client.request("GET", path_of(self.index, "_mapping"), doing=doing)
+                return {
+                    name: told(each, "mappings", kind=dict, doing=doing)
+                    for name, each in told(answer, kind=dict, doing=doing).items()
+                }
+
+            mappings = retrying(self.retry_timeout)(asked)
         schema = fields_of(mappings, self.array_fields) if self.schema is None else self.schema
         if self.fields:
             schema = pruned(schema, self.fields)
-        formatted = with_own_format(mappings) & set(leaves(list(schema)))
+        formatted = with_own_format(mappings) & set(moments_of(list(schema)))
         return Layout(schema, tuple(sorted(formatted)), mappings)

@@ -8,49 +8,103 @@ milliseconds. What it would not take is a ValueError that says what is wrong, wi
 from __future__ import annotations
 
 import base64
-import binascii
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 
+from connector_elasticsearch.documents.parsing import Number, json_text
 from connectors_core.errors import UnsupportedError
 
-__all__ = ["MOST_IN_FLOAT", "converter_of", "moment_of", "value_in"]
+__all__ = ["MOST_IN_FLOAT", "Moments", "converter_of", "flat", "is_whole", "moment_of", "value_in"]
 
 MOST_IN_FLOAT: Final = 3.4028234663852886e38
 _MOST_DIGITS: Final = Context(prec=76)  # of a decimal in Arrow
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ARRAY_HINT: Final = "it holds several values; name the field in array-fields"
+_MILLISECONDS: Final = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?")
+_YEAR: Final = re.compile(r"\d{4}")
 
 
-def converter_of(field: pa.Field, formatted: frozenset[str], above: str) -> Callable[[Any], Any]:
+def converter_of(
+    field: pa.Field, moments: Mapping[str, Moments], above: str = ""
+) -> Callable[[Any], Any]:
     """What reads the values of a column; raises a ValueError that says what is wrong.
 
     Args:
         field: The column, or a field of its struct.
-        formatted: Paths of moments that the server writes elsewhere: they are null here.
+        moments: By path, the moments that the server writes itself.
         above: Path of what the field is in, with a dot at its end.
 
     Raises:
         UnsupportedError: JSON has no counterpart of the column's type.
     """
     kind, path = field.type, f"{above}{field.name}"
-    if path in formatted:
-        return lambda _: None
-    if pa.types.is_struct(kind):
-        inside = [(each, converter_of(each, formatted, f"{path}.")) for each in kind.fields]
-        return _required(lambda value: _struct(_single(value), inside), field)
     if pa.types.is_list(kind):
-        inner = converter_of(kind.value_field.with_name(field.name), formatted, above)
+        inner = converter_of(kind.value_field.with_name(field.name), moments, above)
         return _required(lambda value: _several(value, inner), field)
+    if pa.types.is_struct(kind):
+        inside = [(each, converter_of(each, moments, f"{path}.")) for each in kind.fields]
+        return _required(lambda value: _struct(_single(value), inside), field)
+    if path in moments:
+        return _required(_server_converter(kind, moments[path]), field)
     if pa.types.is_string(kind) and field.metadata and b"elasticsearch.type" in field.metadata:
         return _required(_text, field)
     return _required(_scalar_converter(kind), field)
+
+
+class Moments:
+    """The moments of one field of one document, as the server wrote them, in their order.
+
+    Args:
+        is_several: Whether the field, or an object that it is in, may be there several times: then
+            nulls, which the server leaves out, are told by what stands in the document.
+    """
+
+    def __init__(self, *, is_several: bool) -> None:
+        self._is_several = is_several
+        self._left: list[Any] = []
+
+    def begin(self, written: Iterable[Any]) -> None:
+        """Take what the server wrote of a document."""
+        self._left = list(written)
+        self._left.reverse()
+
+    def next(self, value: Any) -> datetime | None:
+        """The moment of the next value in the document.
+
+        Raises:
+            ValueError: The server wrote none, or one that has no place in a column.
+        """
+        if not self._is_several:
+            found = self._left or [None]
+            self._left = []
+            return moment_of(_single(found))
+        if value is None:
+            return None
+        if not self._left:
+            raise ValueError("the server does not read all of its moments")
+        return moment_of(self._left.pop())
+
+    def end(self) -> None:
+        """See that each moment had a place.
+
+        Raises:
+            ValueError: One had none.
+        """
+        if self._is_several and self._left:
+            raise ValueError("the server reads more moments than it holds")
+
+
+def _server_converter(kind: pa.DataType, moments: Moments) -> Callable[[Any], Any]:
+    if pa.types.is_date32(kind):
+        return lambda value: _date_of(moments.next(_single(value)))
+    zone = UTC if kind.tz else None
+    return lambda value: _in_zone(moments.next(_single(value)), zone)
 
 
 def _required(convert: Callable[[Any], Any], field: pa.Field) -> Callable[[Any], Any]:
@@ -83,9 +137,9 @@ def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: _bytes(_single(value))
     if pa.types.is_timestamp(kind):
         zone = UTC if kind.tz else None
-        return lambda value: moment_of(value, zone)
+        return lambda value: _in_zone(moment_of(_single(value)), zone)
     if pa.types.is_date32(kind):
-        return lambda value: _day(_single(value))
+        return lambda value: _date_of(moment_of(_single(value)))
     raise UnsupportedError(
         f"documents have no values of the type {kind}",
         expected="booleans, numbers, text, bytes, moments, dates, structs and lists of these",
@@ -93,19 +147,29 @@ def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
     )
 
 
-def _single(value: Any) -> Any:
-    """One value: a list of one is the same to Elasticsearch, an empty one is none."""
+def flat(value: Any) -> Iterator[Any]:
+    """The values that a field has: a list in a list is the same to Elasticsearch as one list."""
     if isinstance(value, list):
-        if len(value) > 1:
-            raise ValueError(_ARRAY_HINT)
-        return _single(value[0]) if value else None
-    return value
+        for each in value:
+            yield from flat(each)
+    else:
+        yield value
+
+
+def _single(value: Any) -> Any:
+    """One value: a list of one is the same to Elasticsearch, and what is null is not there."""
+    if not isinstance(value, list):
+        return value
+    found = [each for each in flat(value) if each is not None]
+    if len(found) > 1:
+        raise ValueError(_ARRAY_HINT)
+    return found[0] if found else None
 
 
 def _several(value: Any, inner: Callable[[Any], Any]) -> list[Any] | None:
     if value is None:
         return None
-    return [inner(each) for each in (value if isinstance(value, list) else [value])]
+    return [inner(each) for each in flat(value)]
 
 
 def _struct(
@@ -123,9 +187,11 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
 
     Args:
         document: The document, or an object in it.
-        field: The field.
+        field: The field, which may have a name with dots itself.
     """
     found = document.get(field.name)
+    if found is None and "." in field.name:
+        found = _below(document, field.name)
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     if not pa.types.is_struct(kind):
         return found
@@ -142,20 +208,39 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
     return [*found, dotted] if isinstance(found, list) else found
 
 
-def _integer(value: Any, least: int, most: int) -> int | None:
-    if value is None:
+def _below(value: Any, path: str) -> Any:
+    """What objects have in a path, of which each may write a part with dots."""
+    if isinstance(value, list):
+        below = (_below(each, path) for each in flat(value))
+        return [each for each in below if each is not None] or None
+    if not isinstance(value, dict):
         return None
-    found = value if type(value) is int else _exact(value)
+    found: Any = value.get(path)
+    at = path.find(".")
+    while found is None and at >= 0:
+        found = _below(value.get(path[:at]), path[at + 1 :])
+        at = path.find(".", at + 1)
+    return found
+
+
+def _integer(value: Any, least: int, most: int) -> int | None:
+    found = _exact(value)
+    if found is None:
+        return None
     if not least <= found <= most:
         raise ValueError(f"it is not between {least} and {most}")
     return int(found)  # not before: of 1e999999999 it would be as many digits
 
 
-def _exact(value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+def _exact(value: Any) -> Decimal | None:
+    """A number; empty text is none to Elasticsearch."""
+    if value is None or value == "":
+        return None
+    text = value.text if isinstance(value, Number) else value
+    if not isinstance(text, str):
         raise ValueError("it is not a number")
     try:
-        found = Decimal(str(value))
+        found = Decimal(text)
     except InvalidOperation:
         raise ValueError("it is not a number") from None
     if not found.is_finite():
@@ -171,18 +256,19 @@ def _range(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _number(value: Any, most: float) -> float | None:
-    if value is None:
+    exact = _exact(value)
+    if exact is None:
         return None
-    found = float(_exact(value))
+    found = float(exact)
     if abs(found) > most or not math.isfinite(found):
         raise ValueError("it is too large")
     return found
 
 
 def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal | None:
-    if value is None:
-        return None
     found = _exact(value)
+    if found is None:
+        return None
     if abs(found) >= 10 ** (kind.precision - kind.scale):
         raise ValueError(f"it has more than {kind.precision} digits")
     scaled = found.quantize(Decimal(1).scaleb(-kind.scale), context=_MOST_DIGITS)
@@ -200,7 +286,13 @@ def _boolean(value: Any) -> bool | None:
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return json_text(value)
+    if not (value.isascii() or is_whole(value)):
+        raise ValueError("it has a part of a character (half of a surrogate pair)")
+    return value
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -208,37 +300,49 @@ def _bytes(value: Any) -> bytes | None:
         return None
     try:
         return base64.b64decode(value)
-    except (TypeError, binascii.Error) as error:
+    except (TypeError, ValueError) as error:  # of what is not ASCII, too
         raise ValueError("it is not base64") from error
 
 
-def moment_of(value: Any, zone: Any = UTC) -> datetime | None:
+def moment_of(value: Any) -> datetime | None:
     """Read a moment: text of ISO 8601, cut off anywhere behind the year, or milliseconds.
+
+    A number of four digits is a year, as it is to Elasticsearch.
 
     Args:
         value: What stands in the document.
-        zone: UTC, or None for a moment without a zone.
 
     Raises:
         ValueError: It is none; says why.
+        OverflowError: It is too far from now.
     """
-    value = _single(value)
     if value is None:
         return None
-    if isinstance(value, str) and not (value.lstrip("-").isdigit() and len(value) != 4):
-        padded = value + "-01-01"[len(value) - 4 :] if len(value) in {4, 7} else value
-        try:
-            found = datetime.fromisoformat(padded)
-        except ValueError:
-            raise ValueError("it is not a moment of ISO 8601") from None
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    elif isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    text = value.text if isinstance(value, Number) else value
+    if not isinstance(text, str):
         raise ValueError("it is not a moment")
-    else:
-        found = _EPOCH + timedelta(milliseconds=float(value))
-    return found.replace(tzinfo=zone)
+    if _MILLISECONDS.fullmatch(text) and not _YEAR.fullmatch(text):
+        return _EPOCH + timedelta(microseconds=int(Decimal(text) * 1000))
+    padded = text + "-01-01"[len(text) - 4 :] if len(text) in {4, 7} else text
+    try:
+        found = datetime.fromisoformat(padded)
+    except ValueError:
+        raise ValueError("it is not a moment of ISO 8601") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _day(value: Any) -> date | None:
-    found = moment_of(value)
-    return None if found is None else found.date()
+def is_whole(text: str) -> bool:
+    """Whether a text holds whole characters only: JSON can hold half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _in_zone(moment: datetime | None, zone: Any) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=zone)
+
+
+def _date_of(moment: datetime | None) -> date | None:
+    return None if moment is None else moment.date()

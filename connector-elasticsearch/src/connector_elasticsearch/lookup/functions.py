@@ -140,7 +140,7 @@ def _batches(settings: SearchSettings) -> Iterator[pa.RecordBatch]:
         )
         try:
             while True:
-                page = decoder.decode(searcher.page(split))
+                page = searcher.page(split, decoder.decode)
                 for piece in page.pieces:
                     if piece.damaged is not None:
                         raise BadRecordError(

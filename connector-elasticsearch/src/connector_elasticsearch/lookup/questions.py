@@ -13,12 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_elasticsearch.client import ElasticsearchConnection, path_of
+from connector_elasticsearch.client import ElasticsearchConnection, meaningless, path_of
 from connector_elasticsearch.client.errors import explained, type_of
 from connector_elasticsearch.documents import (
+    WHOLE,
     Damaged,
     DocumentDecoder,
     MetadataColumn,
+    check_whole,
     loaded,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
@@ -145,10 +147,12 @@ class Questions:
             BadRecordError: A document cannot be read.
             ConnectorError: The server could not give all that it was asked for.
         """
+        if not self.gets:
+            check_whole(answer, self.doing)
         try:
-            batch = self._all_at_once(answer)
+            batch = self._all_at_once(answer, question.keys.num_rows)
         except pa.ArrowInvalid:
-            batch = self._one_by_one(loaded(answer))
+            batch = self._one_by_one(loaded(answer), question.keys.num_rows)
         if not self.gets and batch.num_rows >= MOST_IN_ANSWER:
             raise TooManyError
         return self.finished(pa.Table.from_batches([batch]))
@@ -192,7 +196,7 @@ class Questions:
             "query": self.query_of(keys),
             **self._decoder.search(),
         }
-        names = [f"hits.hits.{name}" for name in wanted]
+        names = [*WHOLE, *(f"hits.hits.{name}" for name in wanted)]
         return Question(
             path_of(self.index, "_search"),
             body,
@@ -200,20 +204,25 @@ class Questions:
             keys,
         )
 
-    def _all_at_once(self, answer: bytes) -> pa.RecordBatch:
+    def _all_at_once(self, answer: bytes, keys: int) -> pa.RecordBatch:
         read = self._decoder.parsed(answer, self._answers)
         if not self.gets:
             hits = read["hits"].combine_chunks().field("hits").flatten()
             return self._decoder.columns(hits)
         documents = read["docs"].combine_chunks().flatten()
+        self._check_count(len(documents), keys)
         if documents.field("error").null_count < len(documents):
             raise pa.ArrowInvalid("an error in the place of a document")
         return self._decoder.columns(
             documents.filter(pc.fill_null(documents.field("found"), False))
         )
 
-    def _one_by_one(self, answer: Mapping[str, Any]) -> pa.RecordBatch:
-        hits = answer.get("docs", []) if self.gets else answer.get("hits", {}).get("hits", [])
+    def _one_by_one(self, answer: Mapping[str, Any], keys: int) -> pa.RecordBatch:
+        if self.gets:
+            hits = answer.get("docs", [])
+            self._check_count(len(hits), keys)
+        else:
+            hits = answer.get("hits", {}).get("hits", [])
         rows = []
         for hit in hits:
             if "error" in hit:
@@ -225,6 +234,11 @@ class Questions:
                 raise BadRecordError(row.reason, position=row.document, raw=row.raw)
             rows.append(row)
         return self._decoder.batch(rows)
+
+    def _check_count(self, documents: int, keys: int) -> None:
+        """The server says of each id what is there, or that there is nothing."""
+        if documents != keys:
+            raise meaningless(self.doing, found=f"{documents} results of {keys} ids")
 
 
 def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:

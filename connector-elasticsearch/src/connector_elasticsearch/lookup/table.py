@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.client.options import SINCE
+from connector_elasticsearch.client.reachable import check_reachable
 from connector_elasticsearch.documents import DocumentSelection, Layout
 from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.lookup.functions import (
@@ -19,6 +20,7 @@ from connector_elasticsearch.lookup.functions import (
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lookup import (
     LOOKUP_OPTIONS,
@@ -28,6 +30,7 @@ from connectors_core.lookup import (
     lookup_provider,
 )
 from connectors_core.options import Option, OptionSet, not_empty
+from connectors_core.spelling import spelled_in_python
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
 __all__ = ["TABLE_OPTIONS", "ElasticsearchTable"]
@@ -67,7 +70,8 @@ _EXACT: Final = frozenset(
 
 
 @public
-class ElasticsearchTable(LookupTableSource):
+@spelled_in_python()
+class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
     """Documents for `Pipeline.lookup_join`: asked for by key, or cached as a whole.
 
     By the id the documents of an index are got as they are right now. By other fields, or through
@@ -151,6 +155,10 @@ class ElasticsearchTable(LookupTableSource):
             id_column=parsed.get(ID_COLUMN),
             lookup={key: value for key, value in mapping.items() if key in _LOOKUP},
         )
+
+    def check_connection(self, timeout: float) -> None:
+        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        check_reachable(self._documents.connection, timeout)
 
     def schema(self) -> pa.Schema:
         """Columns of the documents; the id first, where it is a column and no field.

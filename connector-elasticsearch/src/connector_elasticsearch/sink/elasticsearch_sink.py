@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.client.reachable import check_reachable
 from connector_elasticsearch.sink import options
 from connector_elasticsearch.sink.index_names import IndexName
 from connector_elasticsearch.sink.operations import (
@@ -19,15 +20,18 @@ from connector_elasticsearch.sink.operations import (
 )
 from connector_elasticsearch.sink.writer import BulkTarget, ElasticsearchWriter, Refresh
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration, WriterInitContext
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["ElasticsearchSink"]
 
 
 @public
+@spelled_in_python()
 @dataclass(frozen=True, repr=False)
-class ElasticsearchSink(AsyncSink[bytes]):
+class ElasticsearchSink(AsyncSink[bytes], SupportsConnectionCheck):
     """Writes rows as documents, after Flink's `Elasticsearch8AsyncSink` (FLIP-171).
 
     At least once: an epoch ends when the server has all its documents. With `id_columns` a document
@@ -137,6 +141,10 @@ class ElasticsearchSink(AsyncSink[bytes]):
             ConfigurationError: A column is missing, there twice, or of a wrong type.
         """
         self._converter.validate(schema)
+
+    def check_connection(self, timeout: float) -> None:
+        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        check_reachable(self._connection, timeout)
 
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""

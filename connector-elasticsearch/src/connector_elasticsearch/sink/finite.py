@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.nested import map_entries
+
 __all__ = ["not_finite"]
 
 _Mask = npt.NDArray[np.bool_]
@@ -23,8 +25,7 @@ def not_finite(column: pa.Array) -> _Mask | None:
     if types.is_struct(kind):
         return _any([not_finite(each) for each in column.flatten()])
     if types.is_map(kind):
-        entries = pa.struct([kind.key_field, kind.item_field])
-        return not_finite(pc.cast(column, pa.list_(entries)))
+        return not_finite(map_entries(column))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         bad = not_finite(pc.list_flatten(column))
         if bad is None:

@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import concat_texts, is_string
 
-__all__ = ["IndexName"]
+__all__ = ["DATE_MATH", "IndexName"]
+
+DATE_MATH: Final = "<"
+"""How a name begins that Elasticsearch works out, as in `<flights-{now/d}>`; no index has it."""
 
 _OPTION: Final = "index"
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
@@ -54,6 +57,13 @@ class IndexName:
     pattern: str
 
     def __post_init__(self) -> None:
+        if self.pattern.startswith(DATE_MATH):
+            raise InvalidOptionError(
+                "the name of the index is date math, which the server would work out by its clock",
+                expected="a name, or one with fields such as {now()|yyyy-MM-dd}",
+                found=self.pattern,
+                option=_OPTION,
+            )
         if not self.pattern or any(brace in _FIELD.sub("", self.pattern) for brace in "{}"):
             raise _refused(self.pattern, "a name, or one with fields such as {at|yyyy-MM-dd}")
         for each in self._parts:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from connector_elasticsearch.sink.document_ids import can_be_id, document_ids
 from connector_elasticsearch.sink.finite import not_finite
-from connector_elasticsearch.sink.index_names import IndexName
+from connector_elasticsearch.sink.index_names import DATE_MATH, IndexName
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import (
@@ -190,6 +190,8 @@ class BulkConverter(ElementConverter[bytes]):
         if self.index.static is None:
             names = heads.column("_index")
             yield from _some(_is_empty(names), "the row names no index")
+            is_date_math = pc.starts_with(names, DATE_MATH)
+            yield from _some(is_date_math, "the row names an index by date math, which is refused")
         if self.id_columns:
             ids = heads.column("_id")
             yield from _some(_is_empty(ids), "a column of the id is null, or the id is empty")

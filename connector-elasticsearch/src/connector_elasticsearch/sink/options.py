@@ -22,7 +22,7 @@ from connectors_core.options import (
     not_empty,
     positive,
 )
-from connectors_core.sink import AsyncSinkWriterConfiguration, DeliveryGuarantee
+from connectors_core.sink import AsyncSinkWriterConfiguration, DeliveryGuarantee, RateLimiting
 
 __all__ = [
     "BULK_FLUSH",
@@ -240,6 +240,14 @@ BACKOFF_TIMEOUT: Final = Option(
     doc="How long a document is sent again before the task fails.",
     since=SINCE,
 )
+RATE_LIMITING: Final = Option(
+    "sink.bulk-flush.rate-limiting",
+    RateLimiting,
+    default=BULK_FLUSH.rate_limiting,
+    doc="How much is sent while the server refuses documents: less, until it takes them "
+    "(`congestion-control`), or as much as the bounds allow (`fixed`).",
+    since="3.0.0",
+)
 DELIVERY_GUARANTEE: Final = Option(
     "sink.delivery-guarantee",
     DeliveryGuarantee,
@@ -277,6 +285,7 @@ SINK_OPTIONS: Final = CONNECTION_OPTIONS.extended(
     BACKOFF_DELAY,
     BACKOFF_MAX_DELAY,
     BACKOFF_TIMEOUT,
+    RATE_LIMITING,
     DELIVERY_GUARANTEE,
     PARALLELISM,
     scope="elasticsearch sink",
@@ -338,4 +347,5 @@ def bulk_flush_of(parsed: Options) -> AsyncSinkWriterConfiguration:
         retry_timeout=parsed[BACKOFF_TIMEOUT],
         initial_backoff=delay,
         max_backoff=longest,
+        rate_limiting=parsed[RATE_LIMITING],
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -12,17 +12,18 @@ from typing import Any, Final
 from connector_elasticsearch.client import (
     AsyncElasticsearchClient,
     ElasticsearchConnection,
-    decoded,
     path_of,
 )
-from connector_elasticsearch.client.errors import explained, type_of
+from connector_elasticsearch.client.errors import explained
 from connector_elasticsearch.errors import (
     ElasticsearchAuthorizationError,
+    ElasticsearchRequestError,
     ElasticsearchRetryableError,
     ElasticsearchTooLargeError,
 )
+from connector_elasticsearch.sink.answers import is_all_written, not_written
 from connector_elasticsearch.sink.operations import BulkConverter, document_of
-from connector_elasticsearch.sink.outcomes import Outcome, outcome_of
+from connector_elasticsearch.sink.outcomes import Outcome, wrong_option
 from connectors_core.annotations import public
 from connectors_core.sink import (
     AsyncSinkWriter,
@@ -40,9 +41,9 @@ STALE_METRIC: Final = "numDocumentsStale"
 
 _DOING: Final = "writing documents"
 # Of an answer to thousands of operations, what is looked at.
-_FILTER: Final = "errors,items.*.status,items.*.error.type,items.*.error.reason"
-# How the answer begins where all are written: nobody looks at thousands of objects then.
-_NO_ERRORS: Final = b'{"errors":false,'
+_FILTER: Final = ",".join(
+    ["errors", "items.*.status", *(f"items.*.error.{name}" for name in ("type", "reason", "index"))]
+)
 
 
 @public
@@ -128,9 +129,8 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
                 answer = await self._client.request_bytes(
                     "POST", self._target.path, body, params=self._target.params, doing=_DOING
                 )
-                if not answer.startswith(_NO_ERRORS):
-                    operations = [entries[at] for at in part]
-                    again += self._to_send_again(operations, decoded(answer, _DOING)["items"])
+                if not is_all_written(answer, len(part)):
+                    again += self._to_send_again(entries, part, answer)
                 settled = True
             except ElasticsearchTooLargeError as exc:
                 self._too_large = min(self._too_large, len(body))
@@ -159,32 +159,41 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
         """See `AsyncSinkWriter`."""
         await self._client.close()
 
-    def _to_send_again(
-        self, operations: Sequence[bytes], items: Sequence[Mapping[str, Any]]
-    ) -> list[bytes]:
-        """Look at what became of each operation; return those that the server could not take."""
-        again = []
-        for operation, item in zip(operations, items, strict=True):
-            ((action, result),) = item.items()
-            error = result.get("error")
-            outcome = outcome_of(action, result["status"], type_of(error))
-            if outcome is Outcome.LATER:
-                self.explain_retry(explained(error))
-                again.append(operation)
-            elif outcome is Outcome.REFUSED:
-                self.reject(operation, explained(error))
-            elif outcome is Outcome.FORBIDDEN:
+    def _to_send_again(self, entries: EntryColumns, part: range, answer: bytes) -> Iterator[bytes]:
+        """Look at what became of each operation; give those that the server could not take."""
+
+        def operation_at(number: int) -> bytes:
+            return entries[part[number]]
+
+        for each in not_written(answer, len(part), operation_at, _DOING):
+            operation = operation_at(each.number)
+            if each.outcome is Outcome.LATER:
+                self.explain_retry(explained(each.error))
+                yield operation
+            elif each.outcome is Outcome.REFUSED:
+                self._refuse(operation, each.error or {})
+            elif each.outcome is Outcome.FORBIDDEN:
                 raise ElasticsearchAuthorizationError(
                     "the login may not write to this index",
-                    found=explained(error),
+                    found=explained(each.error),
                     option=self._target.connection.login_option or "username",
                     hint="let an administrator grant the privilege that the message names",
                 )
-            elif outcome is Outcome.ALREADY_WRITTEN:
+            elif each.outcome is Outcome.ALREADY_WRITTEN:
                 self._metrics.inc(ALREADY_WRITTEN_METRIC)
-            elif outcome is Outcome.STALE:
+            elif each.outcome is Outcome.STALE:
                 self._metrics.inc(STALE_METRIC)
-        return again
+
+    def _refuse(self, operation: bytes, error: Mapping[str, Any]) -> None:
+        option = wrong_option(error, one_index=self._target.index is not None)
+        if option is None:
+            self.reject(operation, explained(error))
+            return
+        raise ElasticsearchRequestError(
+            "the server takes no document as the sink is configured",
+            found=explained(error),
+            option=option,
+        )
 
 
 def _halves(part: range) -> tuple[range, range]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
+from connector_elasticsearch.client.reachable import check_reachable
 from connector_elasticsearch.documents import DocumentSelection, Layout, MetadataColumn
 from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.source import options
@@ -22,6 +23,7 @@ from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searching import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
@@ -31,6 +33,7 @@ from connectors_core.source import (
     SplitEnumeratorContext,
     SplitTraits,
 )
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["ElasticsearchSource"]
 
@@ -40,7 +43,8 @@ _NUMBERS: Final = frozenset(
 
 
 @public
-class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
+@spelled_in_python()
+class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState], SupportsConnectionCheck):
     """Reads the documents of indices as they are when it starts; batch and streaming, bounded.
 
     One point in time is read in slices, page after page. Guarantee: exactly once, as long as the
@@ -143,6 +147,10 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState]):
             ConfigurationError: There is no such index, or its mapping cannot be used.
         """
         return self._settings().decoder().schema
+
+    def check_connection(self, timeout: float) -> None:
+        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        check_reachable(self._documents.connection, timeout)
 
     def create_enumerator(self, context: SplitEnumeratorContext[SliceSplit]) -> SliceEnumerator:
         """Open a point in time."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from connector_elasticsearch.documents import Damaged, DocumentDecoder, loaded
+from connector_elasticsearch.documents import Damaged, DocumentDecoder, loaded, plain
 
 __all__ = ["Page", "PageDecoder", "Piece"]
 
@@ -69,7 +69,7 @@ class PageDecoder:
 
         Raises:
             ConfigurationError: The index does not keep the source of its documents.
-            FatalError: It is not an answer to a search.
+            ElasticsearchRetryableError: It is not an answer to a search.
         """
         try:
             return self._all_at_once(body)
@@ -95,7 +95,7 @@ class PageDecoder:
             read = self._documents.row(hit)
             if isinstance(read, Damaged):
                 pieces += self._piece(before, rows)
-                pieces.append(Piece(tuple(hit["sort"]), 1, damaged=read))
+                pieces.append(Piece(_sort_of(hit), 1, damaged=read))
                 rows = []
             else:
                 rows.append(read)
@@ -107,7 +107,11 @@ class PageDecoder:
         """What rows that follow each other are; nothing where there are none."""
         if not rows:
             return []
-        return [Piece(tuple(last["sort"]), len(rows), self._documents.batch(rows))]
+        return [Piece(_sort_of(last), len(rows), self._documents.batch(rows))]
+
+
+def _sort_of(hit: Mapping[str, Any]) -> tuple[int | float | str, ...]:
+    return tuple(map(plain, hit["sort"]))
 
 
 def _last_sort(body: bytes) -> tuple[int | float | str, ...]:

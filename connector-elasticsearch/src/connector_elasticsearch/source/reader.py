@@ -93,8 +93,9 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         self._waiting.extend(change.splits)
 
     def wake_up(self) -> None:
-        """Do not wait to repeat a request that failed."""
+        """Wait neither for an answer nor to repeat a request that failed."""
         self._woken.set()
+        self._searcher.cancel()
 
     def close(self) -> None:
         """Close the connections."""
@@ -105,15 +106,14 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
             self._is_last = True
             return
         try:
-            body = self._searcher.page(split)
+            page = self._searcher.page(split, self._decoder.decode)
         except PointInTimeLostError as error:
             if self._settings.sort_field is None:
                 raise
             _logger.warning("reading goes on in a new point in time", exc_info=error)
             # The value of the field stays; what broke ties is of the former point in time.
             split = replace(split, point_in_time=self._searcher.open().id, after=split.after[:1])
-            body = self._searcher.page(split)
-        page = self._decoder.decode(body)
+            page = self._searcher.page(split, self._decoder.decode)
         for piece in page.pieces:
             split = split.behind(
                 page.point_in_time or split.point_in_time, piece.after, piece.documents

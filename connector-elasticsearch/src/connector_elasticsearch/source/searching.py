@@ -13,9 +13,19 @@ from typing import Any, Final, TypeVar
 import orjson
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchClient, ElasticsearchConnection, path_of
+from connector_elasticsearch.client import (
+    ElasticsearchClient,
+    ElasticsearchConnection,
+    path_of,
+    told,
+)
 from connector_elasticsearch.client.retrying import retrying
-from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
+from connector_elasticsearch.documents import (
+    WHOLE,
+    DocumentDecoder,
+    MetadataColumn,
+    check_whole,
+)
 from connector_elasticsearch.errors import ElasticsearchRequestError
 from connector_elasticsearch.source.errors import PointInTimeLostError
 from connector_elasticsearch.source.split import SliceSplit
@@ -109,7 +119,7 @@ class Searcher:
         wanted = [*decoder.hit_names, "sort"]
         self._parameters = {
             "allow_partial_search_results": "false",
-            "filter_path": ",".join(["pit_id", *(f"hits.hits.{name}" for name in wanted)]),
+            "filter_path": ",".join(["pit_id", *WHOLE, *(f"hits.hits.{name}" for name in wanted)]),
         }
 
     def open(self) -> PointInTime:
@@ -119,23 +129,29 @@ class Searcher:
             ConnectorError: There is no such index, or the server cannot be asked.
         """
         doing = f"opening a point in time of {self._settings.index}"
-        opened = self._asked(
-            lambda: self._client.request(
+
+        def opened() -> str:
+            answer = self._client.request(
                 "POST",
                 path_of(self._settings.index, "_pit"),
                 params={"keep_alive": self._settings.kept},
                 doing=doing,
             )
-        )
-        body = {"size": 0, "track_total_hits": True, "pit": self._point_in_time(opened["id"])}
+            return told(answer, "id", kind=str, doing=doing)
+
+        name = self._asked(opened)
+        body = {"size": 0, "track_total_hits": True, "pit": self._point_in_time(name)}
         if self._settings.query is not None:
             body["query"] = self._settings.query
-        counted = self._asked(
-            lambda: self._client.request(
+
+        def counted() -> PointInTime:
+            answer = self._client.request(
                 "POST", "/_search", body, params={"filter_path": "pit_id,hits.total"}, doing=doing
             )
-        )
-        return PointInTime(counted.get("pit_id", opened["id"]), counted["hits"]["total"]["value"])
+            documents = told(answer, "hits", "total", "value", kind=int, doing=doing)
+            return PointInTime(answer.get("pit_id", name), documents)
+
+        return self._asked(counted)
 
     def keep(self, point_in_time: str) -> None:
         """Let the server keep a point in time for longer.
@@ -163,8 +179,12 @@ class Searcher:
             if error.status != _NOT_FOUND:
                 raise
 
-    def page(self, split: SliceSplit) -> bytes:
-        """The documents of a slice behind a position, as the server sends them.
+    def page(self, split: SliceSplit, read: Callable[[bytes], T]) -> T:
+        """The documents of a slice behind a position.
+
+        Args:
+            split: The slice.
+            read: Reads what the server sends.
 
         Raises:
             PointInTimeLostError: The server does not have the point in time any more.
@@ -183,11 +203,19 @@ class Searcher:
             body["search_after"] = list(split.after)
         doing = f"reading {self._settings.index}, slice {split.slice} of {split.slices}"
         encoded = orjson.dumps(body)
-        return self._asked(
-            lambda: self._client.request_bytes(
+
+        def asked() -> T:
+            answer = self._client.request_bytes(
                 "POST", "/_search", encoded, params=self._parameters, doing=doing
             )
-        )
+            check_whole(answer, doing)
+            return read(answer)
+
+        return self._asked(asked)
+
+    def cancel(self) -> None:
+        """Let a request that waits for its answer fail now. Any thread."""
+        self._client.cancel()
 
     def close(self) -> None:
         """Close the connections."""

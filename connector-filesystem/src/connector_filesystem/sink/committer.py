@@ -71,10 +71,7 @@ class FileCommitter(Committer[FileCommittable]):
         self._remove(epoch_folder(context.pipeline_id, context.sink_uid, checkpoint_id))
 
     def recover(self, last_decided: int) -> None:
-        """Remove the staging folders of later epochs of this sink, and tidy up."""
-        for name in self._children(self._folder):
-            if name.isdigit() and int(name) > last_decided:
-                self._remove(posixpath.join(self._folder, name))
+        """Remove staging folders that are empty; what epochs staged is removed by their sweeps."""
         self._tidy()
 
     def close(self) -> None:

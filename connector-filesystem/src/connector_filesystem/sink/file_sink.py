@@ -31,6 +31,7 @@ from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
 from connectors_core.options import (
@@ -45,6 +46,7 @@ from connectors_core.options import (
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, WriterInitContext
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 
@@ -139,7 +141,8 @@ _MAX_OPEN = Option(
     int,
     default=_DEFAULT_MAX_OPEN,
     validator=positive,
-    doc="Files a writer holds open; beyond, that of the folder unused the longest is closed.",
+    doc="Files that a writer has a handle for. Others wait without one, on local filesystems and "
+    "uncompressed; elsewhere the one unused the longest is completed.",
     since=_SINCE,
 )
 _BUFFER_SIZE = Option(
@@ -249,8 +252,9 @@ FILE_SINK_OPTIONS: Final = OptionSet(
 
 
 @public
+@spelled_in_python()
 @dataclass(frozen=True, repr=False)
-class FileSink(TwoPhaseCommittingSink[FileCommittable]):
+class FileSink(TwoPhaseCommittingSink[FileCommittable], SupportsConnectionCheck):
     """Writes files exactly once: readers see whole files of committed epochs and nothing else.
 
     A file is *in progress* while a writer fills it and *pending* when it is complete, both below
@@ -276,8 +280,8 @@ class FileSink(TwoPhaseCommittingSink[FileCommittable]):
         json: Dialect of JSON lines.
         parquet: How Parquet is written.
         storage_options: Passed to the filesystem.
-        max_open_buckets: Files a writer holds open; beyond, that of the folder unused the longest
-            is closed.
+        max_open_buckets: Files that a writer has a handle for; others wait without one, on local
+            filesystems and uncompressed, or else the one unused the longest is completed.
         buffer_size: Bytes of rows gathered in memory for one folder. All folders together gather
             four times as much at most. Text formats gather 4 MiB at most.
         parallelism: Number of writers; None takes the partitions of the input.
@@ -426,6 +430,10 @@ class FileSink(TwoPhaseCommittingSink[FileCommittable]):
         if given is None:
             return self.format.suffix + self.compression.suffix
         return given if given.startswith(".") or not given else f".{given}"
+
+    def check_connection(self, timeout: float) -> None:
+        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        self._location.check_reachable(writable=True)
 
     def __repr__(self) -> str:
         return (

@@ -26,6 +26,7 @@ from connector_filesystem.sink.buckets import escape_path_name
 from connector_filesystem.sink.csv_lines import encode_csv_lines
 from connector_filesystem.sink.json_lines import encode_json_lines
 from connectors_core.formats.text import csv_header
+from connectors_core.nested import nullable_column, nullable_type
 
 __all__ = [
     "STAGING_FOLDER",
@@ -42,6 +43,9 @@ __all__ = [
 STAGING_FOLDER: Final = "_staging"
 
 _BUFFER_BYTES: Final = 1 << 20
+# What a piece in memory takes beside its values: the objects of it and of each of its columns.
+_PIECE_BYTES: Final = 512
+_COLUMN_BYTES: Final = 256
 _MAKE_TRIES: Final = 10
 
 
@@ -144,7 +148,7 @@ class EncoderConfig:
         self.parquet = parquet
         self.schema = schema
 
-    def encoder(self, output: Any) -> _Encoder:
+    def encoder(self, output: _StagedOutput) -> _Encoder:
         """Begin a file on an open output."""
         if self.format is Format.PARQUET:
             return _ParquetEncoder(self, output)
@@ -166,7 +170,7 @@ class _Encoder(ABC):
 
 
 class _TextEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: Any) -> None:
+    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
         self._config = config
         self._output: Any = output
         self._compressed: Any = None
@@ -198,18 +202,25 @@ class _TextEncoder(_Encoder):
 
 
 class _ParquetEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: Any) -> None:
+    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
         self._rows = config.parquet.row_group_rows
         self._unclosed = _Unclosed(output)
+        # Nested fields are optional in the file, as in Spark's. pyarrow writes no null of a
+        # required field, even where the struct around it is null.
+        self._schema = pa.schema(
+            [field.with_type(nullable_type(field.type)) for field in config.schema]
+        )
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._unclosed, mode="w"),
-            config.schema,
+            self._schema,
             compression=config.parquet.compression,
             use_dictionary=config.parquet.use_dictionary,
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch, row_group_size=self._rows)
+        columns = [nullable_column(column) for column in batch.columns]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._writer.write_batch(rows, row_group_size=self._rows)
 
     def finish(self) -> None:
         self._writer.close()
@@ -220,11 +231,11 @@ class _ParquetEncoder(_Encoder):
 
 
 class _Unclosed:
-    """A file as pyarrow sees it, which it cannot close."""
+    """A staged file as pyarrow sees it, which it cannot close."""
 
     closed = False
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: _StagedOutput) -> None:
         self._file = file
         self._discarded = False
         self._position = 0
@@ -259,8 +270,73 @@ class _Unclosed:
         return False
 
 
+class _StagedOutput:
+    """The bytes of a staged file. A local one can give its handle back and go on at its end.
+
+    Args:
+        location: The target of the sink.
+        staged_path: Where it is written, relative to the target.
+    """
+
+    def __init__(self, location: FileLocation, staged_path: str) -> None:
+        self._path = location.join(staged_path)
+        self._local = location.is_local
+        self._position = 0
+        # The name belongs to this attempt alone: a file that is there already is a mistake.
+        self._file: Any = (
+            open(self._path, "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by the methods
+            if self._local
+            else location.fs.open(self._path, "wb")
+        )
+
+    def write(self, data: Any) -> None:
+        if self._file is None:
+            self._resume()
+        self._file.write(data)
+        self._position += len(data)
+
+    def tell(self) -> int:
+        return self._position
+
+    def park(self) -> None:
+        """Give the handle back; the next write takes another one."""
+        assert self._local
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+
+    def finish(self) -> None:
+        """Make the file durable and close it."""
+        if self._file is None:
+            self._resume()
+        if self._local:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+    def discard(self) -> None:
+        """Close the file as it is; object stores publish nothing."""
+        if self._file is None:
+            return
+        with contextlib.suppress(Exception):
+            # Object stores would publish what was written so far by closing.
+            discard = getattr(self._file, "discard", None)
+            if not self._local and discard is not None:
+                discard()
+                self._file.closed = True
+        with contextlib.suppress(Exception):
+            self._file.close()
+
+    def _resume(self) -> None:
+        # Without O_CREAT: a file that was swept belongs to an attempt that is over.
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        self._file = open(handle, "ab", buffering=_BUFFER_BYTES)  # noqa: SIM115
+
+
 class PartFile:
-    """A staged file of one folder: rows are gathered, and written in larger pieces.
+    """The file of one folder: rows are gathered in memory, and staged in larger pieces.
+
+    There is no staged file before the first piece is written.
 
     Args:
         config: How rows become bytes.
@@ -287,62 +363,62 @@ class PartFile:
         self.opened_at = opened_at
         self.rows = 0
         self.buffered_rows = 0
-        self.buffered_bytes = 0
+        self.held_bytes = 0
+        self._buffered_bytes = 0
         self._written_from = 0
         self._buffer: list[pa.RecordBatch] = []
+        self._config = config
+        self._location = location
         self._encoder: _Encoder | None = None
-        self._local = location.is_local
-        path = location.join(staged_path)
-        # The name belongs to this attempt alone: a file that is there already is a mistake.
-        self._output: Any = (
-            open(path, "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by finish or abort
-            if self._local
-            else location.fs.open(path, "wb")
-        )
-        try:
-            self._encoder = config.encoder(self._output)
-        except BaseException:
-            self.abort()
-            raise
+        self._output: _StagedOutput | None = None
 
     @property
     def size(self) -> int:
         """Bytes written, and an estimate of what the rows in memory will take."""
-        written: int = self._output.tell()
+        written = self._output.tell() if self._output is not None else 0
         ratio = written / self._written_from if self._written_from else 1.0
-        return written + int(self.buffered_bytes * ratio)
+        return written + int(self._buffered_bytes * ratio)
 
-    def append(self, batch: pa.RecordBatch) -> int:
-        """Take rows into memory and return how many bytes they are."""
-        size: int = batch.nbytes
+    @property
+    def can_be_parked(self) -> bool:
+        """Whether the file can do without a handle between two writes, and little is kept then."""
+        return self._location.is_local and self._config.compression is Compression.NONE
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Take rows into memory, which `held_bytes` tells."""
         self._buffer.append(batch)
         self.rows += batch.num_rows
         self.buffered_rows += batch.num_rows
-        self.buffered_bytes += size
-        return size
+        self._buffered_bytes += batch.nbytes
+        self.held_bytes += batch.nbytes + _PIECE_BYTES + _COLUMN_BYTES * batch.num_columns
 
     def drain(self) -> None:
-        """Encode the rows in memory."""
+        """Encode the rows in memory; stages the file at the first time."""
         batches, self._buffer = self._buffer, []
+        if self._encoder is None:
+            self._output = _StagedOutput(self._location, self.staged_path)
+            self._encoder = self._config.encoder(self._output)
         if not batches:
             return
-        assert self._encoder is not None
-        self._written_from += self.buffered_bytes
-        self.buffered_bytes = self.buffered_rows = 0
+        self._written_from += self._buffered_bytes
+        self._buffered_bytes = self.buffered_rows = self.held_bytes = 0
         whole = pa.Table.from_batches(batches).combine_chunks() if len(batches) > 1 else None
         for batch in batches if whole is None else whole.to_batches():
             self._encoder.write(batch)
+
+    def park(self) -> None:
+        """Give the handle back until the next write."""
+        if self._output is not None:
+            self._output.park()
 
     def finish(self) -> int:
         """Complete the file, make it durable, close it and return its bytes."""
         self.drain()
         assert self._encoder is not None
+        assert self._output is not None
         self._encoder.finish()
-        size: int = self._output.tell()
-        if self._local:
-            self._output.flush()
-            os.fsync(self._output.fileno())
-        self._output.close()
+        size = self._output.tell()
+        self._output.finish()
         return size
 
     def abort(self) -> None:
@@ -351,11 +427,5 @@ class PartFile:
         if self._encoder is not None:
             with contextlib.suppress(Exception):
                 self._encoder.abort()
-        with contextlib.suppress(Exception):
-            # Object stores would publish what was written so far by closing.
-            discard = getattr(self._output, "discard", None)
-            if not self._local and discard is not None:
-                discard()
-                self._output.closed = True
-        with contextlib.suppress(Exception):
-            self._output.close()
+        if self._output is not None:
+            self._output.discard()

@@ -35,6 +35,8 @@ __all__ = ["FileCommittable", "FileSinkWriter"]
 
 # Gathered rows of all folders together, as a multiple of what one folder may gather.
 _TOTAL_BUFFERS: Final = 4
+# Files that are staged and not complete, as a multiple of those that may have a handle.
+_STAGED_FILES: Final = 32
 # Lines gain nothing by gathering more; Parquet gains larger row groups.
 _TEXT_BUFFER_BYTES: Final = 4 * 1024 * 1024
 
@@ -103,10 +105,13 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             *ids, context.subtask_id, context.attempt_number, context.attempt_name
         )
         self._stem = f"{output_file.prefix}-{epoch:010d}-{short}"
-        # Least recently used first.
-        self._open: OrderedDict[str, PartFile] = OrderedDict()
+        # By folder: all that are not complete, and least recently written first those of them
+        # that are staged, and those that have a handle.
+        self._open: dict[str, PartFile] = {}
+        self._staged: OrderedDict[str, PartFile] = OrderedDict()
+        self._handles: OrderedDict[str, PartFile] = OrderedDict()
         self._opened = 0
-        self._buffered_bytes = 0
+        self._held_bytes = 0
         self._finished: list[FileCommittable] = []
         self._rows_seen = 0
 
@@ -136,6 +141,8 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
 
     def close(self) -> None:
         """Close all handles; after a failure staged files remain for the sweep."""
+        self._staged.clear()
+        self._handles.clear()
         while self._open:
             _, file = self._open.popitem()
             file.abort()
@@ -232,37 +239,35 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
     def _append(self, bucket: str, rows: pa.RecordBatch) -> None:
         file = self._open.get(bucket)
         if file is None:
-            file = self._begin(bucket)
-        self._open.move_to_end(bucket)
-        self._buffered_bytes += file.append(rows)
+            file = self._open[bucket] = self._begin(bucket)
+        before = file.held_bytes
+        file.append(rows)
+        self._held_bytes += file.held_bytes - before
         if self._is_complete(file):
             self._roll(bucket)
             return
-        full = file.buffered_bytes >= self._buffer_size
+        full = file.held_bytes >= self._buffer_size
         if self._config.format is Format.PARQUET:
             full = full or file.buffered_rows >= self._config.parquet.row_group_rows
         if full:
             self._drain(file)
-        while self._buffered_bytes > _TOTAL_BUFFERS * self._buffer_size:
-            self._drain(max(self._open.values(), key=lambda each: each.buffered_bytes))
+        if self._held_bytes > _TOTAL_BUFFERS * self._buffer_size:
+            self._drain_largest()
 
     def _begin(self, bucket: str) -> PartFile:
-        while len(self._open) >= self._max_open:
-            self._roll(next(iter(self._open)))
         if not self._opened:
             # Once only: an attempt whose folder was swept must not bring it back.
             make_folders(self._location, self._folder)
-        file = PartFile(
+        self._opened += 1
+        number = self._opened - 1
+        return PartFile(
             self._config,
             self._location,
             bucket=bucket,
-            staged_path=posixpath.join(self._folder, str(self._opened)),
-            number=self._opened,
+            staged_path=posixpath.join(self._folder, str(number)),
+            number=number,
             opened_at=self._policy.clock(),
         )
-        self._opened += 1
-        self._open[bucket] = file
-        return file
 
     def _is_complete(self, file: PartFile) -> bool:
         age = self._policy.clock() - file.opened_at
@@ -272,15 +277,40 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         for bucket in [each for each, file in self._open.items() if self._is_complete(file)]:
             self._roll(bucket)
 
+    def _drain_largest(self) -> None:
+        """Write until half of the memory is free, so that folders are not sorted for every row."""
+        for file in sorted(self._open.values(), key=lambda each: each.held_bytes, reverse=True):
+            if self._held_bytes <= _TOTAL_BUFFERS * self._buffer_size // 2:
+                break
+            if file.held_bytes:  # making room for another one may have completed it
+                self._drain(file)
+
     def _drain(self, file: PartFile) -> None:
-        self._buffered_bytes -= file.buffered_bytes
+        self._make_room(file)
+        self._held_bytes -= file.held_bytes
         file.drain()
+
+    def _make_room(self, file: PartFile) -> None:
+        """Let a file have a handle: that of the one which was not written to for the longest."""
+        bucket = file.bucket
+        self._handles.pop(bucket, None)
+        self._staged.pop(bucket, None)
+        while len(self._handles) >= self._max_open:
+            unused, other = self._handles.popitem(last=False)
+            if other.can_be_parked:
+                other.park()
+            else:
+                self._roll(unused)
+        while len(self._staged) >= _STAGED_FILES * self._max_open:
+            self._roll(next(iter(self._staged)))
+        self._handles[bucket] = self._staged[bucket] = file
 
     def _roll(self, bucket: str) -> None:
         file = self._open[bucket]
-        self._buffered_bytes -= file.buffered_bytes
+        self._drain(file)
         size = file.finish()
-        del self._open[bucket]
+        for files in (self._open, self._staged, self._handles):
+            files.pop(bucket, None)
         name = f"{self._stem}-{file.number}{self._suffix}"
         self._finished.append(
             FileCommittable(

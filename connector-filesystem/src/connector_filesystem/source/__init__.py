@@ -2,9 +2,10 @@
 """Files as a source."""
 
 from connector_filesystem.source.columns import MetadataColumn, SchemaChange
-from connector_filesystem.source.enumerator import FileEnumeratorState, FileOrder
+from connector_filesystem.source.enumerator import FileEnumeratorState
 from connector_filesystem.source.errors import SchemaChangedError
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS, FileSource
+from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.paths import PathTime
 from connector_filesystem.source.split import FileSplit
 

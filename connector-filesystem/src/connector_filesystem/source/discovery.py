@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors, status_of
+from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
 from connector_filesystem.formats import Compression, Format
+from connector_filesystem.source.listing import LeftOut, Listing, list_elsewhere, list_local
 from connector_filesystem.source.paths import PathColumns, event_time_of, relative_to
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import ConfigurationError
+from connectors_core.secrets import mask_url
 
 __all__ = ["IGNORED_SUFFIXES", "FileSelection", "version_of"]
 
@@ -71,41 +74,48 @@ class FileSelection:
 
     def root_of(self, path: str) -> str:
         """The location's root that a file lies under."""
-        return path[: len(path) - len(self.relative(path))].rstrip("/")
+        return self.parts_of(path)[0]
+
+    def parts_of(self, path: str) -> tuple[str, str]:
+        """The location's root that a file lies under, and the path relative to it."""
+        relative = self.relative(path)
+        return path[: len(path) - len(relative)].rstrip("/"), relative
 
     def relative(self, path: str) -> str:
         """Path of a file relative to its location."""
         return relative_to(self.roots, path)
 
     def files(self, *, may_be_missing: bool) -> list[FileStatus]:
-        """List all files as they are now, ordered by path; empty ones are left out.
+        """List the files that are read; see `listing`."""
+        return list(self.listing(may_be_missing=may_be_missing).files.values())
+
+    def listing(self, *, may_be_missing: bool) -> Listing:
+        """List all files as they are now, ordered by path, and what is left out.
 
         Args:
             may_be_missing: A location that does not exist is one without files, as yet.
 
         Raises:
-            ConfigurationError: A location does not exist.
+            ConfigurationError: A location does not exist, or a folder cannot be listed.
             RetryableError: It cannot be listed now.
         """
-        found: dict[str, FileStatus] = {}
-        for location in self.locations:
-            with mapped_errors("listing", location.url):
-                try:
-                    entries = _listing(location)
-                except FileNotFoundError as exc:
-                    if may_be_missing:
-                        continue
-                    raise ConfigurationError(
-                        f"there is no file or folder {location.url}",
-                        option="path",
-                        hint="check the path; with source.monitor-interval it may come later",
-                    ) from exc
-            for path, info in entries.items():
-                if info.get("type") == "file" and self._wanted(location, path):
-                    status = status_of({**info, "name": path})
-                    if status.size:
-                        found[path] = status
-        return [found[path] for path in sorted(found)]
+        listing = Listing()
+        if self.locations[0].is_local:  # then all are
+            present = [each for each in self.locations if self._is_there(each, may_be_missing)]
+            with mapped_errors("listing", ", ".join(each.url for each in present)):
+                list_local(present, self._reason_against, listing)
+        else:
+            for location in self.locations:
+                with mapped_errors("listing", location.url):
+                    try:
+                        list_elsewhere(location, self._reason_against, listing)
+                    except FileNotFoundError as exc:
+                        _refuse_missing(location, may_be_missing, exc)
+        listing.files = dict(sorted(listing.files.items()))
+        listing.complete = {*map(self.root_of, listing.files)} >= {
+            root.rstrip("/") for root in self.roots
+        }
+        return listing
 
     def splits_of(self, file: FileStatus) -> tuple[FileSplit, ...]:
         """Cut a file; the same version of it gives the same splits."""
@@ -136,35 +146,38 @@ class FileSelection:
             )
         return tuple(splits)
 
-    def _wanted(self, location: FileLocation, path: str) -> bool:
+    def _is_there(self, location: FileLocation, may_be_missing: bool) -> bool:
+        with mapped_errors("listing", location.url):
+            try:
+                os.stat(location.root)
+            except FileNotFoundError as exc:
+                _refuse_missing(location, may_be_missing, exc)
+                return False
+        return True
+
+    def _reason_against(self, location: FileLocation, path: str) -> LeftOut | None:
         if path == location.path and not location.is_pattern:
-            return True
+            return None
         relative = location.relative(path)
         parts = relative.split("/")
         if any(part.startswith((".", "_")) and "=" not in part for part in parts):
-            return False
+            return LeftOut.HIDDEN
         if parts[-1].endswith(self.ignored_suffixes):
-            return False
-        return self.path_regex is None or re.fullmatch(self.path_regex, relative) is not None
+            return LeftOut.INCOMPLETE
+        if self.path_regex is not None and not re.fullmatch(self.path_regex, relative):
+            return LeftOut.UNMATCHED
+        return None
+
+
+def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError) -> None:
+    if not may_be_missing:
+        raise ConfigurationError(
+            f"there is no file or folder {mask_url(location.url)}",
+            option="path",
+            hint="check the path; with source.monitor-interval it may come later",
+        ) from cause
 
 
 def version_of(file: FileStatus) -> str:
     """Return what tells one version of a file from another."""
     return str(file.modification_time if file.modification_time is not None else file.etag)
-
-
-def _listing(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
-    fs, path = location.fs, location.path
-    fs.invalidate_cache()
-    if not location.is_pattern:
-        found: Mapping[str, Mapping[str, Any]] = fs.find(path, detail=True)
-        if not found:
-            fs.info(path)  # an empty folder, or nothing at all
-        return found
-    entries: dict[str, Mapping[str, Any]] = {}
-    for match, info in fs.glob(path, detail=True).items():
-        if info.get("type") == "directory":
-            entries.update(fs.find(match, detail=True))
-        else:
-            entries[match] = info
-    return entries

@@ -5,17 +5,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
 from connector_filesystem.filesystem import FileStatus
-from connector_filesystem.source.discovery import FileSelection, version_of
+from connector_filesystem.source.discovery import FileSelection
+from connector_filesystem.source.listing import LeftOut, Listing
+from connector_filesystem.source.memory import (
+    ByName,
+    ByTime,
+    EachVersion,
+    FileOrder,
+    ListedFiles,
+    Memory,
+)
 from connector_filesystem.source.split import FileSplit
-from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.errors import RetryableError
 from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
@@ -25,28 +32,19 @@ from connectors_core.source import (
 )
 from connectors_core.source.assigner import SplitAssigner
 
-__all__ = ["FileEnumerator", "FileEnumeratorState", "FileOrder", "state_serializer"]
+__all__ = ["FileEnumerator", "FileEnumeratorState", "state_serializer"]
 
 _logger = logging.getLogger(__name__)
 
 # So many listings may fail in a row before the pipeline does.
 _MAX_FAILURES: Final = 5
-
-
-class FileOrder(StrEnum):
-    """What makes a file newer than another; decides what discovery has to remember."""
-
-    MODIFICATION_TIME = "modification-time"
-    """Files may have any name; a replaced file is read again. Remembered are the files of the last
-    `late-file-window` before the newest."""
-    NAME = "name"
-    """A new file's path sorts behind all before it, as with dates in names. Remembered is the last
-    path."""
+# So many paths are named in a line of the log.
+_MAX_NAMED: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileEnumeratorState:
-    """What discovery goes on from; does not grow with the number of files.
+    """What discovery goes on from; grows with the number of files only in the order `any`.
 
     Attributes:
         pending: Splits that no reader has, in the order to hand out.
@@ -54,6 +52,8 @@ class FileEnumeratorState:
         newest: Highest modification time that was taken, in microseconds.
         recent: Versions of files modified not longer than the window before `newest`.
         last_paths: Last relative path taken below each location.
+        read: In the order `any`, fingerprints of the versions of files that were taken.
+        listed: In the other orders, a filter of the versions that the last listing had.
     """
 
     pending: tuple[FileSplit, ...] = ()
@@ -61,11 +61,13 @@ class FileEnumeratorState:
     newest: int | None = None
     recent: tuple[str, ...] = ()
     last_paths: dict[str, str] = field(default_factory=dict)
+    read: bytes = b""
+    listed: bytes = b""
 
 
 def state_serializer() -> JsonDataclassSerializer[FileEnumeratorState]:
-    """How the state is stored."""
-    return JsonDataclassSerializer(FileEnumeratorState)
+    """How the state is stored: layout 2 has two more fields, which releases before it refuse."""
+    return JsonDataclassSerializer(FileEnumeratorState, version=2, migrations={1: dict})
 
 
 class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAvailableNow):
@@ -77,6 +79,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         order: What makes a file new.
         monitor_interval: Time between listings; None lists once.
         late_file_window: How much older than the newest a file may be when it becomes visible.
+        forget_after: In the order `any`, how long a file that is gone counts as read.
         state: What to go on from.
     """
 
@@ -88,6 +91,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         order: FileOrder,
         monitor_interval: timedelta | None,
         late_file_window: timedelta,
+        forget_after: timedelta = timedelta(days=7),
         state: FileEnumeratorState | None = None,
     ) -> None:
         state = state or FileEnumeratorState()
@@ -95,16 +99,25 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         self._selection = selection
         self._order = order
         self._interval = monitor_interval
-        self._window = late_file_window // timedelta(microseconds=1)
-        self._assigner: SplitAssigner[FileSplit] = SplitAssigner(context.event_time_order)
+        self._assigner: SplitAssigner[FileSplit] = SplitAssigner(
+            context.event_time_order, found=context.split_found
+        )
         self._assigner.add(state.pending)
         self._complete = state.complete
-        self._newest = state.newest
-        self._recent = frozenset(state.recent)
-        self._last_paths = dict(state.last_paths)
+        memories = {
+            FileOrder.MODIFICATION_TIME: ByTime(
+                late_file_window // timedelta(microseconds=1), state.newest, state.recent
+            ),
+            FileOrder.NAME: ByName(selection, state.last_paths),
+            FileOrder.ANY: EachVersion(forget_after.total_seconds(), state.read),
+        }
+        self._memory: Memory = memories.pop(order)
+        # What was read in another order counts as read at the first listing in this one.
+        self._former = [each for each in memories.values() if each.fields()]
+        self._listed = ListedFiles(state.listed)
+        self._left_out: Mapping[str, LeftOut] = {}
         self._waiting: set[int] = set()
         self._told: set[int] = set()
-        self._listed: frozenset[int] | None = None
         self._freezing = False
         self._failures = 0
 
@@ -141,9 +154,12 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         return FileEnumeratorState(
             pending=self._assigner.pending(),
             complete=self._complete and self._interval is None,
-            newest=self._newest,
-            recent=tuple(sorted(self._recent)),
-            last_paths=dict(self._last_paths),
+            listed=self._listed.stored(),
+            **{
+                name: value
+                for memory in (*self._former, self._memory)
+                for name, value in memory.fields().items()
+            },
         )
 
     def freeze_end(self) -> None:
@@ -154,10 +170,10 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
 
     # --- Discovery ---
 
-    def _list(self) -> list[FileStatus]:
-        return self._selection.files(may_be_missing=self._interval is not None)
+    def _list(self) -> Listing:
+        return self._selection.listing(may_be_missing=self._interval is not None)
 
-    def _take_listing(self, files: list[FileStatus] | None, error: BaseException | None) -> None:
+    def _take_listing(self, listing: Listing | None, error: BaseException | None) -> None:
         if self._complete:
             return
         if error is not None:
@@ -169,94 +185,73 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
             _logger.warning("listing failed and is tried again", exc_info=error)
             return
         self._failures = 0
-        self._discover(files or [])
+        if listing is not None:
+            self._discover(listing)
+            self._tell_left_out(listing.left_out)
         if self._interval is None:
             self._complete = True
         self._serve()
 
-    def _take_last_listing(
-        self, files: list[FileStatus] | None, error: BaseException | None
-    ) -> None:
+    def _take_last_listing(self, listing: Listing | None, error: BaseException | None) -> None:
         if error is not None:
             raise error
-        self._take_listing(files, None)
+        self._take_listing(listing, None)
         self._complete = True
         self._serve()
 
-    def _discover(self, files: list[FileStatus]) -> None:
+    def _discover(self, listing: Listing) -> None:
+        files = list(listing.files.values())
         new = files
         if self._interval is not None:
-            new = (
-                self._newer_by_time(files)
-                if self._order is FileOrder.MODIFICATION_TIME
-                else self._newer_by_name(files)
-            )
-        elif self._order is FileOrder.MODIFICATION_TIME:
-            new = sorted(files, key=lambda file: (file.modification_time or 0, file.path))
+            new, behind = self._memory.sort_out(files)
+            for former in self._former:
+                new, more = former.sort_out(new)
+                behind += more
+            self._tell_late(self._listed.lacking(behind))
+            self._memory.take(files, complete=listing.complete)
+            self._former = []
+            if self._order is FileOrder.ANY:  # in which none comes too late
+                self._listed = ListedFiles(b"")
+            else:
+                self._listed.replace(files)
+        if self._interval is not None or self._order is FileOrder.MODIFICATION_TIME:
+            new = self._memory.in_order(new)
         for file in new:
             self._assigner.add(self._selection.splits_of(file))
         self._context.metric_group.inc("discoveredFiles", len(new))
         self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._assigner))
 
-    def _newer_by_time(self, files: list[FileStatus]) -> list[FileStatus]:
-        times = {file.path: _time(file) for file in files}
-        ordered = sorted(files, key=lambda file: (times[file.path], file.path))
-        known_before = None if self._newest is None else self._newest - self._window
-        new = [
-            file
-            for file in ordered
-            if known_before is None
-            or (times[file.path] >= known_before and _version(file) not in self._recent)
-        ]
-        self._tell_late(
-            [file for file in files if known_before is not None and times[file.path] < known_before]
-        )
-        if ordered:
-            # A clock that runs ahead must not make the files of the others look old.
-            newest = min(times[ordered[-1].path], time.time_ns() // 1000)
-            self._newest = newest if self._newest is None else max(self._newest, newest)
-            since = self._newest - self._window
-            # A file that is gone stays known for the window: a listing may have missed it.
-            self._recent = frozenset(
-                version
-                for version in self._recent.union(map(_version, files))
-                if int(version.rpartition("@")[2]) >= since
-            )
-        self._listed = frozenset(hash(_version(file)) for file in files)
-        return new
-
-    def _newer_by_name(self, files: list[FileStatus]) -> list[FileStatus]:
-        new = []
-        last = dict(self._last_paths)
-        old = []
-        for file in files:
-            root = self._selection.root_of(file.path)
-            relative = self._selection.relative(file.path)
-            if root not in self._last_paths or relative > self._last_paths[root]:
-                new.append(file)
-                last[root] = max(relative, last.get(root, relative))
-            else:
-                old.append(file)
-        self._tell_late(old)
-        self._last_paths = last
-        self._listed = frozenset(hash(_version(file)) for file in files)
-        return sorted(new, key=lambda file: self._selection.relative(file.path))
-
-    def _tell_late(self, old: list[FileStatus]) -> None:
+    def _tell_late(self, late: list[FileStatus]) -> None:
         """Files that count as read but were not there at the last listing are told of."""
-        if self._listed is None:
-            return
-        late = [file.path for file in old if hash(_version(file)) not in self._listed]
         if late:
             self._context.metric_group.inc("lateFiles", len(late))
             _logger.warning(
-                "%d files appeared too late and are not read, the first is %s: their order %s is "
-                "behind files that were read; raise late-file-window, or give them a name that "
-                "sorts behind",
+                "%d files appeared too late and are not read: %s; their order %s is behind files "
+                "that were read; raise late-file-window, give them a name that sorts behind, or "
+                "set source.order to any",
                 len(late),
-                late[0],
+                _named([file.path for file in late]),
                 self._order.value,
             )
+
+    def _tell_left_out(self, left_out: Mapping[str, LeftOut]) -> None:
+        """What is there and not read is counted, and named once."""
+        told, self._left_out = self._left_out, left_out
+        metrics = self._context.metric_group
+        metrics.set("leftOutFiles", len(left_out))
+        for reason in LeftOut:
+            paths = [path for path, each in left_out.items() if each is reason]
+            if paths or f"leftOutFiles.{reason}" in metrics.gauges:
+                metrics.set(f"leftOutFiles.{reason}", len(paths))
+            new = sorted(path for path in paths if told.get(path) is not reason)
+            if new:
+                _logger.log(
+                    logging.INFO if reason.is_expected else logging.WARNING,
+                    "%d paths are not read because they are %s: %s",
+                    len(new),
+                    reason.explanation,
+                    _named(new),
+                )
 
     # --- Assignment ---
 
@@ -276,15 +271,6 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
             self._waiting -= registered
 
 
-def _version(file: FileStatus) -> str:
-    return f"{file.path}@{version_of(file)}"
-
-
-def _time(file: FileStatus) -> int:
-    if file.modification_time is None:
-        raise ConfigurationError(
-            f"the filesystem tells no modification time of {file.path}",
-            option="order",
-            hint="set source.order to name",
-        )
-    return file.modification_time
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - _MAX_NAMED
+    return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from connector_filesystem.filesystem import FileLocation, FileStatus
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import DataLossError, FatalError, RetryableError, SplitChangedError
@@ -84,7 +86,7 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
             found="no file",
             hint="put it back; remove or move files only after they were read to their end",
         ) from exc
-    if found != split.status:
+    if not found.is_same_version(split.status):
         raise SplitChangedError(
             f"the file {url} changed since it was discovered, read up to {position}",
             expected=_version(split.status),
@@ -114,6 +116,14 @@ def file_error(
     if of_system:
         error: Exception = RetryableError(
             f"the file {url} could not be read from {position} on", found=str(cause)
+        )
+    elif isinstance(cause, pa.ArrowNotImplementedError):
+        error = FatalError(
+            f"the file {url} holds something that cannot be read",
+            expected="types and encodings that Arrow reads",
+            found=str(cause),
+            hint="let its writer use other types, or leave it out with path-regex",
+            code="FILE_UNSUPPORTED",
         )
     else:
         error = FatalError(

@@ -18,14 +18,15 @@ from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelectio
 from connector_filesystem.source.enumerator import (
     FileEnumerator,
     FileEnumeratorState,
-    FileOrder,
     state_serializer,
 )
 from connector_filesystem.source.inference import found_schema
+from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.paths import PathColumns, PathTime
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options import (
@@ -47,6 +48,7 @@ from connectors_core.source import (
     SplitEnumeratorContext,
     SplitTraits,
 )
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
 
@@ -56,6 +58,7 @@ DEFAULT_BATCH_ROWS: Final = 65_536
 DEFAULT_BLOCK_SIZE: Final = 4 << 20
 DEFAULT_MAX_RECORD_SIZE: Final = 64 << 20
 DEFAULT_LATE_FILE_WINDOW: Final = timedelta(hours=1)
+DEFAULT_FORGET_AFTER: Final = timedelta(days=7)
 DEFAULT_BYTES_PER_PLAN: Final = 256 << 20
 
 
@@ -105,7 +108,8 @@ ORDER: Final = Option(
     default=FileOrder.MODIFICATION_TIME,
     since=_SINCE,
     aliases=("order", "streaming-source.partition-order"),
-    doc="What makes a file newer than those already read.",
+    doc="What makes a file new: a time or a name behind those of the files read, or (`any`) that "
+    "it is none of them. They are then remembered one by one.",
 )
 LATE_FILE_WINDOW: Final = Option(
     "source.late-file-window",
@@ -116,6 +120,15 @@ LATE_FILE_WINDOW: Final = Option(
     aliases=("late-file-window", "max-file-age"),
     doc="In the order of modification times: how much older than the newest file another one may "
     "be when it becomes visible, by a rename for example. The files of this time are remembered.",
+)
+FORGET_AFTER: Final = Option(
+    "source.forget-after",
+    timedelta,
+    default=DEFAULT_FORGET_AFTER,
+    validator=at_least(timedelta(0)),
+    since="3.0.0",
+    doc="In the order `any`: how long a file that is gone still counts as read, should it come "
+    "back.",
 )
 PATH_REGEX: Final = Option(
     "source.path.regex-pattern",
@@ -297,6 +310,7 @@ FILE_SOURCE_OPTIONS: Final = OptionSet(
     MONITOR_INTERVAL,
     ORDER,
     LATE_FILE_WINDOW,
+    FORGET_AFTER,
     PATH_REGEX,
     IGNORED,
     PARTITION_COLUMNS,
@@ -318,13 +332,15 @@ PathLike = str | os.PathLike[str]
 
 
 @public
-class FileSource(Source[FileSplit, FileEnumeratorState]):
+@spelled_in_python()
+class FileSource(Source[FileSplit, FileEnumeratorState], SupportsConnectionCheck):
     """Reads CSV, JSON lines and Parquet from any filesystem of fsspec, batch and streaming.
 
-    Guarantee: exactly once. A split is a range of one *version* of a file (size, modification time,
-    tag); a file that is changed, cut off or removed before it was read to its end is an error, and
-    what was read before it is kept. Files are taken only when they are complete: write them under a
-    name that begins with `.` or `_`, or ends in `.tmp`, and rename them.
+    Guarantee: exactly once. A split is a range of one *version* of a file (its size, and its tag or
+    else its modification time); a file that is changed, cut off or removed before it was read to
+    its end is an error, and what was read before it is kept. Files are taken only when they are
+    complete: write them under a name that begins with `.` or `_`, or ends in `.tmp`, and rename
+    them.
 
     Uncompressed text and Parquet go on where they stopped. Compressed text is decompressed again
     from its start up to the position, which is counted in decompressed bytes: a file that is much
@@ -336,9 +352,11 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         schema: Columns in the files; None to find them in the first files.
         compression: Compression of all text files; None to tell it by the suffix.
         monitor_interval: Time between looks for new files; None lists once (a bounded source).
-        order: What makes a file newer than those read: its modification time or its name.
+        order: What makes a file new: its modification time, its name, or (`any`) that it was not
+            read; then state holds 16 bytes for each file.
         late_file_window: In the order of modification times, how much older than the newest file
             another one may be when it becomes visible. State holds the files of this time.
+        forget_after: In the order `any`, how long a file that is gone still counts as read.
         path_regex: The path relative to `path` must match this as a whole.
         ignored_suffixes: Ends of names of incomplete files.
         partition_columns: Columns from the path, with their types, or names of strings.
@@ -367,6 +385,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         monitor_interval: timedelta | None = None,
         order: FileOrder | str = FileOrder.MODIFICATION_TIME,
         late_file_window: timedelta = DEFAULT_LATE_FILE_WINDOW,
+        forget_after: timedelta = DEFAULT_FORGET_AFTER,
         path_regex: str | None = None,
         ignored_suffixes: Sequence[str] = IGNORED_SUFFIXES,
         partition_columns: Mapping[str, pa.DataType] | Sequence[str] = (),
@@ -389,6 +408,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             MONITOR_INTERVAL.key: monitor_interval,
             ORDER.key: order,
             LATE_FILE_WINDOW.key: late_file_window,
+            FORGET_AFTER.key: forget_after,
             PATH_REGEX.key: path_regex,
             IGNORED.key: list(ignored_suffixes),
             SPLIT_SIZE.key: split_size,
@@ -408,6 +428,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         self._monitor_interval = options.get(MONITOR_INTERVAL)
         self._order = options[ORDER]
         self._late_file_window = options[LATE_FILE_WINDOW]
+        self._forget_after = options[FORGET_AFTER]
         self._on_schema_change = changes - {SchemaChange.FAIL}
         self._batch_rows = options[BATCH_ROWS]
         self._block_size = options[BLOCK_SIZE]
@@ -471,6 +492,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             monitor_interval=options.get(MONITOR_INTERVAL),
             order=options[ORDER],
             late_file_window=options[LATE_FILE_WINDOW],
+            forget_after=options[FORGET_AFTER],
             path_regex=options.get(PATH_REGEX),
             ignored_suffixes=options.values[IGNORED.key],
             partition_columns={each.name: each.type for each in partitions or ()},
@@ -571,6 +593,10 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             max_record_size=self._max_record_size,
         )
 
+    def check_connection(self, timeout: float) -> None:
+        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        self._location.check_reachable()
+
     def __repr__(self) -> str:
         shown = ", ".join(repr(each) for each in self._selection.locations)
         return f"FileSource({shown}, {self.boundedness().value})"
@@ -584,6 +610,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
             order=self._order,
             monitor_interval=self._monitor_interval,
             late_file_window=self._late_file_window,
+            forget_after=self._forget_after,
             state=state,
         )
 

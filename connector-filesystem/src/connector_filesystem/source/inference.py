@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
 from connector_filesystem.formats import Compression, CsvOptions, Format
-from connector_filesystem.source.columns import spark_schema
 from connector_filesystem.source.parquet import parquet_schema
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.text import BOM, ByteStream, csv_header
+from connector_filesystem.source.types import spark_schema
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import infer_csv, infer_json
 
@@ -34,8 +34,9 @@ def found_schema(
 ) -> pa.Schema:
     """Find the columns of the first files; driver.
 
-    Of Parquet the footer of the first file is read. Of text the first megabyte of the first three
-    files is, and their columns are brought together; columns without a value become strings.
+    Of Parquet the footer of the first file with columns is read. Of text the first megabyte of the
+    first three files is, and their columns are brought together; columns without a value become
+    strings.
 
     Raises:
         ConfigurationError: There is no file, or a sample cannot be understood.
@@ -53,12 +54,24 @@ def found_schema(
         try:
             with mapped_errors("reading the first lines of", location.url_of(file.path)):
                 if layout is Format.PARQUET:
-                    return spark_schema(parquet_schema(location, file.path, file.size))
+                    found = parquet_schema(location, file.path, file.size)
+                    if found.names:
+                        return spark_schema(found)
+                    schemas.append(found)
+                    continue
                 stream = ByteStream(location, file.path, squeezed, file.size)
                 try:
                     schemas.append(_of_text(stream, layout, csv, max_record_size))
                 finally:
                     stream.close()
+        except pa.ArrowNotImplementedError as exc:
+            raise ConfigurationError(
+                f"{location.url_of(file.path)} holds something that cannot be read",
+                expected="types and encodings that Arrow reads",
+                found=str(exc),
+                option="path",
+                hint="let its writer use other types, or leave it out with path-regex",
+            ) from exc
         except pa.ArrowInvalid as exc:
             raise ConfigurationError(
                 f"the schema of {location.url_of(file.path)} cannot be found",

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.source.columns import can_become
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
+from connector_filesystem.source.types import can_become, cast_values
 from connectors_core.formats.text import converted
 
 __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
@@ -62,7 +62,7 @@ class ParquetSplitFile:
         except BaseException:
             self._source.close()
             raise
-        self.schema: pa.Schema = self._file.schema_arrow
+        self.schema = _with_instants(self._file)
         metadata = self._file.metadata
         whole = start == 0 and end >= size
         groups = map(metadata.row_group, range(metadata.num_row_groups))
@@ -71,6 +71,11 @@ class ParquetSplitFile:
             for number, group in enumerate(groups)
             if whole or start <= _begin(group) < end
         ]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file has neither columns nor rows, as of a table that never got any."""
+        return not self.schema.names and not self._file.metadata.num_rows
 
     def batches(
         self, position: Position, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
@@ -166,7 +171,7 @@ def isolating_rows(
         Batches and bad rows in their order.
     """
     try:
-        rows = converted(batch, schema)
+        rows = converted(batch, schema, cast_values)
     except pa.ArrowInvalid as exc:
         if batch.num_rows == 1:
             yield Damaged(reason=_reason(exc), position=where(first), cause=exc)
@@ -183,7 +188,47 @@ def _reason(exc: pa.ArrowInvalid) -> str:
     return " ".join(word for word in str(exc).split() if not word.strip("-.").isdigit())
 
 
+def _with_instants(file: pq.ParquetFile) -> pa.Schema:
+    """Return the schema of a file, in which the old timestamps of 96 bits are instants.
+
+    Impala, Hive and Spark (by default, to this day) write instants so, in UTC. Nothing in the file
+    says it, and Arrow takes them for times without a zone.
+    """
+    leaves = iter(range(len(file.schema)))
+
+    def of_type(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            return pa.struct([of_field(field) for field in kind])
+        if pa.types.is_map(kind):
+            key, item = of_field(kind.key_field), of_field(kind.item_field)
+            return pa.map_(key.type, item)
+        if pa.types.is_list(kind):
+            return pa.list_(of_field(kind.value_field))
+        if pa.types.is_large_list(kind):
+            return pa.large_list(of_field(kind.value_field))
+        if pa.types.is_nested(kind):
+            for _ in range(_leaves_in(kind)):
+                next(leaves)
+            return kind
+        of_96_bits = file.schema.column(next(leaves)).physical_type == "INT96"
+        return pa.timestamp("us", tz="UTC") if of_96_bits else kind
+
+    def of_field(field: pa.Field) -> pa.Field:
+        return field.with_type(of_type(field.type))
+
+    found: pa.Schema = file.schema_arrow
+    if not any(file.schema.column(at).physical_type == "INT96" for at in range(len(file.schema))):
+        return found
+    return pa.schema([of_field(field) for field in found])
+
+
+def _leaves_in(kind: pa.DataType) -> int:
+    return sum(_leaves_in(kind.field(at).type) for at in range(kind.num_fields)) or 1
+
+
 def _begin(group: Any) -> int:
+    if not group.num_columns:
+        return 0
     column = group.column(0)
     dictionary = column.dictionary_page_offset
     data = int(column.data_page_offset)

@@ -38,7 +38,7 @@ from connector_filesystem.source.text import (
     csv_header,
     isolating,
 )
-from connectors_core.errors import ConfigurationError, ConnectorError
+from connectors_core.errors import ConfigurationError, ConnectorError, FatalError
 from connectors_core.records import BadRecord
 from connectors_core.source import SourceOutput, SourceReaderContext
 from connectors_core.source.base import (
@@ -179,6 +179,8 @@ class _SplitReading:
             settings.location, split.path, start=split.start, end=split.end, size=split.size
         )
         try:
+            if file.is_empty:
+                return
             self._check_columns(file.schema.names, changed_types(file.schema, settings.data_schema))
             for raw in file.batches(
                 self._position,
@@ -213,6 +215,14 @@ class _SplitReading:
             quote = settings.csv.quote_char.encode()
         stream = self._open()
         try:
+            if quote is not None and stream.ends_in_cr:
+                raise FatalError(
+                    f"lines of {self._url} end in CR, and values may hold line breaks",
+                    expected="lines that end in LF or CRLF",
+                    found="CR",
+                    option="csv.newlines-in-values",
+                    hint="turn it off, or convert the file, e.g. with mac2unix",
+                )
             is_plain = self._compression is Compression.NONE
             to_skip = split.position
             for block in blocks_of(

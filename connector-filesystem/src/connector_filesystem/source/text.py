@@ -19,16 +19,24 @@ __all__ = ["Block", "ByteStream", "Parsed", "blocks_of", "csv_header", "isolatin
 
 BOM: Final = b"\xef\xbb\xbf"
 _SKIP_BYTES: Final = 4 << 20
+_HEAD_BYTES: Final = 64 << 10
+_UTF_32: Final = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ByteStream:
     """The bytes of a file, decompressed, read forward. Fetcher thread.
+
+    Lines that end in CR, as the first of them tell, are given with LF in its place.
 
     Args:
         location: A location on the file's filesystem.
         path: The file.
         compression: How it is compressed.
         size: Bytes of the file that are read at most: what is appended meanwhile is not looked at.
+
+    Raises:
+        FatalError: The text is in UTF-16 or UTF-32.
     """
 
     def __init__(
@@ -45,12 +53,30 @@ class ByteStream:
             file = self._raw if location.is_local else pa.PythonFile(self._raw, mode="r")
             self._stream = pa.CompressedInputStream(file, compression.value)
         self._at = 0
+        self._ends_in_cr = False
+        self._head = b""
+        try:
+            self._head = self._pull(_HEAD_BYTES)
+            check_encoding(self._head, location.url_of(path))
+        except BaseException:
+            self.close()
+            raise
+        # The last byte may be the half of CRLF.
+        if b"\r" in self._head[:-1] and b"\n" not in self._head:
+            self._ends_in_cr = True
+            self._head = self._head.replace(b"\r", b"\n")
+
+    @property
+    def ends_in_cr(self) -> bool:
+        """Whether lines end in CR in the file."""
+        return self._ends_in_cr
 
     def seek(self, offset: int) -> None:
         """Go on at a byte; in a compressed file by decompressing up to it, never back."""
         if self._compression is Compression.NONE:
-            self._raw.seek(offset)
-            self._at = offset
+            if offset != self._at:
+                self._raw.seek(offset)
+                self._at, self._head = offset, b""
             return
         while self._at < offset:
             if not self.read(min(_SKIP_BYTES, offset - self._at)):
@@ -58,6 +84,16 @@ class ByteStream:
 
     def read(self, count: int) -> bytes:
         """Read up to `count` bytes; nothing at the end."""
+        if self._head:
+            data, self._head = self._head[:count], self._head[count:]
+        else:
+            data = self._pull(count)
+            if self._ends_in_cr:
+                data = data.replace(b"\r", b"\n")
+        self._at += len(data)
+        return data
+
+    def _pull(self, count: int) -> bytes:
         if self._compression is Compression.NONE:
             count = min(count, self._size - self._at)
             if count <= 0:
@@ -65,7 +101,6 @@ class ByteStream:
         data = bytes(self._stream.read(count))
         if not data and self._compression is Compression.NONE:
             raise EOFError(f"the file ends at byte {self._at} instead of {self._size}")
-        self._at += len(data)
         return data
 
     @property
@@ -80,6 +115,33 @@ class ByteStream:
                 self._stream.close()
         finally:
             self._raw.close()
+
+
+def check_encoding(head: bytes, url: str) -> None:
+    """Refuse text of which every second byte is nothing to a reader of UTF-8.
+
+    Args:
+        head: The first bytes.
+        url: The file, for the message.
+
+    Raises:
+        FatalError: It is in UTF-16 or UTF-32.
+    """
+    sparse = head.count(0) * 3 > len(head)
+    if head.startswith(_UTF_32) or (sparse and head.count(0) * 2 > len(head) + 1):
+        found = "UTF-32"
+    elif head.startswith(_UTF_16) or sparse:
+        found = "UTF-16"
+    else:
+        return
+    raise FatalError(
+        f"the text of {url} is not in UTF-8",
+        expected="UTF-8",
+        found=found,
+        option="path",
+        hint=f"convert it, e.g. with iconv -f {found} -t UTF-8",
+        code="FILE_ENCODING",
+    )
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.metadata import MetadataRequest
 
+from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import NO_ERROR, error_of_code
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaAuthorizationError, KafkaRetryableError
 
-__all__ = ["broker_setting", "ensure_topic"]
+__all__ = ["broker_setting", "check_reachable", "ensure_topic"]
 
 _TOPIC_ALREADY_EXISTS: Final = 36
 _BROKER: Final = 4
@@ -64,6 +66,23 @@ def ensure_topic(
         if isinstance(error, KafkaAuthorizationError):
             error.hint = f"let an administrator create the topic {name!r} with one partition"
         raise error
+
+
+def check_reachable(config: ClientConfig, timeout: float) -> None:
+    """Return when one of `bootstrap.servers` has answered. Driver.
+
+    Args:
+        config: Properties of the client.
+        timeout: Seconds until it must have.
+
+    Raises:
+        KafkaError: None has; names them and what happened last.
+    """
+    wire = Wire(config)
+    try:
+        wire.request(MetadataRequest(topics=[]), timeout=timeout)
+    finally:
+        wire.close()
 
 
 def broker_setting(wire: Wire, name: str) -> str | None:

@@ -25,6 +25,7 @@ __all__ = [
     "is_missing",
     "is_retriable",
     "name_of",
+    "says_why",
 ]
 
 KafkaError = (
@@ -104,6 +105,8 @@ def error_of_exception(error: BaseException, doing: str) -> KafkaError:
         error: What kafka-python raised or gave.
         doing: What was asked.
     """
+    if isinstance(error, KafkaRequestError):
+        return error
     code = getattr(error, "errno", None) if _is_answer(error) else None
     found = _shown(error)
     made: KafkaError
@@ -139,6 +142,18 @@ def error_of_exception(error: BaseException, doing: str) -> KafkaError:
         made.code = f"KAFKA_{name_of(code)}"
     made.__cause__ = error
     return made
+
+
+def says_why(error: BaseException) -> bool:
+    """Return whether an error names the reason why a broker did not let the client in."""
+    refused = (
+        kafka_errors.SaslAuthenticationFailedError,
+        kafka_errors.UnsupportedSaslMechanismError,
+        ConnectionRefusedError,
+    )
+    return _tls_refusal(error) is not None or any(
+        isinstance(each, refused) for each in _reasons(error)
+    )
 
 
 def _is_answer(error: BaseException) -> bool:

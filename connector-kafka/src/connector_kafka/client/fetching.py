@@ -30,7 +30,7 @@ from connector_kafka.client.metadata import (
 from connector_kafka.client.retrying import backoffs
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
-from connector_kafka.records import decode
+from connector_kafka.records import MAX_RECORD_BYTES, decode
 from connectors_core.errors import DataLossError
 
 __all__ = ["FetchSettings", "Fetched", "Fetcher", "OffsetRange", "PartitionRange"]
@@ -92,6 +92,7 @@ class FetchSettings:
         columns: Columns to build, names of `connector_kafka.records.COLUMNS`.
         batch_rows: Most rows of a batch.
         batch_bytes: Most bytes of records in a batch.
+        max_record_bytes: Most bytes of a record that had to be decompressed.
     """
 
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
@@ -99,6 +100,7 @@ class FetchSettings:
     columns: tuple[str, ...] = ("key", "value", "offset", "timestamp", "timestamp_type")
     batch_rows: int = 65_536
     batch_bytes: int = 32 << 20
+    max_record_bytes: int = MAX_RECORD_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,8 @@ class Fetched:
         high_watermark: The first offset that consumers cannot see yet.
         finished: Whether the stop is reached.
         lost: Offsets that are no longer there, where reading goes on behind them.
+        resume_at: Where records are to be read again; behind the stop where more was lost than the
+            range holds. None where nothing was lost, or that is not known.
     """
 
     key: str
@@ -122,6 +126,7 @@ class Fetched:
     high_watermark: int = -1
     finished: bool = False
     lost: OffsetRange | None = None
+    resume_at: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -160,6 +165,8 @@ class _Piece:
     aborted: tuple[tuple[int, int], ...] | None = None
     high_watermark: int = -1
     lost: OffsetRange | None = None
+    resume_at: int | None = None
+    log_end: int | None = None
 
 
 class Fetcher:
@@ -363,13 +370,17 @@ class Fetcher:
             read.replica_until = time.monotonic() + max_age
         start, raw = read.position, data.records or b""
         behind = _offset_behind(raw)
-        if behind is None or behind <= start:
+        if behind is None:
             return self._nothing_came(read, data.high_watermark)
         aborted = None
         if self._settings.isolation is IsolationLevel.READ_COMMITTED:
             aborted = tuple(
                 (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
             )
+        try:
+            log_end = self._log_end(read.partition, behind, data.high_watermark)
+        except KafkaRetryableError as exc:
+            return self._failed(read, exc)
         finished = self._move(read, behind)
         return [
             _Piece(
@@ -380,8 +391,19 @@ class Fetcher:
                 finished=finished,
                 aborted=aborted,
                 high_watermark=data.high_watermark,
+                log_end=log_end,
             )
         ]
+
+    def _log_end(self, partition: TopicPartition, behind: int, high_watermark: int) -> int:
+        """Where the log ends, beyond which no true batch reaches.
+
+        A broker notes the high watermark before it reads, so the log may have grown meanwhile.
+        """
+        if behind <= high_watermark or behind == _BEYOND:
+            return high_watermark
+        latest = Cluster(self._wire).offsets([partition], LATEST).get(partition, high_watermark)
+        return max(high_watermark, latest)
 
     def _nothing_came(self, read: _Read, high_watermark: int) -> list[_Piece]:
         """Without a stop that is no wonder; with one, records must be there, or come soon."""
@@ -451,9 +473,8 @@ class Fetcher:
             )
         if position > latest:  # the end of the log is lost; the next plan begins where it ends
             return [self._pass_over(read, position if stop is None else stop)]
-        return [
-            self._pass_over(read, earliest if self._settings.on_data_loss == "earliest" else latest)
-        ]
+        target = earliest if self._settings.on_data_loss == "earliest" else latest
+        return [replace(self._pass_over(read, target), resume_at=target)]
 
     def _pass_over(self, read: _Read, behind: int) -> _Piece:
         start = read.position
@@ -513,6 +534,7 @@ class Fetcher:
             high_watermark=piece.high_watermark,
             finished=piece.finished,
             lost=piece.lost,
+            resume_at=piece.resume_at,
         )
         if not piece.raw:
             yield last
@@ -525,11 +547,13 @@ class Fetcher:
             partition=wanted.partition.partition,
             start_offset=piece.start,
             stop_offset=wanted.stop,
+            end_offset=piece.log_end,
             columns=settings.columns,
             aborted=piece.aborted,
             check_crcs=self._wire.config[properties.CHECK_CRCS],
             max_rows=settings.batch_rows,
             max_bytes=settings.batch_bytes,
+            max_record_bytes=settings.max_record_bytes,
         ):
             if held is not None:  # only the last one ends the range
                 yield replace(
@@ -541,7 +565,7 @@ class Fetcher:
 
 
 def _offset_behind(raw: Any) -> int | None:
-    """The offset behind the last whole batch; None where there is none."""
+    """The offset behind the last whole batch; None where nothing came."""
     behind, at, size = None, 0, len(raw)
     while at + _BATCH.size <= size:
         base, length, magic = _BATCH.unpack_from(raw, at)
@@ -552,4 +576,7 @@ def _offset_behind(raw: Any) -> int | None:
             break
         delta = _LAST_OFFSET_DELTA.unpack_from(raw, at)[0] if magic == 2 else 0
         behind, at = base + delta + 1, end
+    if behind is None and size:
+        # Brokers give the first batch as a whole, however large it is (KIP-74): it is damaged.
+        return _BEYOND
     return behind

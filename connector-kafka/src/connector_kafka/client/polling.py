@@ -195,8 +195,9 @@ class PollingFetcher:
                     option="on-data-loss",
                 ) from error
             target = earliest if self._settings.on_data_loss == "earliest" else latest
+            resume_at: int | None = target
             if position > latest:
-                target = self._reading[partition].stop or position
+                target, resume_at = self._reading[partition].stop or position, None
             _logger.error("offsets from %d of %s are lost; reading goes on", position, partition)
             moved = self._moved(partition, target, records=None)
             if not moved.finished:
@@ -207,6 +208,7 @@ class PollingFetcher:
                 next_offset=moved.next_offset,
                 finished=moved.finished,
                 lost=OffsetRange(position, moved.next_offset),
+                resume_at=resume_at,
             )
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.errors import KafkaRetryableError
+from connectors_core.retrying import RetryLog
 
 __all__ = ["backoffs", "retrying"]
 
@@ -36,6 +37,7 @@ def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float |
     """
     seconds = config[properties.API_TIMEOUT_MS] / 1000 if timeout is None else timeout
     deadline = time.monotonic() + seconds
+    log = RetryLog(f"asking Kafka ({', '.join(config.servers)})")
     for wait in backoffs(config):
         try:
             return attempt()
@@ -43,5 +45,6 @@ def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float |
             wait = max(wait, exc.retry_after or 0.0)
             if time.monotonic() + wait > deadline:
                 raise
+            log.failed(exc)
         time.sleep(wait)
     raise AssertionError("there is always one more wait")

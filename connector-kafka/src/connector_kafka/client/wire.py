@@ -31,7 +31,8 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exception
+from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exception, says_why
+from connector_kafka.client.listener import check_protocol
 from connector_kafka.client.secrecy import keep_logins_out_of_logs
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
 from connectors_core.errors import FatalError, UnsupportedError
@@ -123,6 +124,7 @@ class Wire:
         self._pending: set[Future[Any]] = set()
         self._leaders: dict[tuple[str, int], int] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
+        self._asked_for_protocol: set[tuple[str, int]] = set()
 
     @property
     def config(self) -> ClientConfig:
@@ -408,6 +410,7 @@ class Wire:
                     # Node numbers are known now; this connection has only a name.
                     self._manager.close(node_id=broker.node_id)
                 except Exception as exc:
+                    self._check_protocol(broker.host, broker.port, exc)
                     if not isinstance(error_of_exception(exc, ""), KafkaRetryableError):
                         raise
                     if not isinstance(exc, kafka_errors.NodeNotReadyError):  # failed before: how?
@@ -420,6 +423,14 @@ class Wire:
         raise kafka_errors.KafkaTimeoutError(
             f"none of bootstrap.servers ({servers}) answered; last: {type(last).__name__}: {last}"
         ) from last
+
+    def _check_protocol(self, host: str, port: int, error: Exception) -> None:
+        """Once for each broker: it may not answer because it is talked to in another protocol."""
+        if (host, port) in self._asked_for_protocol or says_why(error):
+            return
+        self._asked_for_protocol.add((host, port))
+        # Nothing else is on its way on this thread as long as no broker is known.
+        check_protocol(host, port, self._config[properties.SECURITY_PROTOCOL])
 
 
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # it has no types

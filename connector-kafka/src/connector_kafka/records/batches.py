@@ -22,6 +22,7 @@ __all__ = [
     "AbortedTransactions",
     "BatchHeader",
     "as_bytes",
+    "base_offset",
     "check_count",
     "check_crc",
     "crc32c",
@@ -36,6 +37,7 @@ _LENGTH_END = 12  # what the length counts begins here
 _CRC_END = 21  # what the CRC covers begins here
 _MIN_LEGACY = 14  # the smallest message of the old formats, behind its length
 _MIN_RECORD = 7  # a record with neither key nor value nor headers
+_LAST_OFFSET = 2**63 - 2  # the offset behind it is a number, too
 
 COMPRESSION = 0x07
 LOG_APPEND_TIME = 0x08
@@ -118,11 +120,18 @@ def next_batch(data: Bytes, at: int) -> BatchHeader | None:
     _, _, _, _, crc, attributes, delta, base, maximum, producer, _, _, count = HEADER.unpack_from(
         data.data, at
     )
-    if delta < 0 or count < 0:
+    if delta < 0 or count < 0 or base_offset > _LAST_OFFSET - delta:
         raise MalformedError(f"it gives {count} records up to offset {base_offset} + {delta}")
     return BatchHeader(
         at, end, magic, base_offset, crc, attributes, delta, base, maximum, producer, count
     )
+
+
+def base_offset(data: Bytes, at: int) -> int | None:
+    """Return the first offset of the batch that begins at a position; None if too little came."""
+    if len(data) - at < _FRONT.size:
+        return None
+    return int(_FRONT.unpack_from(data.data, at)[0])
 
 
 def crc32c(data: Bytes) -> int:

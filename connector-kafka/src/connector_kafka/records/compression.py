@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compression of record batches, as Kafka's Java client writes and reads it."""
+"""The compression of record batches, as Kafka's Java client writes and reads it.
+
+What comes out is never larger than the buffer it is read into: a batch says nothing reliable about
+how large it becomes, and a few bytes may become gigabytes.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final, Protocol
 
 import cramjam
 import lz4.frame
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from connector_kafka.records.errors import MalformedError
+from connector_kafka.records.errors import MalformedError, TooLargeError
 
-__all__ = ["Compression", "compress", "decompress"]
+__all__ = ["Compression", "Decompressor", "compress", "decompress", "decompressor"]
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
+# Three bytes of snappy stand for 64 at most: a larger length is false, whatever follows it.
+_SNAPPY_RATIO: Final = 22
+# A block of snappy is decompressed as a whole; writers of blocks make far smaller ones.
+_LARGEST_BLOCK: Final = 1 << 27
 
 # Anything with the buffer protocol.
 _Buffer = Any
+_Bytes = npt.NDArray[np.uint8]
 
 
 class Compression(IntEnum):
@@ -34,27 +46,59 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-def decompress(data: _Buffer, compression: int) -> _Buffer:
-    """Return the records of a batch as they were before compression; executor.
+class Decompressor(Protocol):
+    """Gives decompressed bytes bit by bit."""
+
+    def read_into(self, buffer: _Bytes) -> int:
+        """Fill a buffer with the next bytes.
+
+        Returns:
+            How many there were; less than the buffer holds only at the end.
+
+        Raises:
+            MalformedError: The data are none of the codec, or are cut off.
+        """
+
+
+def decompressor(data: _Buffer, compression: int) -> Decompressor:
+    """Begin to read the records of a batch as they were before compression; executor.
 
     Args:
         data: The compressed bytes, all of them; several frames may follow one another.
-        compression: The low three bits of the attributes of the batch.
+        compression: The low three bits of the attributes of the batch, not 0.
 
-    Returns:
-        Something with the buffer protocol.
+    Raises:
+        MalformedError: The codec is unknown.
+    """
+    if compression in _ARROW_CODECS:
+        return _Frames(data, Compression(compression))
+    if compression == Compression.SNAPPY:
+        return _Snappy(data)
+    raise MalformedError(f"its compression has the unknown number {compression}")
+
+
+def decompress(data: _Buffer, compression: int, *, limit: int) -> _Bytes:
+    """Return all that was compressed; executor.
+
+    Args:
+        data: The compressed bytes.
+        compression: The low three bits of the attributes of the batch, not 0.
+        limit: Most bytes that may come out.
 
     Raises:
         MalformedError: The codec is unknown, or the bytes are none of its.
+        TooLargeError: Too many come out.
     """
-    codec = _DECOMPRESS.get(compression)
-    if codec is None:
-        raise MalformedError(f"its compression has the unknown number {compression}")
-    try:
-        return codec(data)
-    except (cramjam.DecompressionError, MemoryError, OverflowError, struct.error) as error:
-        name = Compression(compression).name.lower()
-        raise MalformedError(f"its {name} data cannot be decompressed: {error}") from error
+    source = decompressor(data, compression)
+    buffer = np.empty(min(limit, 8 * len(data)) + 1, np.uint8)
+    filled = 0
+    while (filled := filled + source.read_into(buffer[filled:])) == len(buffer):
+        if filled > limit:
+            raise TooLargeError(f"it expands to more than the {limit} bytes that are allowed")
+        larger = np.empty(min(limit, 2 * filled) + 1, np.uint8)
+        larger[:filled] = buffer
+        buffer = larger
+    return buffer[:filled]
 
 
 def compress(data: _Buffer, compression: Compression) -> bytes:
@@ -70,21 +114,96 @@ def compress(data: _Buffer, compression: Compression) -> bytes:
     return _COMPRESS[compression](data)
 
 
-def _snappy_decompress(data: _Buffer) -> _Buffer:
-    view = memoryview(data)
+class _Frames:
+    """gzip, lz4 and zstd: Arrow reads their frames as a stream."""
+
+    def __init__(self, data: _Buffer, compression: Compression) -> None:
+        self._name = compression.name.lower()
+        self._stream = pa.CompressedInputStream(pa.BufferReader(data), self._name)
+
+    def read_into(self, buffer: _Bytes) -> int:
+        filled = 0
+        try:
+            while filled < len(buffer) and (size := self._stream.readinto(buffer[filled:])):
+                filled += size
+        except (OSError, pa.ArrowException) as error:
+            raise _not_of_codec(self._name, error) from error
+        return filled
+
+
+class _Snappy:
+    """Blocks of snappy, each of which is decompressed as a whole."""
+
+    def __init__(self, data: _Buffer) -> None:
+        self._blocks = _snappy_blocks(memoryview(data))
+        self._rest = np.empty(0, np.uint8)
+
+    def read_into(self, buffer: _Bytes) -> int:
+        filled = 0
+        while filled < len(buffer):
+            if not len(self._rest):
+                block = next(self._blocks, None)
+                if block is None:
+                    break
+                size = _snappy_size(block)
+                if not size:
+                    continue
+                if size <= len(buffer) - filled:
+                    filled += _snappy_into(block, buffer[filled : filled + size])
+                    continue
+                self._rest = np.empty(size, np.uint8)
+                _snappy_into(block, self._rest)
+            taken = min(len(self._rest), len(buffer) - filled)
+            buffer[filled : filled + taken] = self._rest[:taken]
+            self._rest = self._rest[taken:]
+            filled += taken
+        return filled
+
+
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[:8]) != _XERIAL_MAGIC:
-        return cramjam.snappy.decompress_raw(view)
+        yield view
+        return
     # The framing of xerial's Java library: blocks, each behind its length.
-    blocks = []
     at = len(_XERIAL_HEADER)
+    if len(view) < at:
+        raise MalformedError("its snappy data are cut off")
     while at < len(view):
+        if len(view) - at < _INT32.size:
+            raise MalformedError("its snappy data are cut off")
         (size,) = _INT32.unpack_from(view, at)
         at += _INT32.size
         if not 0 <= size <= len(view) - at:
             raise MalformedError(f"a snappy block has an impossible size of {size} bytes")
-        blocks.append(cramjam.snappy.decompress_raw(view[at : at + size]))
+        yield view[at : at + size]
         at += size
-    return b"".join(blocks)
+
+
+def _snappy_size(block: memoryview) -> int:
+    """The size that a block gives itself, before any memory is taken for it."""
+    try:
+        size = int(cramjam.snappy.decompress_raw_len(block))
+    except cramjam.DecompressionError as error:
+        raise _not_of_codec("snappy", error) from error
+    if size > min(_SNAPPY_RATIO * len(block), _LARGEST_BLOCK):
+        raise MalformedError(
+            f"a snappy block of {len(block)} bytes has an impossible length of {size} bytes"
+        )
+    return size
+
+
+def _snappy_into(block: memoryview, buffer: _Bytes) -> int:
+    try:
+        size = int(cramjam.snappy.decompress_raw_into(block, buffer.data))
+    except cramjam.DecompressionError as error:
+        raise _not_of_codec("snappy", error) from error
+    if size != len(buffer):
+        raise MalformedError("a snappy block has another length than it gives")
+    return size
+
+
+def _not_of_codec(name: str, error: Exception) -> MalformedError:
+    return MalformedError(f"its {name} data cannot be decompressed: {error}")
 
 
 def _snappy_compress(data: _Buffer) -> bytes:
@@ -101,14 +220,8 @@ def _lz4_compress(data: _Buffer) -> bytes:
     return lz4.frame.compress(data, block_linked=False)  # type: ignore[no-any-return]
 
 
-_DECOMPRESS: dict[int, Callable[[_Buffer], _Buffer]] = {
-    Compression.NONE: lambda data: data,
-    Compression.GZIP: cramjam.gzip.decompress,
-    Compression.SNAPPY: _snappy_decompress,
-    Compression.LZ4: cramjam.lz4.decompress,
-    Compression.ZSTD: cramjam.zstd.decompress,
-}
-_COMPRESS: dict[Compression, Callable[[_Buffer], bytes]] = {
+_ARROW_CODECS: Final = frozenset({Compression.GZIP, Compression.LZ4, Compression.ZSTD})
+_COMPRESS: Final[dict[Compression, Callable[[_Buffer], bytes]]] = {
     Compression.NONE: bytes,
     Compression.GZIP: lambda data: bytes(cramjam.gzip.compress(data)),
     Compression.SNAPPY: _snappy_compress,

@@ -9,8 +9,8 @@ Batches of older formats are brought into format 2 first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +19,22 @@ from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.records import batches
 from connector_kafka.records.batches import AbortedTransactions, BatchHeader
 from connector_kafka.records.columns import COLUMNS, build
-from connector_kafka.records.compression import decompress
-from connector_kafka.records.errors import MalformedError
+from connector_kafka.records.compression import Decompressor, decompressor
+from connector_kafka.records.errors import MalformedError, TooLargeError
 from connector_kafka.records.layout import Layout, locate
 from connector_kafka.records.legacy import upconvert
+from connector_kafka.records.sections import MAX_RECORDS, InMemory, Section, cut
 from connector_kafka.records.varints import Bytes
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["MAX_RECORD_BYTES", "Decoded", "decode"]
 
+#: The largest record that is decompressed unless another limit is given.
+MAX_RECORD_BYTES: Final = 128 * 1024 * 1024
 # Arrow counts the bytes of an array in 32 bits.
-_INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+# More headers are not located at once.
+_MAX_HEADERS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,13 @@ def decode(
     partition: int,
     start_offset: int,
     stop_offset: int | None = None,
+    end_offset: int | None = None,
     columns: Sequence[str] = ("key", "value", "offset", "timestamp", "timestamp_type"),
     aborted: Iterable[tuple[int, int]] | None = None,
     check_crcs: bool = True,
     max_rows: int = 65_536,
     max_bytes: int = 32 * 1024 * 1024,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Decoded]:
     """Decode what was fetched from one partition; executor.
 
@@ -68,15 +75,20 @@ def decode(
             last of which may be cut off. Anything with the buffer protocol.
         topic: The topic, for errors.
         partition: The partition, for errors.
-        start_offset: The first offset that is wanted. The first batch may begin before it.
+        start_offset: The first offset that is wanted, from which on the fetch asked for records:
+            the first batch may begin before it, but does not end before it.
         stop_offset: The first offset that is no longer wanted; None for all.
+        end_offset: The end of the partition's log, beyond which no batch can reach; None where it
+            is not known.
         columns: Which columns of `COLUMNS` to build, in the order wanted.
         aborted: For `read_committed`, the aborted transactions that the answer names, each as
             (producer id, first offset); None for `read_uncommitted`.
         check_crcs: Whether to compare every batch with its checksum, as Kafka's `check.crcs`.
         max_rows: The most rows of one Arrow batch.
         max_bytes: The most bytes of records in one Arrow batch, unless a single record is larger.
-            About as much is decompressed together.
+            No more is decompressed at a time, whatever a batch expands to.
+        max_record_bytes: The most bytes of a record that had to be decompressed; of a compressed
+            batch of format 0 or 1, of all its records.
 
     Yields:
         The records in their order, at least once; the last `next_offset` is where to fetch on.
@@ -90,38 +102,49 @@ def decode(
         partition=partition,
         start=start_offset,
         stop=_INT64_MAX if stop_offset is None else stop_offset,
+        end=_INT64_MAX if end_offset is None else end_offset,
+        check_crcs=check_crcs,
+        max_record_bytes=min(max_record_bytes, _INT32_MAX),
     )
     output = _Output(
         schema=pa.schema([COLUMNS.field(name) for name in columns]),
         max_rows=max_rows,
         max_bytes=min(max_bytes, _INT32_MAX),
     )
-    reached = None
+    reached: int | None = None
     position = start_offset
-    for group in output.groups(fetch.walk(aborted, check_crcs)):
-        for part in fetch.build(group, output):
-            reached = part.next_offset
+    for group in fetch.groups(output, aborted):
+        for part in fetch.build(group, output, reached or 0):
+            position = reached = part.next_offset
             yield part
-        if group:
-            position = fetch.behind(group)
+        position = fetch.behind(group, position)
     if reached != position:
         empty = pa.RecordBatch.from_pylist([], schema=output.schema)
         yield Decoded(empty, position)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A batch of the broker.
+@dataclass(slots=True)
+class _Group:
+    """Records in one buffer that are decoded together.
 
     Attributes:
-        header: Its header.
-        content: Its records as they are before compression; None if none of them is wanted.
-        plain: Whether `content` is a part of what was fetched.
+        buffer: Where they are.
+        sections: Whose they are.
+        rows: How many there are.
+        size: How many bytes they take.
     """
 
-    header: BatchHeader
-    content: Bytes | None = None
-    plain: bool = False
+    buffer: Bytes
+    sections: list[Section] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+
+    def add(self, section: Section) -> None:
+        """Add records, or a batch of which none are wanted."""
+        self.sections.append(section)
+        if section.size:
+            self.rows += section.header.record_count
+            self.size += section.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,50 +155,165 @@ class _Output:
     max_rows: int
     max_bytes: int
 
-    def groups(self, walk: Iterable[_Batch]) -> Iterator[list[_Batch]]:
-        """Collect batches until they are worth decoding; the last group may have no records."""
-        group: list[_Batch] = []
-        rows = size = 0
-        try:
-            for batch in walk:
-                group.append(batch)
-                if batch.content is not None:
-                    rows += batch.header.record_count
-                    size += len(batch.content)
-                if rows >= self.max_rows or size >= self.max_bytes:
-                    yield group
-                    group, rows, size = [], 0, 0
-        except CorruptRecordsError:
-            yield group
-            raise
-        yield group
+    def is_worth(self, group: _Group) -> bool:
+        """Whether a group is large enough to be decoded."""
+        return group.rows >= self.max_rows or group.size >= self.max_bytes
 
     def build(self, data: Bytes, records: Layout) -> list[tuple[pa.RecordBatch, int]]:
         """Copy the wanted columns out of a buffer; each batch with the offset behind its rows."""
+        headers = np.cumsum(records.header_count) if "headers" in self.schema.names else None
         parts = []
         start = 0
         while start < len(records):
             limit = records.start[start] + self.max_bytes
             stop = max(int(np.searchsorted(records.end, limit, "right")), start + 1)
+            if headers is not None:
+                most = headers[start] - records.header_count[start] + _MAX_HEADERS
+                stop = min(stop, int(np.searchsorted(headers, most, "right")))
+                if stop == start:
+                    raise MalformedError(f"a record has more than {_MAX_HEADERS} headers")
             rows = records[start : min(stop, start + self.max_rows)]
             parts.append((build(data, rows, self.schema), int(rows.offset[-1]) + 1))
             start += len(rows)
         return parts
 
 
+class _Collector:
+    """Collects batches until they are worth decoding.
+
+    Args:
+        data: What was fetched.
+        max_bytes: How much is decompressed at a time.
+        max_record_bytes: The most bytes of a record.
+    """
+
+    def __init__(self, data: Bytes, max_bytes: int, max_record_bytes: int) -> None:
+        self._data = data
+        self._arena: Bytes | None = None
+        self._max_bytes = max_bytes
+        self._max_record_bytes = max_record_bytes
+        self.group = _Group(data)
+
+    def flushed(self) -> Iterator[_Group]:
+        """Give the present group and begin the next one."""
+        yield self.group
+        self.group = _Group(self._data)
+
+    def take_plain(self, header: BatchHeader) -> Iterator[_Group]:
+        """Take a batch that is not compressed; give groups that are complete."""
+        if header.record_count > MAX_RECORDS:
+            records = self._data[header.records : header.end]
+            yield from self._cut(header, InMemory(records[:0]), records, len(records))
+            return
+        if self.group.buffer is not self._data:
+            yield from self.flushed()
+        self.group.add(Section(header, header.records, header.end))
+
+    def take(self, header: BatchHeader, source: Decompressor) -> Iterator[_Group]:
+        """Take a batch whose records are elsewhere; give groups that are complete."""
+        if self._arena is None:
+            self._arena = np.empty(self._max_bytes, np.uint8)
+        arena, group = self._arena, self.group
+        if group.buffer is not arena:
+            if group.size:
+                yield from self.flushed()
+                group = self.group
+            group.buffer = arena
+        start = group.size
+        end = start + source.read_into(arena[start:])
+        if end == len(arena) or header.record_count > MAX_RECORDS:
+            yield from self.flushed()
+            arena[: end - start] = arena[start:end]
+            start, end = 0, end - start
+            if end < len(arena):
+                end += source.read_into(arena[end:])
+            if end == len(arena) or header.record_count > MAX_RECORDS:
+                yield from self._cut(header, source, arena, end)
+                return
+            self.group.buffer = arena
+        batches.check_count(header, end - start)
+        self.group.add(Section(header, start, end))
+
+    def _cut(
+        self, header: BatchHeader, source: Decompressor, buffer: Bytes, filled: int
+    ) -> Iterator[_Group]:
+        yield from self.flushed()
+        limit = self._max_record_bytes
+        for where, section in cut(header, source, buffer, filled, max_record_bytes=limit):
+            group = _Group(where)
+            group.add(section)
+            yield group
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fetch:
-    """What was fetched from one partition."""
+    """What was fetched from one partition, and what is wanted of it."""
 
     data: Bytes
     topic: str
     partition: int
     start: int
     stop: int
+    end: int
+    check_crcs: bool
+    max_record_bytes: int
 
-    def walk(self, aborted: Iterable[tuple[int, int]] | None, check_crcs: bool) -> Iterator[_Batch]:
-        """Go from batch to batch."""
+    def groups(
+        self, output: _Output, aborted: Iterable[tuple[int, int]] | None
+    ) -> Iterator[_Group]:
+        """Collect batches; the last group may have no records. The next one may take its buffer."""
         transactions = None if aborted is None else AbortedTransactions(aborted)
+        collector = _Collector(self.data, output.max_bytes, self.max_record_bytes)
+        try:
+            for header, converted in self._walk():
+                try:
+                    yield from self._collect(header, converted, transactions, collector)
+                except MalformedError as error:
+                    raise self._corrupt(error, header.base_offset) from error
+                if output.is_worth(collector.group):
+                    yield from collector.flushed()
+        except CorruptRecordsError:
+            yield collector.group
+            raise
+        yield collector.group
+
+    def behind(self, group: _Group, position: int) -> int:
+        """Return where to read on when a group is done, and `position` is behind its rows."""
+        if not group.sections or not group.sections[-1].is_last:
+            return position
+        return max(self.start, min(self.stop, group.sections[-1].header.last_offset + 1))
+
+    def build(self, group: _Group, output: _Output, reached: int) -> Iterator[Decoded]:
+        """Decode some batches together; one by one if that fails, to name the one at fault."""
+        sections = [section for section in group.sections if section.size]
+        if not sections:
+            return
+        try:
+            records = locate(
+                group.buffer,
+                [section.header for section in sections],
+                [section.start for section in sections],
+                [section.end for section in sections],
+            )
+            if not sections[0].is_first and records.offset[0] < reached:
+                raise MalformedError("the offsets of its records do not ascend")
+            first, last = np.searchsorted(records.offset, (self.start, self.stop))
+            parts = output.build(group.buffer, records[first:last])
+        except MalformedError as error:
+            if len(sections) == 1:
+                raise self._corrupt(error, sections[0].header.base_offset) from error
+            for section in sections:
+                yield from self.build(_Group(group.buffer, [section]), output, reached)
+            return
+        for number, (batch, behind) in enumerate(parts, 1):
+            yield Decoded(batch, behind if number < len(parts) else self.behind(group, behind))
+
+    def _walk(self) -> Iterator[tuple[BatchHeader, Bytes | None]]:
+        """Go from batch to batch, and check what no checksum covers.
+
+        Yields:
+            The header of a batch, and its records where they had to be converted.
+        """
         position = at = 0
         while position < self.stop:
             offset = max(position, self.start)
@@ -186,69 +324,66 @@ class _Fetch:
                         raise MalformedError(f"there is no complete one in {len(self.data)} bytes")
                     return
                 offset, at = header.base_offset, header.end
-                if header.magic < 2:
-                    batch = _Batch(*upconvert(self.data, header, check_crcs=check_crcs))
-                else:
-                    if check_crcs:
-                        batches.check_crc(self.data, header)
-                    batch = self._open(header, transactions)
-                if batch.header.base_offset < position:
+                header, converted = self._checked(header)
+                if header.base_offset < position:
                     raise MalformedError(f"the batch before it ends at offset {position - 1}")
+                position = header.last_offset + 1
+                follows = batches.base_offset(self.data, at)
+                if follows is not None and follows < position:
+                    raise MalformedError(
+                        f"it ends at offset {position - 1}, and the next one begins at {follows}"
+                    )
             except MalformedError as error:
                 raise self._corrupt(error, offset) from error
-            position = batch.header.last_offset + 1
-            yield batch
+            yield header, converted
 
-    def behind(self, group: Sequence[_Batch]) -> int:
-        """Return where to read on when some batches are done."""
-        return max(self.start, min(self.stop, group[-1].header.last_offset + 1))
+    def _checked(self, header: BatchHeader) -> tuple[BatchHeader, Bytes | None]:
+        converted = None
+        if header.magic < 2:
+            header, converted = upconvert(
+                self.data, header, check_crcs=self.check_crcs, max_bytes=self.max_record_bytes
+            )
+        elif self.check_crcs:
+            batches.check_crc(self.data, header)
+        if header.last_offset < self.start:
+            raise MalformedError(
+                f"it ends at offset {header.last_offset}, before {self.start}, which was asked for"
+            )
+        if header.last_offset >= self.end:
+            raise MalformedError(
+                f"it gives the offsets {header.base_offset} to {header.last_offset}, and the log "
+                f"ends at offset {self.end}"
+            )
+        return header, converted
 
-    def build(self, group: Sequence[_Batch], output: _Output) -> Iterator[Decoded]:
-        """Decode some batches together; one by one if that fails, to name the one at fault."""
-        if all(batch.content is None for batch in group):
-            return
-        try:
-            data, records = self._locate(group)
-            first, last = np.searchsorted(records.offset, (self.start, self.stop))
-            parts = output.build(data, records[first:last])
-        except MalformedError as error:
-            if len(group) == 1:
-                raise self._corrupt(error, group[0].header.base_offset) from error
-            for batch in group:
-                yield from self.build([batch], output)
-            return
-        for number, (batch, position) in enumerate(parts, 1):
-            yield Decoded(batch, position if number < len(parts) else self.behind(group))
-
-    def _locate(self, group: Sequence[_Batch]) -> tuple[Bytes, Layout]:
-        """Find the records of some batches; return also the buffer they are in."""
-        headers = [batch.header for batch in group if batch.content is not None]
-        contents = [batch.content for batch in group if batch.content is not None]
-        if all(batch.plain for batch in group if batch.content is not None):
-            starts = [header.records for header in headers]
-            return self.data, locate(self.data, headers, starts, [header.end for header in headers])
-        sizes = np.array([len(content) for content in contents])
-        ends = np.cumsum(sizes)
-        data = contents[0] if len(contents) == 1 else np.concatenate(contents)
-        return data, locate(data, headers, ends - sizes, ends)
-
-    def _open(self, header: BatchHeader, transactions: AbortedTransactions | None) -> _Batch:
-        if (
+    def _collect(
+        self,
+        header: BatchHeader,
+        converted: Bytes | None,
+        transactions: AbortedTransactions | None,
+        collector: _Collector,
+    ) -> Iterator[_Group]:
+        if converted is not None:
+            yield from collector.take(header, InMemory(converted))
+        elif (
             (transactions is not None and transactions.drop(self.data, header))
             or header.is_control
             or not header.record_count
-            or header.last_offset < self.start
             or header.base_offset >= self.stop
         ):
-            return _Batch(header)
-        content = self.data[header.records : header.end]
-        plain = not header.compression
-        if not plain:
-            content = batches.as_bytes(decompress(content, header.compression))
-        batches.check_count(header, len(content))
-        return _Batch(header, content, plain)
+            collector.group.add(Section(header))
+        elif header.compression:
+            content = self.data[header.records : header.end]
+            yield from collector.take(header, decompressor(content, header.compression))
+        else:
+            batches.check_count(header, header.end - header.records)
+            yield from collector.take_plain(header)
 
     def _corrupt(self, error: MalformedError, offset: int) -> CorruptRecordsError:
         return CorruptRecordsError(
-            str(error), topic=self.topic, partition=self.partition, offset=offset
+            str(error),
+            topic=self.topic,
+            partition=self.partition,
+            offset=offset,
+            is_too_large=isinstance(error, TooLargeError),
         )

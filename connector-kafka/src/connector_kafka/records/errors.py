@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-__all__ = ["MalformedError"]
+__all__ = ["MalformedError", "TooLargeError"]
 
 
 class MalformedError(ValueError):
     """Bytes do not follow the format."""
+
+
+class TooLargeError(MalformedError):
+    """What is compressed expands to more than is allowed."""

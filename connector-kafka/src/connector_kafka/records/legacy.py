@@ -28,6 +28,7 @@ _TIMESTAMP = struct.Struct(">q")
 _SIZE = struct.Struct(">i")
 
 _NO_TIMESTAMP = -1
+_LAST_OFFSET = 2**63 - 1
 
 
 class _Message(NamedTuple):
@@ -40,13 +41,14 @@ class _Message(NamedTuple):
 
 
 def upconvert(
-    data: Bytes, batch: BatchHeader, *, check_crcs: bool = True
+    data: Bytes, batch: BatchHeader, *, max_bytes: int, check_crcs: bool = True
 ) -> tuple[BatchHeader, Bytes]:
     """Return a batch of format 0 or 1 as one of format 2.
 
     Args:
         data: What was fetched.
         batch: Where the batch lies in it.
+        max_bytes: The most bytes of messages that are decompressed.
         check_crcs: Whether to compare messages with their checksums.
 
     Returns:
@@ -57,34 +59,43 @@ def upconvert(
     """
     try:
         (wrapper,) = _messages(data[batch.start : batch.end].data, check_crcs)
-        records = list(_unwrapped(wrapper, check_crcs))
+        content = bytearray()
+        first = last = None
+        count = 0
+        for record in _unwrapped(wrapper, check_crcs, max_bytes):
+            last, count = record.offset, count + 1
+            if first is None:
+                first = last
+            content += _converted(record, first)
     except struct.error:
         raise MalformedError("a message is cut off") from None
-    if not records:
+    if first is None or last is None:
         raise MalformedError("a compressed message holds none")
-    first = records[0].offset
+    if not 0 <= first <= last < _LAST_OFFSET:
+        raise MalformedError(f"its messages have the impossible offsets {first} to {last}")
     header = batch._replace(
         base_offset=first,
-        last_offset_delta=records[-1].offset - first,
+        last_offset_delta=last - first,
         attributes=wrapper.attributes & LOG_APPEND_TIME,
         base_timestamp=0,
         max_timestamp=wrapper.timestamp,
-        record_count=len(records),
+        record_count=count,
     )
-    content = bytearray()
-    for record in records:
-        body = bytearray(1)
-        body += _varint(record.timestamp)
-        body += _varint(record.offset - first)
-        for text in (record.key, record.value):
-            body += _varint(-1 if text is None else len(text))
-            body += text or b""
-        body += _varint(0)
-        content += _varint(len(body)) + body
     return header, np.frombuffer(content, np.uint8)
 
 
-def _unwrapped(wrapper: _Message, check_crcs: bool) -> Iterator[_Message]:
+def _converted(record: _Message, first: int) -> bytearray:
+    body = bytearray(1)
+    body += _varint(record.timestamp)
+    body += _varint(record.offset - first)
+    for text in (record.key, record.value):
+        body += _varint(-1 if text is None else len(text))
+        body += text or b""
+    body += _varint(0)
+    return _varint(len(body)) + body
+
+
+def _unwrapped(wrapper: _Message, check_crcs: bool, max_bytes: int) -> Iterator[_Message]:
     """Give the messages within a message, or itself if there are none."""
     compression = wrapper.attributes & COMPRESSION
     if not compression:
@@ -92,12 +103,17 @@ def _unwrapped(wrapper: _Message, check_crcs: bool) -> Iterator[_Message]:
         return
     if wrapper.value is None:
         raise MalformedError("a compressed message is null")
-    inner = list(_messages(memoryview(decompress(wrapper.value, compression)), check_crcs))
+    inner = decompress(wrapper.value, compression, limit=max_bytes).data
     # In format 1 they count from 0, and the message around them has the offset of the last one; the
     # 0 that some producers gave it instead means that theirs are right.
-    base = max(wrapper.offset - inner[-1].offset, 0) if inner and wrapper.magic else 0
+    base = 0
+    if wrapper.magic:
+        last = 0
+        for message in _messages(inner, check_crcs=False):
+            last = message.offset
+        base = max(wrapper.offset - last, 0)
     appended = wrapper.attributes & LOG_APPEND_TIME
-    for message in inner:
+    for message in _messages(inner, check_crcs):
         if message.attributes & COMPRESSION or message.magic != wrapper.magic:
             raise MalformedError("a message within a compressed one is not as it must be")
         yield message._replace(
@@ -139,11 +155,11 @@ def _text(message: memoryview, at: int) -> tuple[bytes | None, int]:
     return bytes(message[at : at + size]), at + size
 
 
-def _varint(number: int) -> bytes:
+def _varint(number: int) -> bytearray:
     encoded = number << 1 if number >= 0 else ~(number << 1)
     out = bytearray()
     while encoded > 0x7F:
         out.append(encoded & 0x7F | 0x80)
         encoded >>= 7
     out.append(encoded)
-    return bytes(out)
+    return out

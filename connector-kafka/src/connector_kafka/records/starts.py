@@ -66,10 +66,10 @@ def _guess(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, I
     first, total = int(starts[0]), int(counts.sum())
     if len(data) - first > _MAX_MEAN_SIZE * total:
         return None
-    at = np.flatnonzero(data[first + 1 :] == 0)
-    if not total <= len(at) <= _MAX_ZEROS * total:
+    zeros = data[first + 1 :] == 0
+    if not total <= np.count_nonzero(zeros) <= _MAX_ZEROS * total:
         return None
-    at += first + 1
+    at = np.flatnonzero(zeros) + first + 1
     length, start = _read_back(data, at)
     # What stands before the first record of a batch is no part of a length.
     of_batch = np.minimum(np.searchsorted(at, starts, "right"), len(at) - 1)

@@ -53,12 +53,16 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
     Args:
         config: Properties of the producer.
         receipts: The receipts of the sink, with its names.
+        incarnation: Number of the driver.
         pool_size: Transactional ids of each writer.
     """
 
-    def __init__(self, config: ClientConfig, receipts: Receipts, *, pool_size: int) -> None:
+    def __init__(
+        self, config: ClientConfig, receipts: Receipts, *, incarnation: int, pool_size: int
+    ) -> None:
         self._config = config
         self._receipts = receipts
+        self._incarnation = incarnation
         self._pool_size = pool_size
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-committer")
         self._connected: _Connected | None = None
@@ -122,6 +126,7 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
             client = TransactionClient(wire)
             pool = TransactionPool(
                 self._receipts.names,
+                incarnation=self._incarnation,
                 size=self._pool_size,
                 client=client,
                 timeout_ms=self._config[properties.TRANSACTION_TIMEOUT_MS],

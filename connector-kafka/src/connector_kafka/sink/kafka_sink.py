@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from connector_kafka.client import config as properties
+from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
 from connector_kafka.sink import options
 from connector_kafka.sink.committable import KafkaCommittable
@@ -26,6 +27,7 @@ from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.upsert import UpsertMode
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import format_of
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
@@ -38,13 +40,17 @@ from connectors_core.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["KafkaSink"]
 
 
 @public
+@spelled_in_python()
 @dataclass(frozen=True, repr=False)
-class KafkaSink(TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting):
+class KafkaSink(
+    TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting, SupportsConnectionCheck
+):
     """Writes rows as records to Kafka, after Flink's `KafkaSink`.
 
     *Exactly once*: the rows of each writer and epoch are a transaction, ended after the epoch's
@@ -191,6 +197,10 @@ class KafkaSink(TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting):
             )
         self.serialization.validate(schema)
 
+    def check_connection(self, timeout: float) -> None:
+        """Ask the brokers for an answer; see `SupportsConnectionCheck`. Driver."""
+        check_reachable(self._config, timeout)
+
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""
         return self.parallelism
@@ -233,7 +243,12 @@ class KafkaSink(TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting):
         timeout = timedelta(milliseconds=self._config[properties.TRANSACTION_TIMEOUT_MS])
         check_timeouts(timeout, context.trigger_interval, self.restart_time)
         receipts = self._receipts(context.pipeline_id, context.sink_uid)
-        return KafkaCommitter(self._config, receipts, pool_size=self.transaction_pool_size)
+        return KafkaCommitter(
+            self._config,
+            receipts,
+            incarnation=context.incarnation,
+            pool_size=self.transaction_pool_size,
+        )
 
     def committable_serializer(self) -> VersionedSerializer[KafkaCommittable]:
         """Return the serializer of committables: JSON, layout 1."""

@@ -10,7 +10,8 @@ from typing import Final
 __all__ = ["SinkTransactions", "TransactionalId"]
 
 _ID: Final = re.compile(
-    r"(?P<prefix>.+)-(?P<pipeline>[0-9a-f]{32})-(?P<sink>.+)-(?P<subtask>\d+)-(?P<slot>\d+)"
+    r"(?P<prefix>.+)-(?P<pipeline>[0-9a-f]{32})-(?P<sink>.+)-(?P<subtask>\d+)"
+    r"-(?:(?P<incarnation>\d+)\.)?(?P<slot>\d+)"
 )
 
 
@@ -24,6 +25,7 @@ class TransactionalId:
         pipeline_id: The pipeline.
         sink_uid: The sink within the pipeline.
         subtask_id: The writer.
+        incarnation: The driver that leased it; 0 for an id of a release before 3.0.
         slot: Which of the writer's ids.
     """
 
@@ -32,6 +34,7 @@ class TransactionalId:
     pipeline_id: str
     sink_uid: str
     subtask_id: int
+    incarnation: int
     slot: int
 
     @property
@@ -51,16 +54,19 @@ class TransactionalId:
             pipeline_id=found["pipeline"],
             sink_uid=found["sink"],
             subtask_id=int(found["subtask"]),
+            incarnation=int(found["incarnation"] or 0),
             slot=int(found["slot"]),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkTransactions:
-    """The names that one sink of one pipeline uses: `<prefix>-<pipeline>-<sink>-<subtask>-<slot>`.
+    """The names that one sink of one pipeline uses.
 
-    A bounded pool after Flink's FLIP-511: an id is used again and again, so that brokers keep a
-    few ids per writer instead of one for every epoch.
+    An id is `<prefix>-<pipeline>-<sink>-<subtask>-<incarnation>.<slot>`. A bounded pool after
+    Flink's FLIP-511: an id is used again and again, so that brokers keep a few ids per writer and
+    driver instead of one for every epoch. Drivers share none: to initialise an id aborts what is
+    open under it, and a driver that was taken for dead may do so after another has taken over.
 
     Attributes:
         prefix: What all ids begin with, for access rules of the cluster.
@@ -77,15 +83,17 @@ class SinkTransactions:
         """What all names of this sink begin with."""
         return f"{self.prefix}-{self.pipeline_id}-{self.sink_uid}-"
 
-    def transactional_id(self, subtask_id: int, slot: int) -> str:
-        """The id with this number of a writer."""
-        return f"{self.stem}{subtask_id}-{slot}"
+    def transactional_id(self, subtask_id: int, incarnation: int, slot: int) -> str:
+        """The id with this number of a writer of a driver."""
+        return f"{self.stem}{subtask_id}-{incarnation}.{slot}"
 
     def receipt_group(self, subtask_id: int) -> str:
         """The consumer group whose offset is the receipt of a writer."""
         return f"{self.stem}{subtask_id}"
 
-    def include(self, transactional_id: str) -> bool:
-        """Whether an id is one of this sink."""
+    def own(self, transactional_id: str) -> TransactionalId | None:
+        """Take an id of this sink apart; None for one of another sink."""
         parsed = TransactionalId.parse(transactional_id)
-        return parsed is not None and parsed.writer == self.receipt_group(parsed.subtask_id)
+        if parsed is None or parsed.writer != self.receipt_group(parsed.subtask_id):
+            return None
+        return parsed

@@ -61,7 +61,7 @@ class WriterTransaction:
         identities = lease.identities[subtask]
         for slot, producer in enumerate(identities):
             if context.claim(f"{subtask}-{slot}"):
-                name = receipts.names.transactional_id(subtask, slot)
+                name = receipts.names.transactional_id(subtask, lease.incarnation, slot)
                 return cls(Transaction(name, producer), receipts, context)
         raise ConfigurationError(
             f"no transactional id is left for another attempt of writer {subtask}",

@@ -22,7 +22,12 @@ from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.planning import plan
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
 from connector_kafka.source.subscription import Subscription
-from connectors_core.errors import ConnectorError, DataLossError, RetryableError
+from connectors_core.errors import (
+    ConnectorError,
+    DataLossError,
+    InvalidOptionError,
+    RetryableError,
+)
 from connectors_core.metrics import EnumeratorMetric, SourceMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
@@ -95,12 +100,14 @@ class KafkaEnumeratorState:
         waiting: Splits that no reader has yet.
         started: The partitions of the start were found; what comes later is read from the earliest.
         paused: What a run to what was available has not read to its end.
+        resume_at: Where splits go on whose records are gone, until a plan has it.
     """
 
     known: dict[str, str] = field(default_factory=dict)
     paused: tuple[KafkaPartitionSplit, ...] = ()
     waiting: tuple[KafkaPartitionSplit, ...] = ()
     started: bool = False
+    resume_at: dict[str, int] = field(default_factory=dict)
 
 
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
@@ -172,6 +179,7 @@ class KafkaEnumerator(
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
         self._paused = list(state.paused)
+        self._resume_at = dict(state.resume_at)
         # Of topics made anew: the state has the ids that splits had before, so that a restart finds
         # out again.
         self._former_ids: dict[str, str] = {}
@@ -243,6 +251,7 @@ class KafkaEnumerator(
             waiting=tuple(self._waiting),
             started=self._started,
             paused=tuple(self._paused),
+            resume_at=dict(self._resume_at),
         )
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
@@ -254,7 +263,12 @@ class KafkaEnumerator(
                 self.add_splits_back([event.split], subtask_id)
             return
         assert isinstance(event, OffsetsLost)
-        self._count_lost(TopicPartition(event.topic, event.partition), event.start, event.stop)
+        stop = event.stop
+        if event.resume_at is not None and event.resume_at > stop:
+            # With limits a reader passes over no more than its plan: the next one begins behind
+            # all that is gone, or it would take a plan for each part of it.
+            stop = self._resume_at[event.split_id] = event.resume_at
+        self._count_lost(TopicPartition(event.topic, event.partition), event.start, stop)
 
     @property
     def _complete(self) -> bool:
@@ -277,6 +291,8 @@ class KafkaEnumerator(
         ]
         starts = self._resolve(OffsetsInitializer.earliest() if started else settings.start, new)
         stops = {} if settings.stop is None else self._resolve(settings.stop, new)
+        if not started:
+            starts = self._within_log(starts, stops)
         return _Found(
             partitions=partitions,
             new=tuple(
@@ -290,6 +306,70 @@ class KafkaEnumerator(
                 else OffsetsInitializer.earliest(),
                 made_anew,
             ),
+        )
+
+    def _within_log(
+        self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Compare offsets that do not come from the log with its end; nothing is there beyond it.
+
+        Returns:
+            Where reading starts. A group's offset that lies beyond the end tells of records that
+            are lost, of which `on-data-loss` says what is done.
+        """
+        settings = self._settings
+        ended = settings.bounded and settings.stop is not None and settings.stop.is_given
+        if not (settings.start.is_given or ended):
+            return dict(starts)
+        ends = self._cluster.offsets(starts, LATEST)
+        if ended:
+            self._check_ends(stops, ends)
+        beyond = {each: offset for each, offset in starts.items() if offset > ends[each]}
+        if not beyond:
+            return dict(starts)
+        found, expected = _listed(beyond), _listed({each: ends[each] for each in beyond})
+        if any(settings.start.stated(each) for each in beyond):
+            raise InvalidOptionError(
+                "reading cannot start beyond the end of the log",
+                expected=f"at most {expected}, where the log ends now",
+                found=found,
+                option="scan.startup.specific-offsets",
+                hint="check the offsets; latest-offset starts where the log ends",
+            )
+        if settings.on_data_loss == "fail":
+            raise DataLossError(
+                f"the group {self._group!r} committed offsets beyond the end of the log",
+                expected=f"at most {expected}, where the log ends now",
+                found=found,
+                option="on-data-loss",
+                hint="the topic was made anew, or lost its end; set on-data-loss to earliest or "
+                "latest, or start elsewhere",
+            )
+        _logger.error("offsets of group %r are beyond the end of the log: %s", self._group, found)
+        instead = (
+            OffsetsInitializer.latest()
+            if settings.on_data_loss == "latest"
+            else OffsetsInitializer.earliest()
+        )
+        return {**starts, **self._resolve(instead, list(beyond))}
+
+    def _check_ends(
+        self, stops: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        beyond = {each: offset for each, offset in stops.items() if offset > ends[each]}
+        if not beyond:
+            return
+        stop = self._settings.stop
+        assert stop is not None
+        stated = any(stop.stated(each) for each in beyond)
+        raise InvalidOptionError(
+            "a bounded source cannot end beyond the end of the log",
+            expected=f"at most {_listed({each: ends[each] for each in beyond})}, where the log "
+            "ends now",
+            found=_listed(beyond),
+            option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
+            hint="latest-offset reads what is there; a stream that ends (unbounded=..., "
+            "scan.bounded.stream) waits for what is not there yet",
         )
 
     def _resolve(
@@ -462,10 +542,19 @@ class KafkaEnumerator(
             return replace(split, last_stop=split.offset)
         topic_id, offset = self._made_anew.get(partition, (split.topic_id, split.offset))
         cut = self._cut_off.get(partition)
+        resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:
+            self._resume_at.pop(split.split_id, None)
             return replace(split, topic_id=topic_id, offset=offset)
         if cut is not None and split.cuts < cut.number:
+            self._resume_at.pop(split.split_id, None)
             return replace(split, offset=cut.end, cuts=cut.number)
+        if resume_at is not None and split.offset < resume_at:
+            if split.last_stop is not None:
+                resume_at = max(split.offset, min(resume_at, split.last_stop))
+            lost = split.lost + resume_at - split.offset
+            return replace(split, offset=resume_at, lost=lost)
+        self._resume_at.pop(split.split_id, None)
         return split
 
     def _set_gauges(self) -> None:
@@ -579,6 +668,12 @@ class KafkaEnumerator(
         if split.split_id != str(split.topic_partition):
             return next(self._turn) % readers
         return (zlib.crc32(split.topic.encode()) + split.partition) % readers
+
+
+def _listed(offsets: Mapping[TopicPartition, int]) -> str:
+    """A few offsets, for an error."""
+    listed = ", ".join(f"{each}: {offset}" for each, offset in itertools.islice(offsets.items(), 5))
+    return listed if len(offsets) <= 5 else f"{listed} and {len(offsets) - 5} more"
 
 
 def _partition(name: str) -> TopicPartition:

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
 
 from connector_kafka.client.choosing import FetchApi
+from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import BOOTSTRAP_SERVERS_OF_TABLE as BOOTSTRAP_SERVERS
 from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
 from connector_kafka.client.fetching import FetchSettings
 from connector_kafka.client.metadata import IsolationLevel
 from connector_kafka.fields import ValueFields
+from connector_kafka.records import MAX_RECORD_BYTES
 from connector_kafka.source.enumerator import (
     EnumerationSettings,
     KafkaEnumerator,
@@ -39,6 +42,7 @@ from connector_kafka.source.options import (
     KAFKA_SOURCE_OPTIONS,
     KEY_FIELDS,
     KEY_FIELDS_PREFIX,
+    MAX_RECORD_SIZE,
     METADATA_COLUMNS,
     ON_DATA_LOSS,
     PARTITIONS,
@@ -53,6 +57,7 @@ from connector_kafka.source.options import (
     VALUE_FIELDS,
     BoundedMode,
     DataLossPolicy,
+    StartupMode,
     parse_partitions,
 )
 from connector_kafka.source.reader import KafkaSourceReader
@@ -64,6 +69,7 @@ from connector_kafka.source.split import (
 )
 from connector_kafka.source.subscription import Subscription
 from connectors_core.annotations import public
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats import DecodingFormat, as_format, format_of
 from connectors_core.serialization import VersionedSerializer
@@ -74,15 +80,26 @@ from connectors_core.source import (
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsRewinding,
 )
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["KafkaSource"]
 
 _BATCH_BYTES: Final = 32 << 20
+# Modes that say by themselves where reading begins.
+_PLACES: Final = {
+    each.value for each in (StartupMode.EARLIEST, StartupMode.LATEST, StartupMode.GROUP)
+}
 
 
 @public
-class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
+@spelled_in_python({"topic": "topics", "value.fields-include": "value_fields"})
+class KafkaSource(
+    Source[KafkaPartitionSplit, KafkaEnumeratorState],
+    SupportsConnectionCheck,
+    SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
+):
     """Reads topics of Apache Kafka, batch and streaming.
 
     Guarantee: exactly once; with `read_committed` also of what is written in transactions. A split
@@ -112,6 +129,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         value_fields: Whether values hold these columns too.
         metadata_columns: Columns about the record, or a map from them to columns' names.
         batch_rows: Most rows of a batch.
+        max_record_size: Largest record that is decompressed, in bytes or as `128mb`.
         fetch_api: How records are asked for; `public` is slower by far.
         properties: Further properties of Kafka's client, by their own names; passwords may be a
             `Secret`.
@@ -146,6 +164,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         value_fields: ValueFields | str = ValueFields.ALL,
         metadata_columns: Mapping[str, str] | Sequence[str] | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        max_record_size: int | str = MAX_RECORD_BYTES,
         fetch_api: FetchApi | str = FetchApi.AUTO,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
@@ -197,6 +216,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
             columns=self._layout.fetched_columns,
             batch_rows=BATCH_ROWS.parse(batch_rows),
             batch_bytes=_BATCH_BYTES,
+            max_record_bytes=MAX_RECORD_SIZE.parse(max_record_size),
         )
 
     @classmethod
@@ -250,6 +270,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
             value_fields=options[VALUE_FIELDS],
             metadata_columns=options.values[METADATA_COLUMNS.key] or None,
             batch_rows=options[BATCH_ROWS],
+            max_record_size=options[MAX_RECORD_SIZE],
             fetch_api=options[FETCH_API],
             properties=options.values[PROPERTIES.key],
         )
@@ -267,6 +288,23 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     ) -> KafkaEnumerator:
         """Begin at the starting offsets."""
         return KafkaEnumerator(context, self._enumeration, KafkaEnumeratorState())
+
+    def create_enumerator_at(
+        self, context: SplitEnumeratorContext[KafkaPartitionSplit], position: str
+    ) -> KafkaEnumerator:
+        """Begin at other offsets.
+
+        Args:
+            context: What the enumerator works with.
+            position: `earliest-offset`, `latest-offset`, `group-offsets`, `timestamp:` with
+                milliseconds since the epoch or a time such as `2026-01-31T00:00:00Z`, or offsets
+                such as `flights:0=42; flights:1=latest`.
+
+        Raises:
+            InvalidOptionError: It is none of these.
+        """
+        settings = dataclasses.replace(self._enumeration, start=parse_position(position))
+        return KafkaEnumerator(context, settings, KafkaEnumeratorState())
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], state: KafkaEnumeratorState
@@ -292,8 +330,14 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         """Splits end where the plan says, and can be read again; they are read side by side."""
         return SplitTraits(end=True, ordered=False, replayable=True)
 
+    def check_connection(self, timeout: float) -> None:
+        """Ask the brokers for an answer; see `SupportsConnectionCheck`. Driver."""
+        check_reachable(self._enumeration.config, timeout)
+
     def __repr__(self) -> str:
-        return f"KafkaSource({self._enumeration.subscription}, {self.boundedness().value})"
+        servers = ", ".join(self._enumeration.config.servers)
+        subscription = self._enumeration.subscription
+        return f"KafkaSource({servers!r}, {subscription}, {self.boundedness().value})"
 
 
 def _offsets(
@@ -321,3 +365,29 @@ def _offsets(
     if mode == "group-offsets":
         return OffsetsInitializer.committed(fallback=OffsetsInitializer.earliest())
     return OffsetsInitializer.latest() if mode == "latest-offset" else OffsetsInitializer.earliest()
+
+
+def parse_position(position: str) -> OffsetsInitializer:
+    """Where reading begins, as a person writes it; see `KafkaSource.create_enumerator_at`.
+
+    Raises:
+        InvalidOptionError: It is not understood.
+    """
+    mode, _, time = position.strip().partition(":")
+    try:
+        if mode == StartupMode.TIMESTAMP.value:
+            when = int(time) if time.isdigit() else datetime.fromisoformat(time)
+            return OffsetsInitializer.timestamp(when)
+        if position.strip() in _PLACES:
+            return _offsets("startup", position.strip(), None, None)
+        if not position.strip():
+            raise ValueError("nothing")
+        return OffsetsInitializer.offsets(STARTUP_OFFSETS.parse(position))
+    except ValueError as error:
+        raise InvalidOptionError(
+            f"{position!r} is no place in topics",
+            expected="earliest-offset, latest-offset, group-offsets, "
+            "timestamp:2026-01-31T00:00:00Z or offsets such as flights:0=42; flights:1=latest",
+            found=str(error),
+            option="at",
+        ) from error

@@ -166,6 +166,15 @@ class OffsetsInitializer:
             found |= choice.resolve(cluster, some, group=group, isolation=isolation)
         return found
 
+    @property
+    def is_given(self) -> bool:
+        """Whether offsets come from elsewhere than the log, and so may lie beyond it."""
+        return self._kind in (_Kind.COMMITTED, _Kind.SPECIFIC)
+
+    def stated(self, partition: TopicPartition) -> bool:
+        """Whether the user wrote down the offset of a partition."""
+        return isinstance(dict(self._offsets).get(partition), int)
+
     def _fallback(self, rest: Collection[TopicPartition], group: str | None) -> OffsetsInitializer:
         if self._otherwise is None:
             raise ConfigurationError(

@@ -13,12 +13,14 @@ from connector_kafka.client.choosing import FetchApi
 from connector_kafka.client.config import BOOTSTRAP_SERVERS_OF_TABLE as BOOTSTRAP_SERVERS
 from connector_kafka.client.metadata import IsolationLevel, TopicPartition
 from connector_kafka.fields import ValueFields
+from connector_kafka.records import MAX_RECORD_BYTES
 from connector_kafka.source.layout import METADATA
 from connector_kafka.source.offsets import OffsetsInitializer
 from connectors_core.annotations import public
 from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.formats import format_options
 from connectors_core.options import (
+    MEMORY_SIZE,
     Option,
     OptionSet,
     OptionType,
@@ -300,6 +302,16 @@ BATCH_ROWS: Final = Option(
     doc="Most rows of a batch.",
 )
 
+MAX_RECORD_SIZE: Final = Option(
+    "source.max-record-size",
+    MEMORY_SIZE,
+    default=MAX_RECORD_BYTES,
+    validator=positive,
+    since="3.0.0",
+    doc="Largest record that is decompressed, whatever its batch says. A larger one is an error, "
+    "as it may take more memory than a task has.",
+)
+
 FETCH_API: Final = Option(
     "source.fetch-api",
     FetchApi,
@@ -332,6 +344,7 @@ KAFKA_SOURCE_OPTIONS: Final = OptionSet(
     VALUE_FIELDS,
     METADATA_COLUMNS,
     BATCH_ROWS,
+    MAX_RECORD_SIZE,
     FETCH_API,
     PROPERTIES,
     *format_options("value."),

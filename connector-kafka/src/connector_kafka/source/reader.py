@@ -58,7 +58,7 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
             return _NOTHING
         records = [(fetched.key, fetched)]
         if fetched.lost is not None:  # a split that is finished has no position to tell it by
-            records.append((fetched.key, replace(fetched, lost=None)))
+            records.append((fetched.key, replace(fetched, lost=None, resume_at=None)))
         finished = frozenset([fetched.key] if fetched.finished else ())
         return RecordsBySplits(records, finished)
 
@@ -108,7 +108,14 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
         self._context.metric_group.inc(SourceMetric.NUM_BYTES_IN, element.raw_bytes)
         if element.lost is not None:
             self._context.send_source_event_to_coordinator(
-                OffsetsLost(split.topic, split.partition, element.lost.start, element.lost.stop)
+                OffsetsLost(
+                    split.topic,
+                    split.partition,
+                    element.lost.start,
+                    element.lost.stop,
+                    split.split_id,
+                    element.resume_at,
+                )
             )
             split_state.pass_over(element.lost.stop - element.lost.start)
         if element.records is not None:

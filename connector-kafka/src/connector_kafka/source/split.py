@@ -105,12 +105,17 @@ class OffsetsLost(SourceEvent):
         partition: The partition.
         start: The first offset that was to be read.
         stop: The offset where reading went on.
+        split_id: The split.
+        resume_at: Where records are to be read again, which may lie far behind the plan: the next
+            one begins there. None where that is not known.
     """
 
     topic: str
     partition: int
     start: int
     stop: int
+    split_id: str = ""
+    resume_at: int | None = None
 
 
 @public

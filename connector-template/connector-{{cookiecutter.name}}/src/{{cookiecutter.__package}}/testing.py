@@ -37,12 +37,13 @@ from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
 {% if cookiecutter.__requests %}
-from connectors_core.testing import RequestFault, TestSystem
+from connectors_core.testing import Outage, RequestFault, TestSystem
 {% else %}
-from connectors_core.testing import TestSystem
+from connectors_core.testing import Outage, TestSystem
 {% endif %}
+from connectors_core.testing.servers import FaultyNetwork
 
-__all__ = ["LogSystem", "Topic", "running_server"]
+__all__ = ["LogSystem", "Topic", "running_server", "server_at"]
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def running_server(token: str = "") -> Iterator[str]:
 
 
 class LogSystem(TestSystem):
-    """One server for a whole test run: a running one, or the embedded one.
+    """One server for a whole test run: a running one, or the embedded one behind a bad network.
 
     Name a container image, and start it in `container`, to test against the real system too.
     """
@@ -78,8 +79,28 @@ class LogSystem(TestSystem):
     variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
 
     def embedded(self) -> AbstractContextManager[str]:
-        """Start the embedded server."""
-        return running_server()
+        """Start the embedded server; the address is that of the network before it."""
+        return self._behind_a_network()
+
+    @contextmanager
+    def _behind_a_network(self) -> Iterator[str]:
+        with running_server() as server, FaultyNetwork() as network:
+            network.forward_to(int(server.rpartition(":")[2]))
+            _networks[network.address] = network, server
+            yield network.address
+
+    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
+        """Spoil the network."""
+        network, _ = _networks[address]
+        return network.outage(outage)
+
+
+_networks: dict[str, tuple[FaultyNetwork, str]] = {}
+
+
+def server_at(address: str) -> str:
+    """The address of a server that stands behind a network, for those who go past it."""
+    return _networks[address][1] if address in _networks else address
 
 
 class Topic:

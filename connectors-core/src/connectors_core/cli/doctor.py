@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from connectors_core.runtime.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
+
 if TYPE_CHECKING:
     from connectors_core.runtime.doctor import SparkFindings
 
@@ -31,7 +33,6 @@ CORE: Final = "connectors-core"
 # The Spark lines that are supported, with the Java versions each of them runs on.
 SPARK_LINES: Final[Mapping[str, tuple[int, ...]]] = {"3.5": (8, 11, 17), "4.3": (17, 21)}
 MINIMUM_PYTHON: Final = (3, 11)
-SHARED_PACKAGES: Final = (CORE, "pyspark", "pyarrow", "numpy", "pandas")
 
 Versions = Callable[[str], str | None]
 """The installed version of a distribution, None where it is not installed."""
@@ -257,7 +258,7 @@ def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
 
 def worker_python_finding(setting: str | None) -> Finding:
     """The Python that Spark's workers are told to run."""
-    fix = f"export PYSPARK_PYTHON={sys.executable}"
+    fix = SET_WORKER_PYTHON
     if setting:
         found = shutil.which(setting)
         if found is None:
@@ -455,7 +456,7 @@ def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Findi
 
 def _worker_finding(spark: SparkFindings, versions: Versions) -> Finding:
     check = "python (worker)"
-    fix = f"export PYSPARK_PYTHON={sys.executable}"
+    fix = SET_WORKER_PYTHON
     if spark.worker is None:
         return Finding(
             check=check,
@@ -465,13 +466,7 @@ def _worker_finding(spark: SparkFindings, versions: Versions) -> Finding:
             fix=fix,
         )
     worker = spark.worker
-    differences = [
-        f"{name} {worker.get(name) or 'is missing'} (driver {version})"
-        for name in SHARED_PACKAGES
-        if (version := versions(name)) is not None and worker.get(name) != version
-    ]
-    if line_of(worker["python"]) != line_of(platform.python_version()):
-        differences.insert(0, f"Python {worker['python']} (driver {platform.python_version()})")
+    differences = worker_differences(worker, versions)
     found = f"{worker['python']} ({worker['executable']})"
     if not differences:
         return Finding(check=check, found=found)

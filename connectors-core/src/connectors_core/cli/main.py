@@ -13,6 +13,8 @@ from typer.core import TyperGroup
 
 from connectors_core.cli.doctor import doctor
 from connectors_core.cli.state import state
+from connectors_core.cli.state_changes import give_up_epoch, rewind_state
+from connectors_core.cli.state_copies import back_up_state, restore_state
 from connectors_core.errors import ConfigurationError, ConnectorError
 from connectors_core.secrets import mask_text
 
@@ -124,4 +126,8 @@ def main(
 
 
 app.command()(doctor)
+state.command("backup")(back_up_state)
+state.command("restore")(restore_state)
+state.command("rewind")(rewind_state)
+state.command("give-up")(give_up_epoch)
 app.add_typer(state, name="state")

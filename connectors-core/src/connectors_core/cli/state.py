@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 import typer
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
+from connectors_core.cli.state_options import LocationArgument, StorageOption, storage_options
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
 from connectors_core.coordinator.plan_log import (
     decisions_since,
@@ -24,7 +25,7 @@ from connectors_core.coordinator.plan_log import (
     read_reports,
     rewrites_of,
 )
-from connectors_core.errors import ConfigurationError, StateLocationError
+from connectors_core.errors import StateLocationError
 from connectors_core.protocol import (
     Decision,
     PlannedSplit,
@@ -34,12 +35,15 @@ from connectors_core.protocol import (
     Versioned,
     done_path,
 )
+from connectors_core.recovery.giving_up import is_given_up
 from connectors_core.secrets import mask_text
 from connectors_core.state import StateStore, decode_document
 
 MAX_SHOWN: Final = 200
 
-state = typer.Typer(no_args_is_help=True, help="Look into the state location of a pipeline.")
+state = typer.Typer(
+    no_args_is_help=True, help="Look into the state of a pipeline, copy or mend it."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +126,7 @@ class DecisionView:
         dead_letters: Records in the dead letters.
         not_done: Sinks that have not committed it yet.
         rewritten: Writers whose rows were lost and written again, by sink.
+        given_up: Sinks that never got its rows, by `connectors state give-up`.
     """
 
     epoch: int
@@ -134,6 +139,7 @@ class DecisionView:
     dead_letters: int
     not_done: list[str]
     rewritten: dict[str, list[int]]
+    given_up: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,39 +203,18 @@ class StateView:
 
 @state.command("show")
 def show_state(
-    path: Annotated[str, typer.Argument(help="The state (or checkpoint) location, a path or URL.")],
+    path: LocationArgument,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Option of the file system; may be repeated."),
-    ] = None,
+    storage_option: StorageOption = None,
     decisions: Annotated[int, typer.Option(min=0, help="How many decisions to show.")] = 5,
 ) -> None:
     """Show plan, positions, watermarks, writers' states, epochs and lease. Changes nothing."""
-    view = view_state(StateStore(path, storage_options(storage_option or [])), decisions)
+    view = view_state(StateStore(path, storage_options(storage_option)), decisions)
     if as_json:
         typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())
     else:
         print_state(view, Console(), time.time())
-
-
-def storage_options(given: list[str]) -> dict[str, Any]:
-    """Options of the form ``key=value``; a value that is JSON is taken as such."""
-    options: dict[str, Any] = {}
-    for option in given:
-        key, found, value = option.partition("=")
-        if not (key and found):
-            raise ConfigurationError(
-                "a storage option has no value",
-                expected="--storage-option KEY=VALUE",
-                option="storage_option",
-            )
-        try:
-            options[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            options[key] = value
-    return options
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -321,7 +306,12 @@ def _query(
         held=sorted(number for number, sinks in undone.items() if sinks),
         writers=_writers(known[epoch]) if epoch in known else [],
         decisions=[
-            _decision(known[number], undone[number], rewrites_of(store, number))
+            _decision(
+                known[number],
+                undone[number],
+                rewrites_of(store, number),
+                [uid for uid in known[number].sinks if is_given_up(store, number, uid)],
+            )
             for number in sorted(known, reverse=True)[:shown]
         ],
     )
@@ -390,7 +380,9 @@ def _done_name(epoch: int, uid: str) -> str:
     return done_path(epoch, uid).partition("/")[2]
 
 
-def _decision(decision: Decision, not_done: list[str], rewrites: Sequence[Rewrite]) -> DecisionView:
+def _decision(
+    decision: Decision, not_done: list[str], rewrites: Sequence[Rewrite], given_up: list[str]
+) -> DecisionView:
     sinks = decision.sinks
     rewritten: dict[str, set[int]] = {}
     for rewrite in rewrites:
@@ -407,6 +399,7 @@ def _decision(decision: Decision, not_done: list[str], rewrites: Sequence[Rewrit
         dead_letters=decision.dead_letters + sum(sink.dead_letters for sink in sinks.values()),
         not_done=not_done,
         rewritten={uid: sorted(subtasks) for uid, subtasks in rewritten.items()},
+        given_up=given_up,
     )
 
 
@@ -507,9 +500,15 @@ def _add_decision(table: Table, decision: DecisionView) -> None:
             count(decision.rows[uid]),
             size(decision.bytes[uid]),
             count(decision.committables[uid]),
-            ("not committed" if uid in decision.not_done else "committed")
-            + (", rewritten" if uid in decision.rewritten else ""),
+            _fate(decision, uid),
         )
+
+
+def _fate(decision: DecisionView, uid: str) -> str:
+    if uid in decision.given_up:
+        return "given up"
+    fate = "not committed" if uid in decision.not_done else "committed"
+    return fate + (", rewritten" if uid in decision.rewritten else "")
 
 
 def _table(*columns: str) -> Table:

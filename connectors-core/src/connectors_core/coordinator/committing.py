@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import tenacity
 
 from connectors_core._faults import fault_point
+from connectors_core.coordinator.numbering import folder_numbers
 from connectors_core.coordinator.plan_log import is_done, mark_done
 from connectors_core.errors import CommitError, RetryableError
 from connectors_core.execution.writing import Leases
 from connectors_core.metrics import CommitterMetric
 from connectors_core.protocol import Decision, SinkDecision, claims_path
-from connectors_core.retrying import IF_RETRYABLE, backoff
+from connectors_core.retrying import IF_RETRYABLE, RetryLog, backoff
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.committer import (
     CommitOutcome,
@@ -31,8 +33,13 @@ from connectors_core.sink.committer import (
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 
+_LOGGER: Final = logging.getLogger(__name__)
+_DECIDED_HINT: Final = (
+    "the epoch is decided and stays so: correct what the cause names and start again; where its "
+    "rows are gone for good, `connectors state give-up` abandons them or writes them again"
+)
 SWEEP_EVERY_EPOCHS = 8
 SWEPT_EPOCHS = 16
 _COUNTERS = {
@@ -65,6 +72,7 @@ class CommitRetries:
             retry=IF_RETRYABLE,
             wait=backoff(self.initial_seconds, self.max_seconds),
             stop=tenacity.stop_after_attempt(self.attempts),
+            before_sleep=RetryLog("a commit"),
             sleep=sleep,
             reraise=True,
         )
@@ -192,7 +200,7 @@ class SinkCommitter:
             raise CommitError(
                 f"sink {self._uid!r} could not commit {len(pending)} committables",
                 found=f"{self._retries.attempts} attempts",
-                hint="the epoch is decided and stays so: mend what the cause names and restart",
+                hint=_DECIDED_HINT,
             ) from error
         return lost
 
@@ -214,7 +222,7 @@ class SinkCommitter:
         for failed in by_outcome[CommitOutcome.FAILED]:
             raise CommitError(
                 f"sink {self._uid!r} cannot commit {failed.committable!r}",
-                hint="the epoch is decided and stays so: mend what the cause names and restart",
+                hint=_DECIDED_HINT,
             ) from failed.error
 
     @property
@@ -259,6 +267,7 @@ class EpochCommitter:
         sinks: All sinks by uid; those without two phases have nothing to commit.
         store: The state location of the query.
         pipeline_id: The pipeline.
+        lease: Under which this driver commits.
         retries: For commits that ask to be tried again.
         trigger_interval: Least seconds between two epochs; None in a batch run.
         progress: Called after each sink's commit with epoch and uid.
@@ -270,11 +279,13 @@ class EpochCommitter:
         *,
         store: StateStore,
         pipeline_id: str,
+        lease: Lease,
         retries: CommitRetries | None = None,
         trigger_interval: float | None = None,
         progress: Callable[[int, str], None] = lambda _epoch, _uid: None,
     ) -> None:
         self._store = store
+        self._lease = lease
         self._progress = progress
         self._retries = retries or CommitRetries()
         self._stopping = threading.Event()
@@ -283,7 +294,10 @@ class EpochCommitter:
             for uid, sink in sinks.items():
                 if isinstance(sink, TwoPhaseCommittingSink):
                     context = CommitterInitContext(
-                        pipeline_id=pipeline_id, sink_uid=uid, trigger_interval=trigger_interval
+                        pipeline_id=pipeline_id,
+                        sink_uid=uid,
+                        incarnation=lease.incarnation,
+                        trigger_interval=trigger_interval,
                     )
                     committer = SinkCommitter(sink, context, self._retries, self._stopping)
                     made.callback(committer.close)
@@ -295,8 +309,13 @@ class EpochCommitter:
         """Whether rows of a decided epoch may have to be written again."""
         return any(committer.rewrites for committer in self.committers.values())
 
-    def roll_forward(self, decisions: Mapping[int, Decision], last_decided: int) -> dict[int, Lost]:
-        """Finish decided epochs, then fence and roll back undecided ones.
+    def roll_forward(self, decisions: Mapping[int, Decision], last_epoch: int) -> dict[int, Lost]:
+        """Finish decided epochs, then roll back undecided ones.
+
+        Args:
+            decisions: The epochs that may be unfinished.
+            last_epoch: The newest that was decided or fenced; drivers before this one can have
+                staged nothing after it.
 
         Returns:
             The epochs that were not finished before, each with what of it is lost. Nothing is, as
@@ -308,9 +327,11 @@ class EpochCommitter:
             if not all(is_done(self._store, epoch, uid) for uid in decision.sinks)
         ]
         lost = {epoch: self.commit(decisions[epoch]) for epoch in unfinished}
-        self._sweep(range(last_decided - SWEPT_EPOCHS + 1, last_decided + 1))
+        self._sweep(range(last_epoch - SWEPT_EPOCHS + 1, last_epoch + 1))
         for committer in self.committers.values():
-            committer.recover(last_decided)
+            self._lease.confirm()
+            fault_point("before_recovery", epoch=last_epoch)
+            committer.recover(last_epoch)
         return lost
 
     def commit(self, decision: Decision, rewritten: Lost | None = None) -> Lost:
@@ -327,6 +348,7 @@ class EpochCommitter:
         for uid, sink_decision in decision.sinks.items():
             if is_done(self._store, decision.epoch, uid):
                 continue
+            self._lease.check()
             fault_point("before_commit", epoch=decision.epoch, sink=uid)
             committer = self.committers.get(uid)
             if committer is not None:
@@ -387,6 +409,8 @@ class EpochCommitter:
             ) from error
 
     def _sweep(self, epochs: range) -> None:
+        self._lease.check()
+        fault_point("before_sweep", epoch=epochs.stop - 1)
         for committer in self.committers.values():
             for epoch in epochs:
                 if epoch >= 0:
@@ -396,14 +420,14 @@ class EpochCommitter:
 
     def _forget_claims(self, *, below: int) -> None:
         """Of later epochs an attempt that was killed may still ask, and must find them taken."""
-        names = self._store.list("claims", recursive=True)
-        for epoch in {int(name.partition("/")[0]) for name in names}:
+        for epoch in folder_numbers(self._store, "claims"):
             if epoch < below:
                 with contextlib.suppress(OSError):  # where one writes at this moment: next time
                     self._store.delete_tree(claims_path(epoch))
 
     def leases(self, epoch: int) -> Leases:
-        """Who leases to the writers of an epoch; empty where nobody does."""
+        """Who leases to the writers of an epoch; empty where no committer does."""
+        self._lease.check()
         return {
             uid: functools.partial(committer.lease, epoch)
             for uid, committer in self.committers.items()
@@ -411,9 +435,27 @@ class EpochCommitter:
         }
 
     def roll_back(self, epoch: int) -> None:
-        """An epoch failed before its decision: remove what it staged so far."""
-        for committer in self.committers.values():
-            committer.sweep(epoch)
+        """Remove what an epoch of this driver staged, which failed before its decision.
+
+        A driver that no longer holds the lease removes what is its own by its name, and leaves
+        alone what a later driver may have taken from it. Never raises: what the epoch failed with
+        is what the user must see.
+        """
+        held = self._lease.held
+        for uid, committer in self.committers.items():
+            if not held and committer.leases:
+                continue
+            fault_point("before_roll_back", epoch=epoch, sink=uid)
+            try:
+                committer.sweep(epoch)
+            except Exception:
+                _LOGGER.warning(
+                    "what sink %r staged for epoch %d is not removed yet: a later epoch, or the "
+                    "next start, tries it again",
+                    uid,
+                    epoch,
+                    exc_info=True,
+                )
 
     def give_up_waiting(self) -> None:
         """End a wait for the next try of a commit, from any thread; what runs is finished."""

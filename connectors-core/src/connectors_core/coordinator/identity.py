@@ -8,13 +8,18 @@ without a word. And a plan log without its Spark checkpoint, or the reverse, sta
 from __future__ import annotations
 
 import dataclasses
+import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from connectors_core.errors import IdentityError
+from connectors_core.coordinator.numbering import document_numbers
+from connectors_core.errors import LOST_STATE_HINT, ConfigurationError, IdentityError
 from connectors_core.protocol import DocumentCodec
 from connectors_core.state import StateStore
+
+_UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +81,17 @@ class PipelineIdentity:
 
 
 IDENTITIES = DocumentCodec("pipeline", PipelineIdentity)
-_FOLDER = "pipeline"
+IDENTITIES_FOLDER = "pipeline"
+FIRST_QUERY = "query-0"
 
 
 def _path(generation: int) -> str:
-    return f"{_FOLDER}/{generation:010d}.json"
+    return f"{IDENTITIES_FOLDER}/{generation:010d}.json"
 
 
 def newest_generation(store: StateStore) -> int:
     """Number of the newest identity, -1 for none."""
-    names = [name.rsplit("/", 1)[-1] for name in store.list(_FOLDER)]
-    return max((int(name.removesuffix(".json")) for name in names), default=-1)
+    return max(document_numbers(store, IDENTITIES_FOLDER), default=-1)
 
 
 def read_identity(store: StateStore) -> PipelineIdentity | None:
@@ -102,6 +107,29 @@ def record_identity(store: StateStore, identity: PipelineIdentity) -> None:
         raise IdentityError(
             f"pipeline {identity.name!r} was started by another driver at the same moment",
             ways_out=["let only one driver run this pipeline"],
+        )
+
+
+def check_uid(uid: str, taken: Collection[str], name: str) -> None:
+    """Refuse a uid that cannot be stored, or that a pipeline has already.
+
+    Args:
+        uid: Of a source, a sink or a lookup.
+        taken: The uids of the pipeline.
+        name: The pipeline's name.
+
+    Raises:
+        ConfigurationError: It cannot be used.
+    """
+    if not _UID.fullmatch(uid):
+        raise ConfigurationError(
+            f"{uid!r} cannot be a uid",
+            expected="letters, digits, '_', '.' and '-', at most 100",
+            option="uid",
+        )
+    if uid in taken:
+        raise ConfigurationError(
+            f"the uid {uid!r} is used twice in pipeline {name!r}", option="uid"
         )
 
 
@@ -233,7 +261,7 @@ def assert_same_life(
         IdentityError: One of them was wiped or replaced.
     """
     ways_out = [
-        "restore checkpoint and state location from the same moment",
+        LOST_STATE_HINT,
         "start anew with another checkpoint location; what was read is then read again, and sinks "
         "write it again",
     ]

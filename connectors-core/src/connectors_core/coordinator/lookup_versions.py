@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors_core.errors import LeaseError, StateCorruptedError
+from connectors_core.coordinator.numbering import document_numbers
+from connectors_core.errors import StateCorruptedError
 from connectors_core.execution.lookup_snapshots import WrittenSnapshot
 from connectors_core.lookup.reload import CacheReloadTrigger
 from connectors_core.metrics import LookupMetric, MetricGroup
@@ -28,6 +30,7 @@ from connectors_core.state import StateStore
 
 _logger: Final = logging.getLogger(__name__)
 _KEPT: Final = 2
+_PINS: Final = re.compile(r"[\w-]+\.json")
 # How long a reading that is given up may take to see that.
 _GIVE_UP_SECONDS: Final = 10.0
 _GIVE_UP_AGAIN_SECONDS: Final = 0.2
@@ -40,6 +43,7 @@ class FullCache:
         uid: The lookup.
         pipeline_id: The pipeline.
         store: The folder of the table in the state location.
+        confirm: Raises a `LeaseError` where a later driver has taken over.
         load: Reads the table to a file in that folder.
         give_up: Lets a load that runs fail soon; called again until it has.
         trigger: Says when it is read again.
@@ -51,6 +55,7 @@ class FullCache:
         *,
         pipeline_id: str,
         store: StateStore,
+        confirm: Callable[[], None],
         load: Callable[[], WrittenSnapshot],
         give_up: Callable[[], None],
         trigger: CacheReloadTrigger | None,
@@ -59,6 +64,7 @@ class FullCache:
         self.metrics = MetricGroup()
         self._pipeline_id = pipeline_id
         self._store = store
+        self._confirm = confirm
         self._load = load
         self._give_up = give_up
         self._trigger = trigger
@@ -85,8 +91,8 @@ class FullCache:
         Raises:
             ConnectorError: The table was never read, and cannot be read.
         """
-        for name in self._store.list("versions"):
-            version = LOOKUP_VERSIONS.read(self._store, f"versions/{name}")
+        for number in document_numbers(self._store, "versions"):
+            version = LOOKUP_VERSIONS.read(self._store, lookup_version_path(number))
             if version is not None:
                 self._versions[version.number] = version
         for query, number in pinned:
@@ -173,7 +179,6 @@ class FullCache:
                     f"version {number} of lookup {self.uid!r} is gone, and a batch that runs "
                     "again has seen it",
                     found=f"versions {', '.join(map(str, sorted(self._versions)))}",
-                    hint="restore checkpoint and state location from the same moment",
                 )
             self._note_seen(number, query)
             return version
@@ -227,24 +232,7 @@ class FullCache:
             if self._closed:  # another driver may own the folder by now
                 self._store.delete(written.file)
                 raise CancelledError
-            number = max(self._versions, default=0) + 1
-            version = LookupVersion(
-                pipeline_id=self._pipeline_id,
-                number=number,
-                file=written.file,
-                rows=written.rows,
-                bytes=written.bytes,
-                read_at=time.time_ns() // 1_000,
-            )
-            path = lookup_version_path(number)
-            created = LOOKUP_VERSIONS.create(self._store, path, version)
-            # An object store may say so of our own, when its client repeated a request.
-            if not created and LOOKUP_VERSIONS.read(self._store, path) != version:
-                raise LeaseError(
-                    f"version {number} of lookup {self.uid!r} was read by another driver",
-                    hint="let only one driver run this pipeline",
-                )
-            self._versions[number] = version
+            version = self._record(written)
             self._error = None
             self._purge()
         self.metrics.inc(LookupMetric.LOAD_COUNT)
@@ -253,14 +241,43 @@ class FullCache:
         self.metrics.set(LookupMetric.NUM_CACHED_RECORD, version.rows)
         self.metrics.set(LookupMetric.NUM_CACHED_BYTES, version.bytes)
 
+    def _record(self, written: WrittenSnapshot) -> LookupVersion:
+        """Make what was read the next version.
+
+        Raises:
+            LeaseError: A later driver has taken over.
+        """
+        read_at = time.time_ns() // 1_000
+        while True:
+            number = max(self._versions, default=0) + 1
+            version = LookupVersion(
+                pipeline_id=self._pipeline_id,
+                number=number,
+                file=written.file,
+                rows=written.rows,
+                bytes=written.bytes,
+                read_at=read_at,
+            )
+            path = lookup_version_path(number)
+            created = LOOKUP_VERSIONS.create(self._store, path, version)
+            found = version if created else LOOKUP_VERSIONS.read(self._store, path)
+            if found is not None:
+                self._versions[number] = found
+            # An object store may say so of our own, when its client repeated a request.
+            if found == version:
+                return version
+            self._confirm()  # else it is of a driver before this one, and as good as ours
+
     def _purge(self) -> None:
         """Remove versions that no batch can ask for, and files that became no version."""
+        names = self._store.list()
+        self._confirm()  # so none of these is of a driver that took over from this one
         kept = {*sorted(self._versions)[-_KEPT:]}.union(*self._seen.values())
         for number in sorted(self._versions.keys() - kept):
             self._store.delete(lookup_version_path(number))
             del self._versions[number]
         files = {version.file for version in self._versions.values()}
-        for name in self._store.list():
+        for name in names:
             if name.endswith(".arrow") and name not in files:
                 self._store.delete(name)
 
@@ -286,7 +303,7 @@ class LookupPinning:
     def pinned_last(self) -> Iterator[tuple[str, str, int]]:
         """Lookup, query and version of what the last batches have seen. Before the first `pin`."""
         if self._caches:
-            for name in self._store.list(LOOKUP_PINS_FOLDER)[-_KEPT:]:
+            for name in self._pins()[-_KEPT:]:
                 pins = LOOKUP_PINS.read(self._store, f"{LOOKUP_PINS_FOLDER}/{name}")
                 for uid, number in (pins.versions if pins is not None else {}).items():
                     yield uid, self._query, number
@@ -321,6 +338,10 @@ class LookupPinning:
             before: The name of the first that may be; None where none is.
         """
         if self._caches:
-            for name in self._store.list(LOOKUP_PINS_FOLDER):
+            for name in self._pins():
                 if before is None or name < before:
                     self._store.delete(f"{LOOKUP_PINS_FOLDER}/{name}")
+
+    def _pins(self) -> list[str]:
+        names = self._store.list(LOOKUP_PINS_FOLDER)
+        return [name for name in names if _PINS.fullmatch(name)]

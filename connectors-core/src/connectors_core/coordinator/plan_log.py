@@ -6,10 +6,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from connectors_core.coordinator.identity import QueryIdentity, read_identity
+from connectors_core.coordinator.numbering import document_numbers, folder_numbers
 from connectors_core.errors import StateCorruptedError
 from connectors_core.protocol import (
     DECISIONS,
+    DECISIONS_FOLDER,
     PLANS,
+    PLANS_FOLDER,
     REPORTS,
     REWRITES,
     Decision,
@@ -40,6 +43,7 @@ class StoredPlans:
     def __init__(self, root: StateStore, source: str) -> None:
         self._root = root
         self._source = source
+        self._last: Plan | None = None
 
     @cached_property
     def _query(self) -> QueryIdentity:
@@ -60,13 +64,28 @@ class StoredPlans:
         return self._query.first
 
     def newest_after(self, plan: int) -> int:
-        """``plan + 1`` where that exists, else ``plan``."""
-        return plan + 1 if self._store.exists(plan_path(plan + 1)) else plan
+        """The next plan where that exists, else ``plan``; fences are passed over."""
+        following = plan + 1
+        while self._store.exists(plan_path(following)):
+            if not self._plan(following).is_fence:
+                return following
+            following += 1
+        return plan
 
     def entries(self, plan: int) -> list[str]:
-        """The entries of this source in a plan, in order of their readers."""
-        document = read_plan(self._store, plan)
+        """The entries of this source in a plan, in order of their readers; none in a fence."""
+        document = self._plan(plan)
+        if document.is_fence:
+            return []
         return [encode_entry(entry) for entry in document.sources[self._source].entries]
+
+    def _plan(self, number: int) -> Plan:
+        if self._last is None or self._last.number != number:  # asked for twice in a row
+            self._last = read_plan(self._store, number)
+        return self._last
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_last": None}
 
 
 def read_plan(store: StateStore, number: int) -> Plan:
@@ -79,9 +98,22 @@ def read_plan(store: StateStore, number: int) -> Plan:
     if plan is None:
         raise StateCorruptedError(
             f"plan {number} is missing from the state location",
-            hint="restore checkpoint and state location from the same moment",
         )
     return plan
+
+
+def read_decision(store: StateStore, epoch: int) -> Decision:
+    """A decision that must exist, as it was made: without what was written again since.
+
+    Raises:
+        StateCorruptedError: It does not.
+    """
+    decision = DECISIONS.read(store, decision_path(epoch))
+    if decision is None:
+        raise StateCorruptedError(
+            f"the decision on epoch {epoch} is missing from the state location",
+        )
+    return decision
 
 
 def read_reports(store: StateStore, plan: Plan) -> dict[str, list[Report | None]]:
@@ -104,51 +136,75 @@ def complete_reports(store: StateStore, plan: Plan) -> dict[str, list[Report]] |
 
 
 def newest_plan(store: StateStore) -> int:
-    """Number of the newest plan, -1 for none."""
-    return _newest(store, "plans")
+    """Number of the newest plan that is no fence, -1 for none."""
+    number = newest_number(store, PLANS_FOLDER)
+    return number if number < 0 else _before_fences(number, read_plan(store, number).previous)
 
 
 def newest_decision(store: StateStore) -> int:
-    """Number of the newest decided epoch, -1 for none."""
-    return _newest(store, "decisions")
+    """Number of the newest decided epoch, -1 for none; a fence is none."""
+    number = newest_number(store, DECISIONS_FOLDER)
+    return number if number < 0 else _before_fences(number, read_decision(store, number).previous)
 
 
-def _newest(store: StateStore, folder: str) -> int:
-    return max((_number(name) for name in store.list(folder)), default=-1)
+def _before_fences(number: int, previous: int | None) -> int:
+    return number if previous is None else previous
 
 
-def _number(name: str) -> int:
-    return int(name.rsplit("/", 1)[-1].removesuffix(".json"))
+def newest_number(store: StateStore, folder: str) -> int:
+    """The highest number of a plan or decision, fences included; -1 for none.
+
+    Args:
+        store: The state location of the query.
+        folder: The folder of the plans or of the decisions.
+    """
+    return max(document_numbers(store, folder), default=-1)
+
+
+def starts_of_sources(store: StateStore) -> dict[str, str]:
+    """Where sources begin that were taken back to their start, in their own terms, by uid."""
+    for number in reversed(document_numbers(store, PLANS_FOLDER)):
+        plan = read_plan(store, number)
+        if plan.starts or not plan.is_fence:
+            return plan.starts
+    return {}
 
 
 def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
-    """The newest plan that holds a snapshot, and all after it, in order."""
+    """The newest plan that holds a snapshot, and all after it, in order; no fences.
+
+    Args:
+        store: The state location of the query.
+        newest: Number of the newest plan.
+    """
     plans: list[Plan] = []
     number = newest
     while number >= 0:
         plan = read_plan(store, number)
+        if plan.previous is not None:
+            number = plan.previous
+            continue
         plans.insert(0, plan)
-        if all(source.snapshot is not None for source in plan.sources.values()):
+        if plan.holds_snapshot:
             return plans
         number -= 1
     if plans:
         raise StateCorruptedError(
             "no plan in the state location holds a snapshot",
-            hint="restore checkpoint and state location from the same moment",
         )
     return plans
 
 
 def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
-    """The decisions from epoch ``oldest`` on, with all that was written again since."""
-    numbers = sorted(_number(name) for name in store.list("decisions"))
-    amended = _folders(store, "rewrites")
+    """The decisions from epoch ``oldest`` on, with all that was written again since; no fences."""
+    amended = set(folder_numbers(store, "rewrites"))
     found = {}
-    for number in numbers:
+    for number in document_numbers(store, DECISIONS_FOLDER):
         if number >= oldest:
-            decision = DECISIONS.read(store, decision_path(number))
-            assert decision is not None
-            if f"{number:010d}" in amended:
+            decision = read_decision(store, number)
+            if decision.is_fence:
+                continue
+            if number in amended:
                 for rewrite in rewrites_of(store, number):
                     decision = decision.rewritten(rewrite)
             found[number] = decision
@@ -158,35 +214,31 @@ def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
 def rewrites_of(store: StateStore, epoch: int) -> list[Rewrite]:
     """The amendments to a decision, in order."""
     folder = rewrites_path(epoch)
-    names = (f"{folder}/{name}" for name in store.list(folder))
+    names = (f"{folder}/{name}" for name in store.list(folder) if name.endswith(".json"))
     found = (REWRITES.read(store, name) for name in names)
     return [rewrite for rewrite in found if rewrite is not None]
 
 
 def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
     """Remove what neither a restart nor Spark can ask for any more."""
-    for name in store.list("plans"):
-        if _number(name) < plans_below:
-            store.delete(f"plans/{name.rsplit('/', 1)[-1]}")
-    for number in _folders(store, "reports"):
-        if int(number) < plans_below:
-            store.delete_tree(f"reports/{number}")
-    for name in store.list("decisions"):
-        if _number(name) < epochs_below:
-            store.delete(f"decisions/{name.rsplit('/', 1)[-1]}")
+    for number in document_numbers(store, PLANS_FOLDER):
+        if number < plans_below:
+            store.delete(plan_path(number))
+    for number in folder_numbers(store, "reports"):
+        if number < plans_below:
+            store.delete_tree(f"reports/{number:010d}")
+    for number in document_numbers(store, DECISIONS_FOLDER):
+        if number < epochs_below:
+            store.delete(decision_path(number))
     for folder in ("done", "rewrites"):
-        for number in _folders(store, folder):
-            if int(number) < epochs_below:
-                store.delete_tree(f"{folder}/{number}")
+        for number in folder_numbers(store, folder):
+            if number < epochs_below:
+                store.delete_tree(f"{folder}/{number:010d}")
     for name in store.list("spool", recursive=True):
-        _, number, _ = name.split("/")
-        if int(number) < min(plans_below, epochs_below):
+        _, _, rest = name.partition("/")
+        of = rest.partition("/")[0]  # a plan or an epoch
+        if of.isdigit() and int(of) < min(plans_below, epochs_below):
             store.delete(f"spool/{name}")
-
-
-def _folders(store: StateStore, folder: str) -> list[str]:
-    names = store.list(folder, recursive=True)  # a store lists files only
-    return sorted({name.split("/", 1)[0] for name in names})
 
 
 def is_done(store: StateStore, epoch: int, sink: str) -> bool:

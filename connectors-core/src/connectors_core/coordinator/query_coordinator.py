@@ -11,20 +11,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from connectors_core._faults import fault_point
+from connectors_core.coordinator.fencing import taken_by_another
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.coordinator.plan_log import (
     complete_reports,
+    newest_number,
     newest_plan,
     plans_since_snapshot,
     read_plan,
+    starts_of_sources,
 )
 from connectors_core.coordinator.source_coordinator import (
     SourceCoordinator,
     SourceSettings,
     source_history,
 )
-from connectors_core.errors import LeaseError, StateCorruptedError
-from connectors_core.protocol import PLANS, Plan, Report, plan_path
+from connectors_core.errors import StateCorruptedError
+from connectors_core.protocol import PLANS, PLANS_FOLDER, Plan, Report, plan_path
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.state import StateStore
 
@@ -41,11 +44,13 @@ class QueryCallbacks:
         feed: A new plan is durable: bring it into Spark.
         finished: All is read and the last plan is reported.
         failed: The coordinator stopped with an error.
+        decided: The newest decided epoch, -1 for none; None where that is not known.
     """
 
     feed: Callable[[Plan], None]
     finished: Callable[[], None]
     failed: Callable[[BaseException], None]
+    decided: Callable[[], int | None] = lambda: None
 
 
 class QueryCoordinator:
@@ -63,6 +68,7 @@ class QueryCoordinator:
         trigger_interval: Least time between two plans, in seconds.
         available_now: Read what is there at the start, then end.
         drain: An end by ``available_now`` is the end of time for the watermark too.
+        only_windows: Windows are all that looks at Spark's watermark.
         groups: Alignment groups, shared by all queries of the pipeline.
         mailbox: Makes the coordinator's thread.
         clock: Monotonic seconds.
@@ -80,6 +86,7 @@ class QueryCoordinator:
         trigger_interval: float = 0.0,
         available_now: bool = False,
         drain: bool = True,
+        only_windows: bool = False,
         groups: CoordinatorStore | None = None,
         mailbox: Callable[[str, Callable[[BaseException], None]], Mailbox] = Mailbox,
         clock: Callable[[], float] = time.monotonic,
@@ -101,6 +108,7 @@ class QueryCoordinator:
                 on_change=self._wake,
                 available_now=available_now,
                 drain=drain,
+                only_windows=only_windows,
                 clock=clock,
             )
             for settings in sources
@@ -117,7 +125,7 @@ class QueryCoordinator:
 
     @property
     def newest(self) -> int:
-        """Number of the newest plan, -1 for none."""
+        """Number of the newest plan, fences included; -1 for none."""
         return self._newest
 
     @property
@@ -126,13 +134,23 @@ class QueryCoordinator:
         return self._sources
 
     def recover(self) -> int:
-        """Read the logs; returns the number of the newest plan. Called once, before :meth:`start`.
+        """Read the logs. Called once, before :meth:`start` and after this driver's fence.
+
+        Returns:
+            Number of the newest plan that is no fence, -1 for none.
 
         Raises:
             StateCorruptedError: A plan or report that must be there is missing.
+            ConfigurationError: A source was drained by an earlier run, and this one is to continue.
         """
-        self._newest = newest_plan(self._store)
-        return self._newest
+        self._newest = newest_number(self._store, PLANS_FOLDER)
+        newest = newest_plan(self._store)
+        if newest >= 0:
+            planned = read_plan(self._store, newest).sources
+            for uid, source in self._sources.items():
+                if uid in planned:
+                    source.check_not_drained(planned[uid].watermark)
+        return newest
 
     def start(self) -> None:
         """Restore the enumerators and begin to plan."""
@@ -144,16 +162,16 @@ class QueryCoordinator:
         reports: list[Mapping[str, Sequence[Report]] | None] = []
         for plan in plans:
             complete = complete_reports(self._store, plan)
-            if complete is None and plan.number != self._newest:
+            if complete is None and plan is not plans[-1]:
                 raise StateCorruptedError(
                     f"a report of plan {plan.number} is missing although a later plan exists",
-                    hint="restore checkpoint and state location from the same moment",
                 )
             reports.append(complete)
         if plans and reports[-1] is None:
             self._outstanding = plans[-1]
+        starts = {} if plans else starts_of_sources(self._store)
         for uid, source in self._sources.items():
-            source.start(source_history(uid, plans, reports))
+            source.start(source_history(uid, plans, reports), at=starts.get(uid))
         self._started = True
         self._advance()
 
@@ -217,6 +235,7 @@ class QueryCoordinator:
             source.align()
         for source in self._sources.values():
             source.prepare()
+        self._let_idle_sources_follow()
         if any(source.has_work() for source in self._sources.values()):
             self._plan()
         elif all(source.finished for source in self._sources.values()):
@@ -224,6 +243,26 @@ class QueryCoordinator:
             self._callbacks.finished()
         elif any(source.needs_time() for source in self._sources.values()):
             self._wait(TICK_SECONDS)
+
+    def _let_idle_sources_follow(self) -> None:
+        """An idle source holds no other back (Flink's FLIP-27): Spark takes the lowest of all.
+
+        It goes along with the lowest of those that are not idle; where all are, with the highest,
+        so that it makes no difference who became idle first. One that has ended leads nobody: its
+        watermark is the end of time, by which all rows that are still to come would be late.
+        """
+        going_on = [
+            source
+            for source in self._sources.values()
+            if source.settings.strategy is not None and not source.finished
+        ]
+        idle = [source for source in going_on if source.idle]
+        leading = [source.watermark for source in going_on if not source.idle]
+        known = [mark for mark in leading or [s.watermark for s in idle] if mark is not None]
+        if not known or len(known) < len(leading):
+            return
+        for source in idle:
+            source.follow(min(known) if leading else max(known))
 
     def _snapshot_due(self) -> bool:
         """Whether a source wants one, or the deltas since the last have outgrown it together."""
@@ -259,17 +298,12 @@ class QueryCoordinator:
                 for uid, source in self._sources.items()
             },
             last=all(source.finished for source in self._sources.values()),
+            decided=self._callbacks.decided(),
         )
         if not PLANS.create(self._store, plan_path(number), plan):
             other = read_plan(self._store, number)
             if other.nonce != nonce:  # else a repeated request found what it had created itself
-                raise LeaseError(
-                    f"plan {number} was made by another driver",
-                    holder={"incarnation": other.incarnation},
-                    expected=f"incarnation {self._incarnation}",
-                    found=f"incarnation {other.incarnation}",
-                    hint="let only one driver run this pipeline",
-                )
+                raise taken_by_another(f"plan {number}", other, incarnation=self._incarnation)
         fault_point("after_plan", plan=number)
         self._newest = number
         self._outstanding = plan

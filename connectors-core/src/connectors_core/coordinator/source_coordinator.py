@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from connectors_core.coordinator.committed_positions import CommittedPositions
+from connectors_core.coordinator.found_splits import FoundSplits, lower_bound
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.coordinator.planned_stops import (
     plan_reads,
@@ -59,7 +60,7 @@ from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
 from connectors_core.source.hybrid.switching import SwitchesSources
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource, Boundedness
+from connectors_core.source.source import AnySource, Boundedness, SupportsRewinding
 from connectors_core.source.split import PlanLimits, SourceSplit
 from connectors_core.source.watermarks import (
     END_OF_TIME,
@@ -71,6 +72,8 @@ from connectors_core.source.watermarks import (
 T = TypeVar("T")
 
 QUEUE_SPLITS = 256
+# Stands for the source in its idleness clock while there is no split.
+_NO_SPLIT = ""
 # What the core counts of a report by itself, more exactly than a reader can.
 _COUNTED_HERE = {SourceMetric.NUM_RECORDS_IN, SourceMetric.NUM_RECORDS_IN_ERRORS}
 _ADDED_UP = {SourceMetric.PENDING_RECORDS, SourceMetric.PENDING_BYTES}
@@ -163,6 +166,7 @@ class _Split:
     read: bool = False
     watermark: int | None = None
     head: int | None = None
+    found_at: int | None = None
     rows: int = 0
     served: int = 0
 
@@ -179,6 +183,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         on_change: Called when something may have made a new plan possible.
         available_now: Read what is there at the start, then end.
         drain: An end by ``available_now`` is the end of time for the watermark too.
+        only_windows: Windows are all that looks at Spark's watermark.
     """
 
     def __init__(
@@ -190,6 +195,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         on_change: Callable[[], None],
         available_now: bool = False,
         drain: bool = True,
+        only_windows: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
@@ -203,6 +209,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._on_change = on_change
         self._available_now = available_now
         self._drain = drain
+        self._only_windows = only_windows
         self._bounded = settings.source.boundedness() is Boundedness.BOUNDED
         self._clock = clock
         self._rate_limiter = settings.rate_limiter.create()
@@ -211,7 +218,10 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         )
         self._enumerator: AnySplitEnumerator | None = None
         self._committed_positions: CommittedPositions[Any] | None = None
+        self._idle = False
         self._splits: dict[str, _Split] = {}
+        self._found = FoundSplits()
+        self._told: set[str] = set()  # splits that the enumerator said to wait when it was asked
         self._suppressed: set[str] = set()
         self._no_more: set[int] = set()
         self._registered: set[int] = set()
@@ -221,6 +231,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._events: dict[int, list[EventDocument]] = {}
         self._highest_finished: int | None = None
         self._answered = False
+        self._asynchronous = False  # whether what it found is to come from a call
         self._watermark: int | None = None
         self._planned_watermark: int | None = None
         self._planned_finished = False
@@ -240,17 +251,28 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     # --- life ---------------------------------------------------------------------------------
 
-    def start(self, history: Sequence[tuple[SourcePlan, Sequence[Report] | None]] = ()) -> None:
+    def start(
+        self,
+        history: Sequence[tuple[SourcePlan, Sequence[Report] | None]] = (),
+        *,
+        at: str | None = None,
+    ) -> None:
         """Create or restore the enumerator and start it.
 
         Args:
             history: This source's part of the plans since the last snapshot, with their reports;
                 those of the newest plan may be missing (None): it is being read, or will be.
+            at: Without a history, where the source begins in its own terms; None for where its
+                options say.
+
+        Raises:
+            UnsupportedError: The source cannot begin at a position that a person names.
         """
         if history:
             snapshot = history[0][0].snapshot
             assert snapshot is not None
             self._restore(snapshot, [plan for plan, _ in history[1:]])
+            self._found.restore(snapshot, [plan for plan, _ in history])
             for plan, reports in history:
                 self._watermark = self._planned_watermark = plan.watermark
                 self._planned_finished = plan.finished
@@ -261,6 +283,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 snapshot.enumerator.version, snapshot.enumerator.data
             )
             self._enumerator = self._source.restore_enumerator(self, state)
+            self._ask_what_waits(before=True)
+        elif at is not None:
+            self._enumerator = self._enumerator_at(at)
         else:
             self._enumerator = self._source.create_enumerator(self)
         if isinstance(self._enumerator, SupportsCommittedPositions):
@@ -290,23 +315,42 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             self._enumerator.freeze_end()
 
     def _was_drained(self) -> bool:
-        """Whether an unbounded source was ended for good; what is left of that is finished.
+        """Whether an unbounded source was ended for good; what is left of that is finished."""
+        self.check_not_drained(self._watermark)
+        if self._bounded or self._watermark != END_OF_TIME:
+            return False
+        self._answered = True
+        self._no_more.update(range(self.settings.parallelism))
+        return True
+
+    def check_not_drained(self, watermark: int | None) -> None:
+        """Refuse to continue an unbounded source that was ended for good.
+
+        Args:
+            watermark: Its watermark in the newest plan.
 
         Raises:
             ConfigurationError: It was, and the pipeline is to go on.
         """
-        if self._bounded or self._watermark != END_OF_TIME:
-            return False
-        if not (self._available_now and self._drain):
+        ended = not self._bounded and watermark == END_OF_TIME
+        if ended and not (self._available_now and self._drain):
             raise ConfigurationError(
                 f"source {self.settings.uid!r} was drained: its watermark is at the end of time, "
                 "and all later rows would be late",
                 hint="start anew with another checkpoint location; to go on after a run to what is "
                 "available, use run(available_now=True, drain=False)",
             )
-        self._answered = True
-        self._no_more.update(range(self.settings.parallelism))
-        return True
+
+    def _enumerator_at(self, position: str) -> AnySplitEnumerator:
+        if not isinstance(self._source, SupportsRewinding):
+            raise UnsupportedError(
+                f"source {self.settings.uid!r} cannot begin at {position!r}",
+                expected="a source with SupportsRewinding",
+                found=type(self._source).__name__,
+                hint="give the source its starting position as an option, and use `connectors "
+                "state rewind --to-start` without --at",
+            )
+        return self._source.create_enumerator_at(self, position)
 
     def _restore(self, snapshot: SourceSnapshot, later: Sequence[SourcePlan]) -> None:
         for record in snapshot.splits:
@@ -316,7 +360,11 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._highest_finished = snapshot.highest_finished
         for plan in later:
             for assigned in plan.assigned:
-                self._add(SplitRecord(split=assigned.split, subtask=assigned.subtask))
+                self._add(
+                    SplitRecord(
+                        split=assigned.split, subtask=assigned.subtask, found_at=assigned.found_at
+                    )
+                )
                 self._suppressed.add(assigned.split.split_id)
             self._no_more.update(plan.no_more_splits)
         # What it found before, it has answered before; it may have nothing to say any more.
@@ -333,6 +381,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             read=record.read,
             watermark=record.watermark,
             head=record.head,
+            found_at=record.found_at,
         )
 
     def _give_back_of_missing_readers(self) -> None:
@@ -356,6 +405,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             ]
             for split in untouched:
                 del self._splits[split.planned.split_id]
+                self._found.given_back(split.planned.split_id, split.found_at)
             if untouched:
                 self._no_more.clear()
                 self._enumerator.add_splits_back([split.split for split in untouched], subtask)
@@ -414,11 +464,24 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                         data=self._split_serializer.serialize(split),
                     ),
                 )
-                self._add(SplitRecord(split=planned, subtask=subtask))
-                self._assigned.append(AssignedSplit(subtask=subtask, split=planned))
+                found_at = self._found.assigned(split.split_id)
+                self._add(SplitRecord(split=planned, subtask=subtask, found_at=found_at))
+                self._assigned.append(
+                    AssignedSplit(subtask=subtask, split=planned, found_at=found_at)
+                )
         self._answered = True
         if changed:  # or an enumerator that answers a request in vain would be asked again at once
             self._on_change()
+
+    def split_found(self, split: Any) -> int | None:
+        """See :class:`SplitEnumeratorContext`."""
+        if self.settings.strategy is None or self._was_assigned(split.split_id):
+            return super().split_found(split)
+        restoring = self._enumerator is None
+        return lower_bound(self._found.announced(split, before=restoring))
+
+    def _was_assigned(self, split_id: str) -> bool:
+        return split_id in self._splits or split_id in self._suppressed
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """See :class:`SplitEnumeratorContext`."""
@@ -464,6 +527,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 self._answered = True
             self._on_change()
 
+        self._asynchronous = True
         self._mailbox.call_async(call, handle, initial_delay=initial_delay, period=period)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
@@ -524,15 +588,23 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     def prepare(self) -> None:
         """Ask the enumerator for splits, move the watermark, tell the alignment group."""
-        self._request_splits()
+        none_waits = self._request_splits()
         while self._answered and not self._splits and self._no_more_to_come and self._has_next:
             self._switch(self._max_event_time)
-            self._request_splits()
+            none_waits = self._request_splits()
+        if none_waits and not self._asynchronous:
+            self._answered = True  # that it has none
         self._note_empty_splits()
         strategy = self.settings.strategy
         if strategy is None:
             return
         progress = list(self._progress())
+        self._found.advance(
+            progress,
+            self._highest_finished,
+            discovered=self._answered,
+            none_waits=none_waits,
+        )
         self._watermark = source_watermark(
             self._watermark,
             progress,
@@ -540,7 +612,29 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             finished=self.finished and (self._bounded or self._drain),
             discovered=self._answered,
         )
+        self._note_idleness(progress)
         self._tell_group(progress)
+
+    def _note_idleness(self, progress: Sequence[SplitProgress]) -> None:
+        if progress or not self._answered:
+            self._idleness.forget(_NO_SPLIT)
+            self._idle = bool(progress) and not any(split.counts for split in progress)
+        else:
+            self._idleness.observe(_NO_SPLIT, True, 0)
+            self._idle = self._idleness.idle(_NO_SPLIT)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has no rows, and no splits that may have some, for the time of its strategy.
+
+        It then holds no watermark but its own.
+        """
+        return self._idle and not self.finished
+
+    def follow(self, watermark: int) -> None:
+        """Go along with the watermark of other sources, while this one is idle."""
+        own = self._watermark
+        self._watermark = watermark if own is None else max(own, watermark)
 
     def _tell_group(self, progress: Sequence[SplitProgress]) -> None:
         strategy = self.settings.strategy
@@ -551,14 +645,27 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     def _progress(self) -> Iterator[SplitProgress]:
         yield from (self._progress_of(split) for split in self._splits.values())
-        for split in self._unassigned():
-            yield SplitProgress(split_id=split.split_id, lower_bound=split.event_time_lower_bound())
+        yield from self._waiting()
 
-    def _unassigned(self) -> Iterable[SourceSplit]:
-        """What waits in the enumerator, where the assigned splits do not stand for it."""
-        if isinstance(self._enumerator, SupportsUnassignedSplits):
-            return self._enumerator.unassigned_splits()
-        return ()
+    def _waiting(self) -> Iterator[SplitProgress]:
+        """What waits in the enumerator, as far as it tells; the lowest stands for all."""
+        self._ask_what_waits()
+        lowest = self._found.lowest()
+        if lowest is not None:
+            yield lowest
+
+    def _ask_what_waits(self, *, before: bool = False) -> None:
+        if self.settings.strategy is None or not isinstance(
+            self._enumerator, SupportsUnassignedSplits
+        ):
+            return
+        told, self._told = self._told, set()
+        for split in self._enumerator.unassigned_splits():
+            if not self._was_assigned(split.split_id):
+                self._found.announced(split, before=before)
+                self._told.add(split.split_id)
+        for split_id in told - self._told:
+            self._found.withdrawn(split_id)
 
     def _progress_of(self, split: _Split) -> SplitProgress:
         return SplitProgress(
@@ -566,22 +673,28 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             watermark=split.watermark,
             head=split.head,
             lower_bound=split.split.event_time_lower_bound(),
+            found_at=split.found_at,
             read=split.read,
             idle=self._idleness.idle(split.planned.split_id),
         )
 
-    def _request_splits(self) -> None:
+    def _request_splits(self) -> bool:
+        """Ask for splits as long as readers want some; whether all of them asked in vain."""
         assert self._enumerator is not None
         hungry = [s for s in range(self.settings.parallelism) if s not in self._no_more]
+        unanswered, readers = 0, len(hungry)
         while hungry:
             still_hungry = []
             for subtask in hungry:
                 before = self._assign_calls
                 if self._wants_split(subtask):
                     self._enumerator.handle_split_request(subtask)
-                    if self._assign_calls != before and subtask not in self._no_more:
+                    if self._assign_calls == before:
+                        unanswered += 1
+                    elif subtask not in self._no_more:
                         still_hungry.append(subtask)
             hungry = still_hungry
+        return unanswered == readers
 
     def take_all_splits(self) -> bool:
         """Ask for splits without limit; True when there are no more (batch mode)."""
@@ -602,7 +715,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         self._no_more.clear()
         self._suppressed.clear()
         self._events.clear()
-        self._answered = False
+        self._found.switch(self._watermark)
+        self._told.clear()
+        self._answered = self._asynchronous = False
         self._switched = True
         self._enumerator.switch(max_event_time)
 
@@ -625,7 +740,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         queue = [split for split in self._splits.values() if split.subtask == subtask]
         if allowed is not None:
             held = [split for split in queue if not allowed.admits(self._mark(split))]
-            if any(not split.read for split in held) and not any(self._unassigned()):
+            if any(not split.read for split in held) and not any(
+                allowed.admits(split.mark) for split in self._waiting()
+            ):
                 return False
             queue = [split for split in queue if split not in held]
         if len(queue) < 2 or self._splits_stay:
@@ -752,7 +869,9 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
 
     def needs_time(self) -> bool:
         """Whether work may come by the mere passing of time (rate limit, idleness)."""
-        return bool(self._splits)
+        strategy = self.settings.strategy
+        may_become_idle = strategy is not None and strategy.idleness is not None and not self._idle
+        return bool(self._splits) or (may_become_idle and not self.finished)
 
     def plan(
         self, number: int, nonce: str, pipeline_id: str, query: str, *, snapshot: bool
@@ -763,7 +882,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
         limit = max_watermark.micros if max_watermark is not None else None
         heartbeat = None
         if self.settings.strategy is not None and self._watermark is not None:
-            heartbeat = heartbeat_event_time(self._watermark)
+            heartbeat = heartbeat_event_time(self._watermark, only_windows=self._only_windows)
         entries = []
         for subtask in sorted({0} | queues.keys() | self._events.keys()):
             queue, limits = queues.get(subtask, ([], PlanLimits()))
@@ -790,6 +909,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             no_more_splits=tuple(sorted(self._no_more)),
             watermark=self._watermark,
             finished=self.finished,
+            discovery=self._found.planned(snapshot=snapshot),
             snapshot=self._snapshot(number) if snapshot else None,
         )
         self._after_plan(plan)
@@ -834,12 +954,14 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                     read=split.read,
                     watermark=split.watermark,
                     head=split.head,
+                    found_at=split.found_at,
                 )
                 for split in sorted(self._splits.values(), key=lambda split: split.order)
             ),
             suppressed=tuple(sorted(self._suppressed)),
             no_more_splits=tuple(sorted(self._no_more)),
             highest_finished=self._highest_finished,
+            found=self._found.snapshot(),
         )
 
     # --- reports --------------------------------------------------------------------------------

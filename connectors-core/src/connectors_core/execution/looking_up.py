@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tenacity
 
-from connectors_core.errors import ConnectorError, FatalError, RetryableError
+from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
 from connectors_core.event_loop import submit
 from connectors_core.execution.writing import conform
 from connectors_core.lookup.cache import LookupCache
@@ -35,7 +35,7 @@ from connectors_core.lookup.provider import (
     PartialCachingLookupProvider,
 )
 from connectors_core.metrics import LookupMetric, MetricGroup
-from connectors_core.retrying import IF_RETRYABLE, backoff
+from connectors_core.retrying import IF_RETRYABLE, RetryLog, backoff
 
 ByKey = LookupFunctionProvider | AsyncLookupFunctionProvider | PartialCachingLookupProvider
 """Providers whose functions are asked for keys."""
@@ -153,6 +153,7 @@ class _Requests(ABC):
                 requests.initial_backoff.total_seconds(), requests.max_backoff.total_seconds()
             ),
             "stop": tenacity.stop_after_attempt(1 + requests.max_retries),
+            "before_sleep": RetryLog(f"a request of lookup {task.uid!r}"),
             "reraise": True,
         }
 
@@ -194,10 +195,9 @@ class _Requests(ABC):
         self._metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
         if isinstance(error, ConnectorError):
             raise error
-        raise FatalError(
+        raise UnexpectedError(
             f"a request of lookup {self._uid!r} failed in a way that the connector does not know",
             found=type(error).__name__,
-            hint="this is a fault of the connector: report it",
         ) from error
 
     def _checked(self, rows: pa.Table) -> pa.Table:

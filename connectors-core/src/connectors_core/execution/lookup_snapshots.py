@@ -132,7 +132,6 @@ class SnapshotLookup(LookupFunction):
             raise StateCorruptedError(
                 f"version {self._version.number} of a table that is cached as a whole is gone",
                 found=f"no {self._version.file} in {self._store}",
-                hint="restore checkpoint and state location from the same moment",
             ) from error
         if not rows.schema.equals(self._schema):
             raise StateCorruptedError(

@@ -193,7 +193,6 @@ def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
     if winner is None:
         raise StateCorruptedError(
             f"the report {path} has vanished",
-            hint="restore checkpoint and state location from the same moment",
         )
     return winner
 
@@ -552,10 +551,11 @@ class _EntryReading:
             self._context.record_errors.count(
                 BadRecord(
                     code="EVENT_TIME_OUT_OF_RANGE",
-                    reason=f"event time {times[index]} is outside 1970-01-01 to 2069-12-06",
+                    reason="the event time is outside 1970-01-01 to 2069-12-06",
                     source_uid=self._entry.source,
                     split_id=split.planned.split_id,
                     position=f"row {first + index} of the read",
+                    raw=str(times[index]).encode(),
                 )
             )
 

@@ -16,6 +16,7 @@ from connectors_core._faults import fault_point
 from connectors_core.errors import FatalError, UnsupportedError
 from connectors_core.execution.claims import Claims
 from connectors_core.metrics import MetricGroup
+from connectors_core.nested import cast_column
 from connectors_core.protocol import Versioned, WriterStates, claims_path
 from connectors_core.records import RecordErrorHandler, RecordPolicy, spool_factory
 from connectors_core.serialization import JsonDataclassSerializer
@@ -326,9 +327,6 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(
-        [
-            column if column.type.equals(wanted.type) else column.cast(wanted.type)
-            for column, wanted in zip(batch.columns, schema, strict=True)
-        ],
+        [cast_column(column, wanted) for column, wanted in zip(batch.columns, schema, strict=True)],
         schema=schema,
     )

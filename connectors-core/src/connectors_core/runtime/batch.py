@@ -20,22 +20,21 @@ from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
 from connectors_core.coordinator.identity import PipelineIdentity
-from connectors_core.coordinator.plan_log import is_done, newest_decision
+from connectors_core.coordinator.plan_log import is_done, newest_decision, read_decision
 from connectors_core.coordinator.source_coordinator import (
     SourceObservation,
     SourceSettings,
     count_report,
 )
+from connectors_core.errors import ConnectorError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.protocol import (
-    DECISIONS,
     REPORTS,
     RUNS,
     RUNS_FOLDER,
     Entry,
     RunRecord,
-    decision_path,
     encode_entry,
     report_path,
     run_path,
@@ -44,6 +43,8 @@ from connectors_core.protocol import (
 from connectors_core.runtime.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
 from connectors_core.runtime.carriers.base import ALIAS_PREFIX
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.failures import translated
+from connectors_core.runtime.held_retries import hold_retry
 from connectors_core.runtime.status import (
     PipelineState,
     QueryStatus,
@@ -80,8 +81,10 @@ def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | 
     """
     store = root.child(identity.queries[0].folder)
     last = newest_decision(store)
-    decision = DECISIONS.read(store, decision_path(last)) if last >= 0 else None
-    if decision is None or all(is_done(store, last, uid) for uid in decision.sinks):
+    if last < 0:
+        return None
+    decision = read_decision(store, last)
+    if all(is_done(store, last, uid) for uid in decision.sinks):
         return None
     return RUNS.read(root, run_record_path(decision.spark_query_id))
 
@@ -105,7 +108,7 @@ def batch_dataframe(
     else:
         entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
     source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
-    df = _entries_read(spark, source, reader, reader.output_schema())
+    df = _entries_read(spark, source, _HeldReader(reader), reader.output_schema())
     return df.alias(ALIAS_PREFIX + settings.uid), source
 
 
@@ -135,6 +138,17 @@ def batch_sources_of(df: DataFrame) -> set[str]:
         children = plan.children()
         plans += [children.apply(index) for index in range(children.size())]
     return found
+
+
+@dataclass(frozen=True)
+class _HeldReader:
+    """Reads entries; a further attempt waits first."""
+
+    reader: ReaderTask
+
+    def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
+        hold_retry(self.reader.store)
+        return self.reader(entry)
 
 
 @dataclass(frozen=True)
@@ -177,6 +191,7 @@ class BatchRun:
         self.job = job
         self._sources = sources
         self._root = root
+        self._lease = lease
         self._run_folder = run_path(run_id)
         self._pipeline_id = pipeline_id
         self._folder = folder
@@ -185,6 +200,7 @@ class BatchRun:
             for source in sources
         }
         self._state = PipelineState.RUNNING
+        self._cancelled = False
         self._error: BaseException | None = None
         self._last_status: QueryStatus | None = None
         store = root.child(folder)
@@ -201,37 +217,58 @@ class BatchRun:
             {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
             store=store,
             pipeline_id=pipeline_id,
+            lease=lease,
             retries=commit_retries,
             progress=progress.committed,
         )
         readers = {source.settings.uid: source.reader for source in sources}
+        self._engine = SparkEngine(spark, job, readers, root)
         self.epochs = EpochRunner(
-            SparkEngine(spark, job, readers),
+            self._engine,
             sinks=job.tasks(),
             committer=self.committer,
             store=store,
             pipeline_id=pipeline_id,
-            incarnation=lease.incarnation,
+            lease=lease,
             dead_letters=dead_letters,
             reported=lambda _plan: None,
             progress=progress,
         )
 
     def run(self) -> bool:
-        """Run; False when an earlier run was finished instead."""
+        """Run; False when it was cancelled, or an earlier run was finished instead."""
         try:
             done = self._run()
+        except Exception as error:
+            if self._cancelled:
+                self._state = PipelineState.STOPPED
+                return False
+            self._error, self._state = self._failure(error), PipelineState.FAILED
+            raise self._error from self._error.__cause__
         except BaseException as error:
             self._error, self._state = error, PipelineState.FAILED
             raise
         self._state = PipelineState.FINISHED
         return done
 
+    def cancel(self) -> bool:
+        """End it from another thread; what it has decided is committed by the next run.
+
+        Returns:
+            Whether it was running.
+        """
+        if self._state is not PipelineState.RUNNING:
+            return False
+        self._cancelled = True
+        self._engine.cancel()
+        self.committer.give_up_waiting()
+        return True
+
     def _run(self) -> bool:
         try:
             finished = self.epochs.recover(1, replayed=(self.run_id, 0))
             if not self.epochs.is_decided(self.run_id, 0):
-                self._root.delete_tree(RUNS_FOLDER)  # what runs left that a crash cut off
+                self._remove_former_runs()
                 if finished:
                     return False
             entries = tuple(entry for source in self._sources for entry in source.entries)
@@ -252,13 +289,31 @@ class BatchRun:
             self._root.delete_tree(self._run_folder)
             return ran
         finally:
+            self._engine.close()
             self.committer.close()
+
+    def _failure(self, cause: Exception) -> ConnectorError:
+        sources = ", ".join(source.settings.uid for source in self._sources)
+        sinks = ", ".join(sink.uid for sink in self.job.sinks)
+        return translated(
+            cause,
+            f"the batch run {self._folder} ({sources} -> {sinks})",
+            hint="correct what the cause names and run again: nothing of this run was committed "
+            "that the next one does not finish",
+        )
+
+    def _remove_former_runs(self) -> None:
+        """Remove what runs left that a crash cut off."""
+        names = self._root.list(RUNS_FOLDER, recursive=True)
+        self._lease.confirm()  # so none of them is of a driver that took over from this one
+        for run_id in {name.partition("/")[0] for name in names}:
+            self._root.delete_tree(run_path(run_id))
 
     def status(self) -> QueryStatus:
         """How the run stands. From any thread."""
         if self._last_status is not None:
             return self._last_status
-        state, epoch = self._state, self.epochs.last_epoch
+        state, epoch = self._state, self.epochs.last_decided
         status = QueryStatus(
             name=self._folder,
             state=state,

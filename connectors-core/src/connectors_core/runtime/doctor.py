@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from connectors_core.runtime.carriers import choose_carrier
+from connectors_core.runtime.failures import telling_line
+from connectors_core.runtime.workers import examine_worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,43 +85,7 @@ def _carrier(spark: SparkSession) -> tuple[str | None, str | None]:
 def _worker(
     spark: SparkSession, packages: tuple[str, ...]
 ) -> tuple[dict[str, str | None] | None, str | None]:
-    def examine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Shipped by value, with its imports inside: a worker may lack this very package.
-        import importlib.metadata
-        import json
-        import platform
-        import sys
-
-        import pyarrow
-
-        for _ in batches:
-            found: dict[str, str | None] = {
-                "python": platform.python_version(),
-                "executable": sys.executable,
-            }
-            for package in packages:
-                try:
-                    found[package] = importlib.metadata.version(package)
-                except importlib.metadata.PackageNotFoundError:
-                    found[package] = None
-            yield pyarrow.RecordBatch.from_arrays([pyarrow.array([json.dumps(found)])], ["found"])
-
     try:
-        row = spark.range(0, 1, 1, 1).mapInArrow(examine, "found string").collect()[0]
+        return examine_worker(spark, packages), None
     except Exception as error:
-        return None, _reason(error)
-    found: dict[str, str | None] = orjson.loads(row.found)
-    return found, None
-
-
-def _reason(error: Exception) -> str:
-    """The line of a Spark error that says what went wrong in Python, or else its first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [
-        line
-        for line in lines
-        if ("Error" in line or "VERSION_MISMATCH" in line or "Cannot run program" in line)
-        and not line.startswith(("File ", "at "))
-        and "PythonException" not in line
-    ]
-    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:500]
+        return None, telling_line(error)

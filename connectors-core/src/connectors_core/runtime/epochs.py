@@ -11,18 +11,21 @@ from typing import Any, Generic, TypeVar
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import EpochCommitter, Lost
 from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.fencing import taken_by_another
 from connectors_core.coordinator.plan_log import (
     decisions_since,
     newest_decision,
+    newest_number,
     read_plan,
     read_reports,
 )
 from connectors_core.coordinator.writer_states import SinkStates
-from connectors_core.errors import FatalError, LeaseError
+from connectors_core.errors import FatalError
 from connectors_core.execution.writing import SinkTask, WriterMessage, WriteTask
 from connectors_core.metrics import SinkMetric
 from connectors_core.protocol import (
     DECISIONS,
+    DECISIONS_FOLDER,
     REPORTS,
     DecidedCommittable,
     Decision,
@@ -38,7 +41,7 @@ from connectors_core.runtime.rewriting import Rewriter
 from connectors_core.runtime.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 
 BatchT = TypeVar("BatchT")
 
@@ -68,7 +71,7 @@ class EpochRunner(Generic[BatchT]):
         committer: Commits decided epochs.
         store: The state location of the query.
         pipeline_id: The pipeline.
-        incarnation: The lease under which this driver decides.
+        lease: Under which this driver decides.
         dead_letters: Where bad records go.
         reported: Told the number of a plan once all its reports are there.
         progress: Where epochs are counted; the committer's callback counts there too.
@@ -82,7 +85,7 @@ class EpochRunner(Generic[BatchT]):
         committer: EpochCommitter,
         store: StateStore,
         pipeline_id: str,
-        incarnation: int,
+        lease: Lease,
         dead_letters: DeadLetters,
         reported: Callable[[int], None],
         progress: EpochProgress | None = None,
@@ -93,7 +96,7 @@ class EpochRunner(Generic[BatchT]):
         self._committer = committer
         self._store = store
         self._pipeline_id = pipeline_id
-        self._incarnation = incarnation
+        self._lease = lease
         self._dead_letters = dead_letters
         self._reported = reported
         self._rewriter = Rewriter(
@@ -101,21 +104,23 @@ class EpochRunner(Generic[BatchT]):
             sinks=sinks,
             committer=committer,
             store=store,
-            incarnation=incarnation,
+            lease=lease,
             dead_letters=dead_letters,
         )
         for sink in sinks:
             self.progress.sink(sink.uid)
         self._bad_records: dict[str, int] = {}
-        self._decided: dict[tuple[str, int], int] = {}
+        self._decided: dict[tuple[str, int], int] = {}  # in the order of the epochs
+        self._keep_epochs = 0
         self._lost: tuple[Decision, Lost] | None = None
         self._states = SinkStates(self._sinks)
         self._last_epoch = -1
+        self._last_decided = -1
 
     @property
-    def last_epoch(self) -> int:
+    def last_decided(self) -> int:
         """The newest decided epoch, -1 for none."""
-        return self._last_epoch
+        return self._last_decided
 
     def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
         """Whether a batch, or run, was decided on by this driver or one before."""
@@ -130,7 +135,7 @@ class EpochRunner(Generic[BatchT]):
         )
 
     def recover(self, keep_epochs: int, replayed: tuple[str, int] | None) -> bool:
-        """Finish decided epochs, fence and roll back undecided ones.
+        """Finish decided epochs, roll back undecided ones. The fence of this driver stands.
 
         Args:
             keep_epochs: How many epochs back Spark may run a batch again.
@@ -143,13 +148,15 @@ class EpochRunner(Generic[BatchT]):
         Raises:
             FatalError: Rows are lost of a batch that is not run again.
         """
-        self._last_epoch = newest_decision(self._store)
-        decisions = decisions_since(self._store, self._last_epoch - keep_epochs)
+        self._keep_epochs = keep_epochs
+        self._last_epoch = newest_number(self._store, DECISIONS_FOLDER)
+        self._last_decided = newest_decision(self._store)
+        decisions = decisions_since(self._store, self._last_decided - keep_epochs)
         for epoch, decision in decisions.items():
             self._decided[decision.spark_query_id, decision.batch_id] = epoch
             self._bad_records = decision.bad_records
-        if self._last_epoch in decisions:
-            self._states.restore(decisions[self._last_epoch])
+        if self._last_decided in decisions:
+            self._states.restore(decisions[self._last_decided])
         unfinished = self._committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
             if lost:
@@ -295,7 +302,7 @@ class EpochRunner(Generic[BatchT]):
         return Decision(
             pipeline_id=self._pipeline_id,
             epoch=epoch,
-            incarnation=self._incarnation,
+            incarnation=self._lease.incarnation,
             spark_query_id=spark_query_id,
             batch_id=batch_id,
             plan=max(plans, default=-1),
@@ -348,19 +355,29 @@ class EpochRunner(Generic[BatchT]):
         )
 
     def _decide(self, decision: Decision) -> None:
-        """Create the decision: the commit point of the query."""
+        """Create the decision: the commit point of the query.
+
+        Raises:
+            LeaseError: Another driver has taken over.
+        """
+        self._lease.check()
         fault_point("before_decision", epoch=decision.epoch)
         path = decision_path(decision.epoch)
-        created = DECISIONS.create(self._store, path, decision)
-        # An object store may say so of our own, when its client repeated a request.
-        if not created and DECISIONS.read(self._store, path) != decision:
-            raise LeaseError(
-                f"epoch {decision.epoch} was decided by another driver",
-                hint="let only one driver run this pipeline",
-            )
+        if not DECISIONS.create(self._store, path, decision):
+            found = DECISIONS.read(self._store, path)
+            # An object store may say so of our own, when its client repeated a request.
+            if found != decision:
+                self._committer.roll_back(decision.epoch)
+                raise taken_by_another(
+                    f"epoch {decision.epoch}", found, incarnation=self._lease.incarnation
+                )
         fault_point("after_decision", epoch=decision.epoch)
-        self._last_epoch = decision.epoch
+        self._last_epoch = self._last_decided = decision.epoch
         self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
+        while self._decided[oldest := next(iter(self._decided))] < (
+            self._last_decided - self._keep_epochs
+        ):
+            del self._decided[oldest]  # Spark runs no batch again that is so old
 
     def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
         """Count a decided epoch, once."""

@@ -46,7 +46,7 @@ from connectors_core.runtime.ownership import local_property
 from connectors_core.runtime.status import LookupCaching, LookupStatus, error_text
 from connectors_core.runtime.warm_workers import keep_warm
 from connectors_core.runtime.writing import RegisteredSink, quoted
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
@@ -258,6 +258,7 @@ class Lookups:
         root: The state location of the pipeline.
         used: The lookups.
         pipeline_id: The pipeline.
+        lease: Held by this driver.
         parallelism: Readers of a table.
     """
 
@@ -268,6 +269,7 @@ class Lookups:
         used: Sequence[RegisteredLookup],
         *,
         pipeline_id: str,
+        lease: Lease,
         parallelism: int,
     ) -> None:
         self._spark = spark
@@ -283,6 +285,7 @@ class Lookups:
                     lookup.uid,
                     pipeline_id=pipeline_id,
                     store=store,
+                    confirm=lease.confirm,
                     load=load,
                     give_up=load.cancel,
                     trigger=lookup.full.reload_trigger,

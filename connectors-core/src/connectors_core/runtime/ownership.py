@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.execution.reading import ReaderTask
+from connectors_core.runtime.held_retries import hold_retry
 
 _PROPERTY: Final = "connectors.pipeline"
 
@@ -60,4 +61,5 @@ class OwnedReader:
                 hint="register what is to be written with Pipeline.sink_to; one query reads a "
                 "source, so that its positions and what is written of it are decided together",
             )
+        hold_retry(self.reader.store)
         return self.reader(entry)

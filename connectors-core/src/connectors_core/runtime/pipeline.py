@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -13,17 +12,22 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connectors_core.annotations import public
 from connectors_core.coordinator.committing import CommitRetries
+from connectors_core.coordinator.completeness import verify_complete, verify_identified
+from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.coordinator.fencing import fence_decisions
 from connectors_core.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
     QueryShape,
     assert_same_life,
     assert_unchanged,
+    check_uid,
     first_identity,
     new_pipeline_id,
     next_generation,
@@ -36,6 +40,7 @@ from connectors_core.coordinator.plan_log import (
     newest_decision,
 )
 from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.topologies import check_topologies
 from connectors_core.coordinator.writer_states import check_stateful
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
 from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
@@ -54,6 +59,7 @@ from connectors_core.runtime.batch import (
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
 from connectors_core.runtime.direct import DirectFrame, EntryRows
+from connectors_core.runtime.failures import short_cause, translated
 from connectors_core.runtime.lookups import (
     IDLE_WORKERS_END_AFTER,
     Lookups,
@@ -70,21 +76,20 @@ from connectors_core.runtime.progress import ProgressDisplay, ShowProgress
 from connectors_core.runtime.status import PipelineStatus
 from connectors_core.runtime.streaming import StreamingRun, StreamingSource
 from connectors_core.runtime.telemetry import Telemetry, global_instruments
+from connectors_core.runtime.termination import Termination
+from connectors_core.runtime.workers import workers_differ
 from connectors_core.runtime.writing import OutputMode, RegisteredSink, WritingJob, arrow_schema
-from connectors_core.sink.abilities import SupportsRewriting
-from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
-from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+from connectors_core.sink.sink import Sink
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
-from connectors_core.state import Lease, StateStore
+from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
 _LOGGER: Final = logging.getLogger(__name__)
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _POLL_SECONDS = 0.1
 _DRIVEN_BY_HEARTBEAT = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
 
@@ -108,9 +113,17 @@ class Pipeline:
         parallelism: Number of readers per source; default is Spark's default parallelism.
         trigger_interval: Least time between two micro-batches.
         commit_retries: How often commits that ask for it are tried again.
+        lease_expiry: Time without a sign of life after which another driver of the pipeline counts
+            as gone; so long a start waits where one ended on another machine without a release.
+            Keep it well above the longest pause of a driver, and the same for all of them.
         on_changed_query: What to do when sinks or the order of sources have changed since the last
             start: "refuse", or "new-generation": go on with the positions of the sources in a new
             Spark checkpoint, for queries without Spark state.
+        connection_timeout: Time that sources, sinks and tables have to get an answer of their
+            systems before anything starts; None starts without asking.
+        stop_on_sigterm: Stop like :meth:`stop` at SIGTERM, then end the process with status 143
+            (``SystemExit`` in the main thread). Only where this is the main thread and nothing
+            else handles the signal.
         progress: True shows on standard output how it gets on, "auto" on a terminal only.
 
     Raises:
@@ -129,7 +142,10 @@ class Pipeline:
         parallelism: int | None = None,
         trigger_interval: timedelta = timedelta(0),
         commit_retries: CommitRetries | None = None,
+        lease_expiry: timedelta = LEASE_EXPIRY,
         on_changed_query: Literal["refuse", "new-generation"] = "refuse",
+        connection_timeout: timedelta | None = timedelta(seconds=10),
+        stop_on_sigterm: bool = True,
         progress: ShowProgress = False,
     ) -> None:
         if getattr(spark, "_jvm", None) is None:
@@ -147,7 +163,9 @@ class Pipeline:
         self._parallelism = parallelism
         self._trigger_interval = trigger_interval
         self._commit_retries = commit_retries or CommitRetries()
+        self._lease_expiry = lease_expiry
         self._on_changed_query = on_changed_query
+        self._connection_timeout = connection_timeout
         self._identity_read = False
         self._identity: PipelineIdentity | None = None
         self._new_id = new_pipeline_id()
@@ -158,12 +176,15 @@ class Pipeline:
         self._direct: list[DirectFrame] = []
         self._sinks: list[RegisteredSink] = []
         self._lookups: dict[str, RegisteredLookup] = {}
+        self._tables: dict[str, LookupTableSource] = {}
         self._running_lookups: Lookups | None = None
         self._lease: Lease | None = None
         self._runs: list[StreamingRun] = []
         self._batch_run: BatchRun | None = None
         self._started = False
         self._error: BaseException | None = None
+        self._termination = Termination(self.stop)
+        self._stop_on_sigterm = stop_on_sigterm
         self._show_progress = progress
         self._progress: ProgressDisplay | None = None
         self._telemetry = Telemetry(self.status)
@@ -203,6 +224,7 @@ class Pipeline:
         """
         self._check_not_started("from_source")
         self._check_uid(uid)
+        self._check_connections({f"source {uid!r}": source})
         settings = SourceSettings(
             uid=uid,
             source=source,
@@ -243,15 +265,20 @@ class Pipeline:
         return df
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
-        carrier = choose_carrier(self._spark)(
-            self._spark,
-            pipeline_id=self._pipeline_id(),
-            uid=settings.uid,
-            schema=reader.output_schema(),
-            read_entry=OwnedReader(reader, self._pipeline_id()),
-            plans=StoredPlans(self._root, settings.uid),
-            max_entries=settings.parallelism,
-        )
+        try:
+            carrier = choose_carrier(self._spark)(
+                self._spark,
+                pipeline_id=self._pipeline_id(),
+                uid=settings.uid,
+                schema=reader.output_schema(),
+                read_entry=OwnedReader(reader, self._pipeline_id()),
+                plans=StoredPlans(self._root, settings.uid),
+                max_entries=settings.parallelism,
+            )
+        except PySparkException as error:  # Spark 4 opens a source in a Python process
+            raise workers_differ(self._spark) or translated(
+                error, f"source {settings.uid!r}"
+            ) from short_cause(error)
         self._streams[settings.uid] = StreamingSource(
             settings=settings, carrier=carrier, reader=reader
         )
@@ -309,6 +336,7 @@ class Pipeline:
         self._check_not_started("lookup_join")
         uid = uid or "-".join(["lookup", *on])
         self._check_uid(uid)
+        self._check_connections({f"lookup {uid!r}": table})
         join = LookupJoin.of(arrow_schema(df), table.schema(), on=on, how=how, columns=columns)
         context = LookupContext(keys=join.keys, schema=join.table)
         lookup = RegisteredLookup(
@@ -321,6 +349,7 @@ class Pipeline:
         stage = lookup_stage(lookup, pipeline_id=self._pipeline_id(), root=self._root)
         joined = lookup_dataframe(df, lookup, stage)
         self._lookups[uid] = lookup
+        self._tables[uid] = table
         self._direct += [
             DirectFrame(joined, known.source, (*known.stages, stage))
             for known in self._direct
@@ -356,7 +385,7 @@ class Pipeline:
         """
         self._check_not_started("sink_to")
         self._check_uid(uid)
-        _check_topologies(sink, uid)
+        check_topologies(sink, uid)
         policy = record_policy or RecordPolicy.fail()
         sink.validate(arrow_schema(df))
         registered = RegisteredSink(
@@ -384,12 +413,14 @@ class Pipeline:
             timeout: Seconds to wait; the pipeline goes on when they are over.
 
         Returns:
-            True at the end; False when the time was over first, or, of a batch pipeline, when an
-            earlier run that a crash had left unfinished was finished instead of a new one.
+            True at the end; False when the time was over first, or, of a batch pipeline, when it
+            was stopped, or an earlier run that a crash had left unfinished was finished instead of
+            a new one.
 
         Raises:
             ConfigurationError: A source has no end.
             ConnectorError: The pipeline failed.
+            SystemExit: SIGTERM has stopped the pipeline.
         """
         endless = [
             uid
@@ -426,13 +457,18 @@ class Pipeline:
 
         Raises:
             ConnectorError: A query failed; the others are stopped.
+            SystemExit: SIGTERM has stopped the pipeline.
         """
         try:
             if not self._await_all(timeout):
                 return False
-        except BaseException:
+        except BaseException as error:
+            if self._termination.asked:
+                _LOGGER.warning("pipeline %r failed while it was stopped: %s", self._name, error)
+            self._termination.end()
             self.stop()
             raise
+        self._termination.end()
         self._release()
         return True
 
@@ -449,7 +485,12 @@ class Pipeline:
             self._runs[ended.index(False)].await_termination(min(left, _POLL_SECONDS))
 
     def stop(self) -> None:
-        """Stop after the micro-batches that run now. A later start goes on from there."""
+        """Stop after the micro-batches that run now. A later start goes on from there.
+
+        A batch run is cancelled, from any other thread; ``run`` then returns False.
+        """
+        if self._batch_run is not None and self._batch_run.cancel():
+            return  # the thread that runs it releases what it holds
         try:
             if self._running_lookups is not None:
                 self._running_lookups.end_reloads()  # they may hold the slots that batches wait for
@@ -497,7 +538,9 @@ class Pipeline:
         ]
         for job in jobs:
             self._check_watermarks(job)
-        self._warn_of_unread({uid for shape in shapes for uid in shape.lines})
+        read = {uid for shape in shapes for uid in shape.lines}
+        self._warn_of_unread(read)
+        self._check_connections(self._parts(read))
         self._claim()
         try:
             identity = self._identify(streaming=True, shapes=shapes)
@@ -523,6 +566,8 @@ class Pipeline:
                 )
                 for query, job in zip(identity.queries, jobs, strict=True)
             ]
+            for run in runs:
+                run.fence()
             lookups.start()
             self._runs = runs
             for number, run in enumerate(self._runs):
@@ -533,10 +578,11 @@ class Pipeline:
                         started.stop()
                     self._runs = []
                     raise
+            self._handle_sigterm()
         except BaseException as error:
-            self._error = error
+            self._error = self._failure(error)
             self._release()
-            raise
+            raise self._error from self._error.__cause__
 
     def _run_batch(self) -> bool:
         self._check_complete()
@@ -548,6 +594,7 @@ class Pipeline:
         self._warn_of_unread(read)
         batches = [batch for uid, batch in self._batches.items() if uid in read]
         job = self._writing_job(self._sinks)
+        self._check_connections(self._parts(read))
         self._claim()
         try:
             lines = tuple(batch.settings.uid for batch in batches)
@@ -557,6 +604,10 @@ class Pipeline:
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
             batch_lookups = lookups.pinning(folder, job.sinks)
+            verify_complete(self._root.child(folder), pipeline_id=identity.pipeline_id)
+            fence_decisions(
+                self._root.child(folder), self._held(), pipeline_id=identity.pipeline_id
+            )
             lookups.start()
             self._batch_run = BatchRun(
                 self._spark,
@@ -570,14 +621,25 @@ class Pipeline:
                 commit_retries=self._commit_retries,
                 pinned=batch_lookups.pinned,
             )
+            self._handle_sigterm()
             ran = self._batch_run.run()
+            self._termination.end()
             batch_lookups.pinning.purge()
             return ran
         except BaseException as error:
-            self._error = error
-            raise
+            self._error = self._failure(error)
+            raise self._error from self._error.__cause__
         finally:
             self._release()
+
+    def _handle_sigterm(self) -> None:
+        if self._stop_on_sigterm:
+            self._termination.install()
+
+    def _failure(self, error: BaseException) -> BaseException:
+        if not isinstance(error, Exception):
+            return error
+        return translated(error, f"the start of pipeline {self._name!r}")
 
     def _writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
         """The job of a query; direct where no one looks at rows between a source and its sinks."""
@@ -610,6 +672,7 @@ class Pipeline:
             self._root,
             [lookup for uid, lookup in self._lookups.items() if uid in used],
             pipeline_id=identity.pipeline_id,
+            lease=self._held(),
             parallelism=self._parallelism or self._spark.sparkContext.defaultParallelism,
         )
         return self._running_lookups
@@ -652,6 +715,7 @@ class Pipeline:
         pipeline_id = self._pipeline_id()
         recorded = self._identity
         if recorded is None:
+            verify_identified(self._root)
             identity = first_identity(pipeline_id, self._name, streaming=streaming, shapes=shapes)
         else:
             try:
@@ -708,7 +772,7 @@ class Pipeline:
 
     def _claim(self) -> None:
         self._pipeline_id()
-        self._lease = Lease.acquire(self._root)
+        self._lease = Lease.acquire(self._root, expiry=self._lease_expiry)
         self._started = True
         global_instruments().add(self._telemetry)
         self._progress = ProgressDisplay.started(self.status, self._show_progress)
@@ -721,6 +785,7 @@ class Pipeline:
         if self._running_lookups is not None:
             self._running_lookups.close()
         self._telemetry.refresh()
+        self._termination.restore()
         if self._progress is not None:
             self._progress.stop()
         if self._lease is not None:
@@ -730,17 +795,9 @@ class Pipeline:
     # --- checks ---------------------------------------------------------------------------------
 
     def _check_uid(self, uid: str) -> None:
-        if not _UID.fullmatch(uid):
-            raise ConfigurationError(
-                f"{uid!r} cannot be a uid",
-                expected="letters, digits, '_', '.' and '-', at most 100",
-                option="uid",
-            )
         sinks = {sink.uid for sink in self._sinks}
-        if uid in self._streams.keys() | self._batches.keys() | self._lookups.keys() | sinks:
-            raise ConfigurationError(
-                f"the uid {uid!r} is used twice in pipeline {self._name!r}", option="uid"
-            )
+        taken = self._streams.keys() | self._batches.keys() | self._lookups.keys() | sinks
+        check_uid(uid, taken, self._name)
 
     def _check_not_started(self, method: str) -> None:
         if self._started:
@@ -771,6 +828,27 @@ class Pipeline:
                     found=type(policy.sink).__name__,
                     option="record_policy",
                 )
+
+    def _parts(self, read: Collection[str]) -> dict[str, object]:
+        """What reaches a system of its own, by what it is called."""
+        settings = [
+            *(stream.settings for stream in self._streams.values()),
+            *(batch.settings for batch in self._batches.values()),
+        ]
+        parts: dict[str, object] = {
+            f"source {each.uid!r}": each.source for each in settings if each.uid in read
+        }
+        parts |= {f"lookup {uid!r}": table for uid, table in self._tables.items()}
+        parts |= {f"sink {sink.uid!r}": sink.sink for sink in self._sinks}
+        parts |= {
+            f"the sink for dead letters of {uid!r}": policy.sink
+            for uid, policy in self._policies().items()
+        }
+        return parts
+
+    def _check_connections(self, parts: Mapping[str, object]) -> None:
+        if self._connection_timeout is not None:
+            check_connections(parts, self._connection_timeout.total_seconds())
 
     def _check_watermarks(self, job: WritingJob) -> None:
         driven = [
@@ -843,25 +921,6 @@ def _check_sources(sink: str, sources: Collection[str], known: Collection[str]) 
             expected=f"one built on {', '.join(known) or 'a source'}",
             found=f"one built on {', '.join(unknown)}" if unknown else None,
             hint="build it on what from_source of this very Pipeline returned",
-        )
-
-
-def _check_topologies(sink: Sink, uid: str) -> None:
-    committing = isinstance(
-        sink, SupportsPreCommitTopology | SupportsPostCommitTopology | SupportsRewriting
-    )
-    if committing and not isinstance(sink, TwoPhaseCommittingSink):
-        raise ConfigurationError(
-            f"sink {uid!r} has abilities of a sink that commits but nothing to commit",
-            expected="a TwoPhaseCommittingSink",
-            found=type(sink).__name__,
-        )
-    if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
-        raise ConfigurationError(
-            f"sink {uid!r} has a pre-commit topology, and its committables may be lost: it would "
-            "not be known whose rows are to be written again",
-            expected="SupportsPreCommitTopology or SupportsRewriting",
-            found=type(sink).__name__,
         )
 
 

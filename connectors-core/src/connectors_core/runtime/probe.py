@@ -14,6 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from connectors_core.errors import ConfigurationError, StateLocationError
+from connectors_core.runtime.failures import short_cause
+from connectors_core.runtime.workers import workers_differ
 from connectors_core.state import StateStore
 
 PACKAGES = ("connectors-core", "pyarrow")
@@ -43,11 +45,16 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
     """
     slots = spark.sparkContext.defaultParallelism
     folder = f"probe/{uuid.uuid4().hex}"
-    rows = (
-        spark.range(0, slots, 1, slots)
-        .mapInArrow(_Probe(store, folder), "name string, versions binary")
-        .collect()
+    probes = spark.range(0, slots, 1, slots).mapInArrow(
+        _Probe(store, folder), "name string, versions binary"
     )
+    try:
+        rows = probes.collect()
+    except Exception as error:
+        differ = workers_differ(spark)
+        if differ is None:
+            raise
+        raise differ from short_cause(error)
     written = set(store.list(folder))
     store.delete_tree(folder)
     mine = versions()

@@ -18,8 +18,9 @@ from typing import Final, Generic, TypeVar
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import EpochCommitter, Lost
 from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.fencing import taken_by_another
 from connectors_core.coordinator.plan_log import rewrites_of
-from connectors_core.errors import DataLossError, FatalError, LeaseError
+from connectors_core.errors import DataLossError, FatalError
 from connectors_core.execution.writing import Leases, SinkTask, WriterMessage, WriteTask
 from connectors_core.protocol import (
     REWRITES,
@@ -31,7 +32,7 @@ from connectors_core.protocol import (
     rewrite_path,
 )
 from connectors_core.runtime.engine import EpochEngine
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 
 BatchT = TypeVar("BatchT")
 _LOGGER: Final = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Rewriter(Generic[BatchT]):
         sinks: The sinks of the query as writers need them.
         committer: Commits decided epochs, and leases.
         store: The state location of the query.
-        incarnation: The lease under which this driver decides.
+        lease: Under which this driver decides.
         dead_letters: Where bad records go.
     """
 
@@ -56,14 +57,14 @@ class Rewriter(Generic[BatchT]):
         sinks: Sequence[SinkTask],
         committer: EpochCommitter,
         store: StateStore,
-        incarnation: int,
+        lease: Lease,
         dead_letters: DeadLetters,
     ) -> None:
         self._engine = engine
         self._sinks = tuple(sinks)
         self._committer = committer
         self._store = store
-        self._incarnation = incarnation
+        self._lease = lease
         self._dead_letters = dead_letters
 
     def finish(self, batch: BatchT, decision: Decision, lost: Lost) -> None:
@@ -92,11 +93,12 @@ class Rewriter(Generic[BatchT]):
                 ", ".join(map(str, sorted(subtasks))),
                 epoch,
             )
+        self._lease.check()
         fault_point("before_rewrite", epoch=epoch)
         try:
             sinks = self._written(batch, decision, lost)
         except Exception:
-            # All else of the epoch is committed: what is staged of it now is named by nobody.
+            # All else of the epoch is committed: no decision names what is staged of it now.
             self._committer.roll_back(epoch)
             raise
         amended = self._record(decision, sinks)
@@ -137,26 +139,38 @@ class Rewriter(Generic[BatchT]):
         }
 
     def _record(self, decision: Decision, sinks: dict[str, SinkRewrite]) -> Decision:
-        """Make the amendment durable."""
+        """Make the amendment durable; it replaces those of former drivers.
+
+        Raises:
+            LeaseError: A later driver has amended the decision.
+        """
         epoch = decision.epoch
-        number = max((each.number for each in rewrites_of(self._store, epoch)), default=-1) + 1
-        rewrite = Rewrite(
-            pipeline_id=decision.pipeline_id,
-            epoch=epoch,
-            number=number,
-            incarnation=self._incarnation,
-            sinks=sinks,
-        )
+        # No fence holds an amendment back. A driver that took over before these rows were leased is
+        # seen here; one that took over after that took their lease away.
+        self._lease.confirm()
         fault_point("before_rewrite_record", epoch=epoch)
-        path = rewrite_path(epoch, number)
-        created = REWRITES.create(self._store, path, rewrite)
-        # An object store may say so of our own, when its client repeated a request.
-        if not created and REWRITES.read(self._store, path) != rewrite:
-            raise LeaseError(
-                f"epoch {epoch} was amended by another driver",
-                hint="let only one driver run this pipeline",
+        while True:
+            before = rewrites_of(self._store, epoch)
+            number = max((each.number for each in before), default=-1) + 1
+            rewrite = Rewrite(
+                pipeline_id=decision.pipeline_id,
+                epoch=epoch,
+                number=number,
+                incarnation=self._lease.incarnation,
+                sinks=sinks,
             )
-        return decision.rewritten(rewrite)
+            for each in before:
+                if each.incarnation > rewrite.incarnation:
+                    raise taken_by_another(
+                        f"the rewriting of epoch {epoch}", each, incarnation=rewrite.incarnation
+                    )
+            path = rewrite_path(epoch, number)
+            # An object store may say of our own that it was there, when its client repeated a
+            # request.
+            if REWRITES.create(self._store, path, rewrite) or (
+                REWRITES.read(self._store, path) == rewrite
+            ):
+                return decision.rewritten(rewrite)
 
 
 def _replacement(

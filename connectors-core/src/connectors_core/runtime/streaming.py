@@ -14,16 +14,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.coordinator.completeness import verify_complete, verify_same_moment
 from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.fencing import fence_decisions, fence_plans
 from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
-from connectors_core.coordinator.plan_log import purge, read_plan
+from connectors_core.coordinator.plan_log import newest_number, purge, read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceObservation, SourceSettings
-from connectors_core.errors import ConnectorError, FatalError, RetryableError
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.execution.reading import ReaderTask
-from connectors_core.protocol import Plan, encode_entry
+from connectors_core.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.runtime.carriers import Carrier, SparkLog
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
+from connectors_core.runtime.failures import translated
 from connectors_core.runtime.lookups import BatchLookups
 from connectors_core.runtime.ownership import pipeline_query
 from connectors_core.runtime.status import (
@@ -32,6 +35,7 @@ from connectors_core.runtime.status import (
     source_status,
     spark_watermark,
 )
+from connectors_core.runtime.watermark_use import only_windows_compare
 from connectors_core.runtime.writing import SparkEngine, WritingJob
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.state import Lease, StateStore
@@ -110,6 +114,7 @@ class StreamingRun:
             {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
             store=self._store,
             pipeline_id=pipeline_id,
+            lease=lease,
             retries=commit_retries,
             trigger_interval=trigger_interval,
             progress=progress.committed,
@@ -121,21 +126,26 @@ class StreamingRun:
             query=identity.folder,
             incarnation=lease.incarnation,
             callbacks=QueryCallbacks(
-                feed=self._feed, finished=self._all_read, failed=self._coordinator_failed
+                feed=self._feed,
+                finished=self._all_read,
+                failed=self._coordinator_failed,
+                decided=lambda: self.epochs.last_decided,
             ),
             trigger_interval=trigger_interval,
             available_now=available_now,
             drain=drain,
+            only_windows=only_windows_compare(job.df),
             groups=groups,
         )
         readers = {source.settings.uid: source.reader for source in sources}
+        self._engine = SparkEngine(spark, job, readers, root)
         self.epochs = EpochRunner(
-            SparkEngine(spark, job, readers),
+            self._engine,
             sinks=job.tasks(),
             committer=self.committer,
             store=self._store,
             pipeline_id=pipeline_id,
-            incarnation=lease.incarnation,
+            lease=lease,
             dead_letters=dead_letters,
             reported=self.coordinator.reports_durable,
             progress=progress,
@@ -152,6 +162,7 @@ class StreamingRun:
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
         self._last_batch = -1
+        self._fed = -1
         self._completed = False
         self._observed: dict[str, SourceObservation] = {}
         self._answer: threading.Event | None = None
@@ -160,29 +171,51 @@ class StreamingRun:
 
     # --- life ---------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Read the logs, finish and roll back, feed the carriers, start the query.
+    def fence(self) -> None:
+        """Keep former drivers out, before anything else is done; see ``coordinator.fencing``.
 
         Raises:
             IdentityError: Checkpoint and state are not of the same life.
             StateCorruptedError: Something that must be there is missing.
+            LeaseError: A later driver has taken over.
         """
-        newest = self.coordinator.recover()
+        verify_complete(self._store, pipeline_id=self._pipeline_id)
         logged = self._log.last_logged_batch()
         assert_same_life(
             self.identity,
             found_query_id=self._log.query_id(),
-            newest_plan=newest,
+            newest_plan=newest_number(self._store, PLANS_FOLDER),
             logged_batch=logged,
         )
+        resume = self._log.resume(self.identity.lines, self.identity.first)
+        verify_same_moment(
+            self._store,
+            spark_query_id=self.identity.spark_query_id,
+            logged_batch=logged,
+            logged_plan=max(each.end for each in resume.values()),
+        )
+        fence_decisions(self._store, self._lease, pipeline_id=self._pipeline_id)
+        fence_plans(self._store, self._lease, pipeline_id=self._pipeline_id)
+
+    def start(self) -> None:
+        """Read the logs, finish and roll back, feed the carriers, start the query.
+
+        Called after :meth:`fence`.
+
+        Raises:
+            StateCorruptedError: Something that must be there is missing.
+        """
+        logged = self._log.last_logged_batch()
         replayed = logged >= 0 and not self._log.is_committed(logged)
         self.epochs.recover(
             self._keep_batches,
             replayed=(self.identity.spark_query_id, logged) if replayed else None,
         )
         resume = self._log.resume(self.identity.lines, self.identity.first)
+        # A fence after the last plan goes to Spark with the next plan: alone it would be a batch.
+        self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
         for uid, carrier in self._carriers.items():
-            carrier.restore(resume[uid], newest)
+            carrier.restore(resume[uid], min(self._fed, self.coordinator.newest))
         writer = (
             self.job.df.writeStream.foreachBatch(self._run_batch)
             .option("checkpointLocation", self._checkpoint)
@@ -250,7 +283,7 @@ class StreamingRun:
             completed=self._completed,
             error=self._error,
             plan=self.coordinator.newest,
-            epoch=self.epochs.last_epoch,
+            epoch=self.epochs.last_decided,
             batch=self._last_batch,
             spark_watermark=self._spark_watermark,
             sources=(
@@ -290,7 +323,10 @@ class StreamingRun:
 
     def _feed(self, plan: Plan) -> None:
         for uid, carrier in self._carriers.items():
+            for fence in range(self._fed + 1, plan.number):
+                carrier.feed(fence, [])
             carrier.feed(plan.number, [encode_entry(e) for e in plan.sources[uid].entries])
+        self._fed = plan.number
 
     def _all_read(self) -> None:
         self._finished.set()
@@ -316,6 +352,7 @@ class StreamingRun:
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
             with self._lookups.pinned(self._batch_name(batch_id)):
                 self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
+            self._lease.check()  # Spark's own logs are written next
             self._last_batch = batch_id
             if plans:
                 self._written = _WrittenBatch(batch_id, max(plans))
@@ -335,6 +372,8 @@ class StreamingRun:
             written = self._written
             if written is None or not (committed or self._log.is_committed(written.batch)):
                 return
+            if not self._lease.held:
+                return  # the driver that took over acknowledges more than this
             self._written = None
             self.coordinator.notify_complete(written.plan)
 
@@ -352,14 +391,12 @@ class StreamingRun:
             return
         self._lookups.pinning.purge(before=self._batch_name(oldest_batch))
         plan = min(own.start for own in self._plans_of(oldest_batch).values())
-        while plan > 0 and any(
-            source.snapshot is None for source in read_plan(self._store, plan).sources.values()
-        ):
+        while plan > 0 and not read_plan(self._store, plan).holds_snapshot:
             plan -= 1
         purge(
             self._store,
             plans_below=plan,
-            epochs_below=self.epochs.last_epoch - self._keep_batches,
+            epochs_below=self.epochs.last_decided - self._keep_batches,
         )
 
     # --- the monitor ----------------------------------------------------------------------------
@@ -389,13 +426,14 @@ class StreamingRun:
             for close in (
                 self.coordinator.stop,
                 self.committer.close,
+                self._engine.close,
                 *(carrier.stop for carrier in self._carriers.values()),
             ):
                 try:
                     close()
                 except Exception as error:
                     self._fail(error)
-            if self._error is not None and not isinstance(self._error, ConnectorError):
+            if self._error is not None:
                 self._error = _failure(self.identity, self._error)
             self._ended.set()
 
@@ -412,14 +450,10 @@ class _StoppingError(Exception):
     """Ends a batch that Spark begins while its query is being stopped."""
 
 
-def _failure(identity: QueryIdentity, cause: BaseException) -> FatalError:
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    python = [line for line in lines if "Error" in line and not line.startswith(("File", "at "))]
-    error = FatalError(
+def _failure(identity: QueryIdentity, cause: BaseException) -> ConnectorError:
+    return translated(
+        cause,
         f"{identity.folder} ({', '.join(dict.fromkeys(identity.lines))} -> "
-        f"{', '.join(identity.sinks)}) failed",
-        found=(python or lines or [type(cause).__name__])[-1],
-        hint="mend what the cause names and start again: the pipeline goes on where it stopped",
+        f"{', '.join(identity.sinks)})",
+        hint="correct what the cause names and start again: the pipeline goes on where it stopped",
     )
-    error.__cause__ = cause
-    return error

@@ -28,10 +28,13 @@ from connectors_core.execution.writing import (
 )
 from connectors_core.protocol import Entry, encode_entry
 from connectors_core.records import RecordPolicy
+from connectors_core.runtime.held_retries import hold_retry
+from connectors_core.runtime.task_failures import TaskFailures
 from connectors_core.runtime.warm_workers import keep_warm
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
+from connectors_core.state import StateStore
 
 _MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # text would be parsed
 
@@ -155,7 +158,9 @@ class WritingJob:
             for sink in self.sinks
         )
 
-    def run(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
+    def run(
+        self, batch: DataFrame, task: WriteTask, leases: Leases, *, root: StateStore
+    ) -> list[WriterMessage]:
         """Write the rows of an epoch; what ``collect`` returns is what counts.
 
         Sinks share one job; only one whose rows are rearranged first has a job of its own, over
@@ -165,6 +170,7 @@ class WritingJob:
             batch: The rows of the epoch.
             task: The epoch and its sinks.
             leases: For the sinks that need one.
+            root: The state location of the pipeline.
         """
         shared = tuple(sink for sink in task.sinks if sink.uid not in self._own_jobs)
         jobs = len(task.sinks) - len(shared) + bool(shared)
@@ -175,13 +181,15 @@ class WritingJob:
         try:
             messages: list[WriterMessage] = []
             if shared:
-                messages += self._collect(batch, dataclasses.replace(task, sinks=shared), leases)
+                messages += self._collect(
+                    batch, dataclasses.replace(task, sinks=shared), leases, root
+                )
             for sink in task.sinks:
                 if sink.uid in self._own_jobs:
                     rows = self._rearranged(batch, self._own_jobs[sink.uid])
                     alone = dataclasses.replace(sink, branch=None)
                     messages += self._collect(
-                        rows, dataclasses.replace(task, sinks=(alone,)), leases
+                        rows, dataclasses.replace(task, sinks=(alone,)), leases, root
                     )
             return messages
         finally:
@@ -199,11 +207,13 @@ class WritingJob:
             rows = rows.repartition(sink.own_parallelism)
         return rows
 
-    def _collect(self, df: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
+    def _collect(
+        self, df: DataFrame, task: WriteTask, leases: Leases, root: StateStore
+    ) -> list[WriterMessage]:
         if any(sink.uid in leases for sink in task.sinks):
             df, writers = _planned(df)
             task = task.with_leases(leases, writers)
-        rows = df.mapInArrow(_Writers(task, self._rows), _MESSAGES).collect()
+        rows = df.mapInArrow(_Writers(task, self._rows, root), _MESSAGES).collect()
         return [decode_message(bytes(row.payload)) for row in rows]
 
 
@@ -213,9 +223,11 @@ class _Writers:
 
     task: WriteTask
     rows: Rows | None
+    root: StateStore
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_warm()
+        hold_retry(self.root)
         context = TaskContext.get()
         assert context is not None
         subtask = context.partitionId()
@@ -231,18 +243,39 @@ class SparkEngine:
         spark: The session.
         job: Writes the rows of a batch.
         readers: The reader tasks by source.
+        root: The state location of the pipeline.
     """
 
     def __init__(
-        self, spark: SparkSession, job: WritingJob, readers: Mapping[str, ReaderTask]
+        self,
+        spark: SparkSession,
+        job: WritingJob,
+        readers: Mapping[str, ReaderTask],
+        root: StateStore,
     ) -> None:
         self._spark = spark
+        self._job = job
         self._readers = readers
-        self.write = job.run
+        self._root = root
+        self._failures = TaskFailures(spark, root)
+
+    def cancel(self) -> None:
+        """End the job that runs now, and start no other. From any thread."""
+        self._failures.cancel()
+
+    def close(self) -> None:
+        """Stop watching for tasks that fail."""
+        self._failures.close()
+
+    def write(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
+        """Write the rows of an epoch."""
+        with self._failures.watched():
+            return self._job.run(batch, task, leases, root=self._root)
 
     def drain(self, batch: DataFrame) -> None:
         """Run a batch: Spark's state operators must run, or Spark 4 refuses the next one."""
-        batch.write.format("noop").mode("overwrite").save()
+        with self._failures.watched():
+            batch.write.format("noop").mode("overwrite").save()
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Read entries for their reports."""
@@ -251,7 +284,8 @@ class SparkEngine:
             tuple((entry.source, encode_entry(entry)) for entry in entries),
         )
         count = len(entries)
-        self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
+        with self._failures.watched():
+            self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
 
 
 @dataclass(frozen=True)
@@ -266,6 +300,7 @@ class _ReportJob:
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 source, entry = self.entries[index]
+                hold_retry(self.readers[source].store)
                 rows += sum(read.num_rows for read in self.readers[source](entry))
         yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Sink API after Flink's Sink V2: writers, committables, committers, topologies."""
 
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.async_sink import (
     AsyncSink,
@@ -31,9 +32,11 @@ from connectors_core.sink.rate_limiting import (
     AIMDScalingStrategy,
     CongestionControlRateLimitingStrategy,
     FixedRateLimitingStrategy,
+    RateLimiting,
     RateLimitingStrategy,
     RequestInfo,
     ResultInfo,
+    ScalingStrategy,
 )
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
@@ -69,13 +72,16 @@ __all__ = [
     "ElementConverter",
     "EntryColumns",
     "FixedRateLimitingStrategy",
+    "RateLimiting",
     "RateLimitingStrategy",
     "RequestInfo",
     "ResultInfo",
+    "ScalingStrategy",
     "Sink",
     "SinkWriter",
     "StatefulSink",
     "StatefulSinkWriter",
+    "SupportsConnectionCheck",
     "SupportsLeases",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",

@@ -20,6 +20,8 @@ from connectors_core.sink import seen_capacity
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limiting import (
     CongestionControlRateLimitingStrategy,
+    FixedRateLimitingStrategy,
+    RateLimiting,
     RateLimitingStrategy,
 )
 from connectors_core.sink.request_buffer import Held
@@ -89,9 +91,9 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         converter: Makes entries of rows.
         context: The writer's.
         configuration: The bounds.
-        rate_limiting_strategy: When the next request is sent; one of its own. By default what is on
-            its way is halved with every failure, and grows again with every success; the next
-            writer of the sink in the same process goes on from there.
+        rate_limiting_strategy: When the next request is sent; one of its own. By default the one
+            that the configuration names. What congestion control has learned about the service,
+            the next writer of the sink in the same process begins with.
     """
 
     def __init__(
@@ -105,16 +107,15 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         self._converter = converter
         self._context = context
         self._configuration = configuration or AsyncSinkWriterConfiguration()
-        learning = CongestionControlRateLimitingStrategy(
-            max_in_flight_requests=self._configuration.max_in_flight_requests,
-            max_batch_size=self._configuration.max_batch_size,
-            initial_max_in_flight_messages=seen_capacity.seen(*self._sink_key),
-        )
-        self._learning = learning if rate_limiting_strategy is None else None
+        strategy = rate_limiting_strategy or self._named_strategy()
+        is_ours = rate_limiting_strategy is None
+        self._learning: CongestionControlRateLimitingStrategy | None = None
+        if is_ours and isinstance(strategy, CongestionControlRateLimitingStrategy):
+            self._learning = strategy
         self._sending = RequestSender(
             self.submit_request_entries,
             self._configuration,
-            rate_limiting_strategy or learning,
+            strategy,
             context,
         )
         self._rejected: deque[tuple[BadRecord, BaseException | None]] = deque()
@@ -203,6 +204,19 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
                 self._context.sink_uid,
                 _CLOSE_SECONDS,
             )
+
+    def _named_strategy(self) -> RateLimitingStrategy:
+        bounds = self._configuration
+        if bounds.rate_limiting is RateLimiting.FIXED:
+            return FixedRateLimitingStrategy(
+                max_in_flight_requests=bounds.max_in_flight_requests,
+                max_batch_size=bounds.max_batch_size,
+            )
+        return CongestionControlRateLimitingStrategy(
+            max_in_flight_requests=bounds.max_in_flight_requests,
+            max_batch_size=bounds.max_batch_size,
+            initial_max_in_flight_messages=seen_capacity.seen(*self._sink_key),
+        )
 
     @property
     def _sink_key(self) -> tuple[str, str]:

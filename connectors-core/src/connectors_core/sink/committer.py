@@ -20,12 +20,14 @@ class CommitterInitContext:
     Attributes:
         pipeline_id: The pipeline, for all its restarts.
         sink_uid: The sink within the pipeline.
+        incarnation: Number of the driver, higher than that of every driver of the pipeline before.
         trigger_interval: Least seconds between two epochs; None in a batch run.
         metric_group: Metrics of this committer.
     """
 
     pipeline_id: str
     sink_uid: str
+    incarnation: int = 0
     trigger_interval: float | None = None
     metric_group: MetricGroup = field(default_factory=MetricGroup)
 
@@ -104,16 +106,23 @@ class Committer(ABC, Generic[CommT]):
     """Commits what a decision names; idempotent, since a restart commits it again.
 
     The calls come in an order that an author can rely on. At start: :meth:`commit` of the epochs
-    that are decided and not done, :meth:`sweep` of these and of the ones before, :meth:`recover`.
+    that are decided and not done, :meth:`sweep` of these, of the ones before, and of those that
+    former drivers staged and can no longer decide on; then :meth:`recover`.
     Then, for each epoch: ``lease`` where the committer has the ability
     :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
     :meth:`sweep`. No epoch is written before the one before is committed and swept. An epoch that
-    fails before its decision is swept at once, and written again under the same number, after
-    another ``lease``. One whose committables are lost is committed but for these and swept; then
-    come a ``lease``, the writers, and :meth:`commit` of what they made, for the same epoch.
+    fails before its decision is swept at once; it is written again after another ``lease``, by the
+    same driver under the same number, by the next driver under another one. An epoch whose
+    committables are lost is committed but for these and swept; then come a ``lease``, the writers,
+    and :meth:`commit` of what they made, for the same epoch.
 
     Where a sink has several committers (``committer_parallelism``), the first of them is asked for
     leases, sweeps and recovery.
+
+    A driver that was frozen, and taken for gone, may resume at any point of this, beside the one
+    that took over. The two never stage under the same epoch. Both may commit the same epoch at the
+    same time. What the older one sweeps or rolls back is of its own epochs, or of earlier ones. So
+    no call may touch what is staged for a later epoch than the one it is for.
     """
 
     @abstractmethod
@@ -134,13 +143,14 @@ class Committer(ABC, Generic[CommT]):
         """
 
     def recover(self, last_decided: int) -> None:
-        """Fence and roll back what epochs after ``last_decided`` staged.
+        """Fence the writers of former drivers, where the target allows it, and tidy up.
 
-        Once, before the first epoch and the first lease. All that was decided on is committed, or
-        lost, and swept before this is called.
+        Once, before the first epoch and the first lease. All epochs of former drivers are
+        committed, lost or swept by then, those too that they did not decide on.
 
         Args:
-            last_decided: The newest decided epoch, -1 for none.
+            last_decided: The newest epoch of former drivers, -1 for none. What is staged for a
+                later one belongs to a driver that took over from this one: leave it alone.
         """
 
     def close(self) -> None:

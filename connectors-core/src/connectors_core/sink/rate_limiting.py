@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from typing import Final
 
 from connectors_core.annotations import public
@@ -14,14 +18,30 @@ __all__ = [
     "AIMDScalingStrategy",
     "CongestionControlRateLimitingStrategy",
     "FixedRateLimitingStrategy",
+    "RateLimiting",
     "RateLimitingStrategy",
     "RequestInfo",
     "ResultInfo",
+    "ScalingStrategy",
 ]
 
 # So many requests that go well make room for one more, whether it has hundreds of entries or
 # thousands.
 _SUCCESSES_OF_A_REQUEST: Final = 10
+# The smallest request is this part of the largest one: a service that takes no more than that needs
+# other bounds.
+_FLOOR_OF_A_REQUEST: Final = 100
+_PAUSE: Final = timedelta(milliseconds=50)
+
+
+@public
+class RateLimiting(StrEnum):
+    """How a writer limits what it sends to a service that refuses some of it."""
+
+    CONGESTION_CONTROL = "congestion-control"
+    """By what the service takes: see `CongestionControlRateLimitingStrategy`."""
+    FIXED = "fixed"
+    """By the bounds alone, whatever the service takes: see `FixedRateLimitingStrategy`."""
 
 
 @public
@@ -66,8 +86,7 @@ class RateLimitingStrategy(ABC):
     def should_block(self, request: RequestInfo) -> bool:
         """Whether a request must wait.
 
-        It is asked again when another request is answered, and now and then while none is on its
-        way.
+        It is asked again when another request is answered, and now and then.
         """
 
     @abstractmethod
@@ -115,22 +134,57 @@ class FixedRateLimitingStrategy(RateLimitingStrategy):
 
 
 @public
+class ScalingStrategy(ABC):
+    """Decides how much may be on its way after an answer (Flink's FLIP-242). Immutable."""
+
+    @abstractmethod
+    def scale_up(self, current: int) -> int:
+        """What may be on its way after a success."""
+
+    @abstractmethod
+    def scale_down(self, current: int, failed_share: float = 1.0) -> int:
+        """What may be on its way after a failure.
+
+        Args:
+            current: What may be on its way now.
+            failed_share: The part of the request that failed, more than 0 and at most 1.
+
+        Returns:
+            1 or more.
+        """
+
+
+@public
 @dataclass(frozen=True, kw_only=True)
-class AIMDScalingStrategy:
+class AIMDScalingStrategy(ScalingStrategy):
     """Additive increase, multiplicative decrease (Chiu and Jain, 1989), as TCP does.
 
     Args:
         rate_threshold: The most there may be.
         increase_rate: Added where all went well.
-        decrease_factor: What is left where something failed, between 0 and 1.
+        decrease_factor: What is left where all of a request failed, between 0 and 1; where a part
+            of it did, that part of the decrease is made.
+        min_rate: The least there may be.
     """
 
     rate_threshold: int
     increase_rate: int = 10
     decrease_factor: float = 0.5
+    min_rate: int = 1
 
     def __post_init__(self) -> None:
-        _check_positive(rate_threshold=self.rate_threshold, increase_rate=self.increase_rate)
+        _check_positive(
+            rate_threshold=self.rate_threshold,
+            increase_rate=self.increase_rate,
+            min_rate=self.min_rate,
+        )
+        if self.min_rate > self.rate_threshold:
+            raise ConfigurationError(
+                "the least there may be is more than the most",
+                expected=f"at most {self.rate_threshold}",
+                found=self.min_rate,
+                option="min_rate",
+            )
         if not 0 < self.decrease_factor < 1:
             raise ConfigurationError(
                 "a decrease must leave something, and less than there was",
@@ -140,26 +194,36 @@ class AIMDScalingStrategy:
             )
 
     def scale_up(self, current: int) -> int:
-        """What may be on its way after a success."""
+        """See `ScalingStrategy`."""
         return min(current + self.increase_rate, self.rate_threshold)
 
-    def scale_down(self, current: int) -> int:
-        """What may be on its way after a failure; never less than 1."""
-        return max(1, round(current * self.decrease_factor))
+    def scale_down(self, current: int, failed_share: float = 1.0) -> int:
+        """See `ScalingStrategy`; never less than `min_rate`."""
+        left = 1 - failed_share * (1 - self.decrease_factor)
+        return max(self.min_rate, round(current * left))
 
 
 @public
 class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     """Bounds the entries on their way by what the service was seen to take.
 
+    Where the service refuses something for the first time, nothing is sent for a moment, so that it
+    can catch up. Where it still refuses, the bound shrinks by the part of a full request that
+    failed, once for all requests that were on their way together; so what is sent again by itself
+    counts for little. A service that takes a part of a request has too many of them, not too large
+    ones: two whole requests may always be on their way then, so that it has one when it is done
+    with the other. One that refuses a whole request beside another one gets one at a time. Only one
+    that takes nothing at all gets smaller ones.
+
     Args:
         max_in_flight_requests: Requests on their way at the same time.
         max_batch_size: Entries of a request.
-        scaling: How the bound moves; by default additive increase, multiplicative decrease, up to
-            what the other two allow.
+        scaling: How the bound moves; by default additive increase, multiplicative decrease, between
+            a hundredth of a request and what the other two allow.
         initial_max_in_flight_messages: Where it begins; by default all that the first two allow,
             since a writer lives for one epoch only (Flink's lives on and begins with one request).
             More than these allow counts as these.
+        pause: How long nothing is sent when something is refused for the first time.
     """
 
     def __init__(
@@ -167,8 +231,9 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         *,
         max_in_flight_requests: int,
         max_batch_size: int,
-        scaling: AIMDScalingStrategy | None = None,
+        scaling: ScalingStrategy | None = None,
         initial_max_in_flight_messages: int | None = None,
+        pause: timedelta = _PAUSE,
     ) -> None:
         initial = initial_max_in_flight_messages
         if initial is None:
@@ -183,10 +248,17 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._scaling = scaling or AIMDScalingStrategy(
             rate_threshold=max_in_flight_requests * max_batch_size,
             increase_rate=max(1, max_batch_size // _SUCCESSES_OF_A_REQUEST),
+            min_rate=max(1, max_batch_size // _FLOOR_OF_A_REQUEST),
         )
+        self._pause = pause.total_seconds()
+        self._paused_until = -math.inf
+        self._is_refused = False  # by the last answer that counted
+        self._takes_nothing = False
+        self._sent_before = 0  # requests on their way since before the bound last moved down
         self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
         self._requests = 0
         self._messages = 0
+        self._largest = 1  # entries of the largest request
 
     @property
     def max_in_flight_messages(self) -> int:
@@ -203,19 +275,48 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         return (
             self._requests >= self._max_requests
             or self._messages + request.batch_size > self._max_messages
+            or self._is_paused()
         )
 
     def register_in_flight_request(self, request: RequestInfo) -> None:
         """See `RateLimitingStrategy`."""
         self._requests += 1
         self._messages += request.batch_size
+        self._largest = max(self._largest, request.batch_size)
 
     def register_completed_request(self, result: ResultInfo) -> None:
         """See `RateLimitingStrategy`."""
         self._requests -= 1
         self._messages -= result.batch_size
-        scale = self._scaling.scale_down if result.failed_messages else self._scaling.scale_up
-        self._max_messages = scale(self._max_messages)
+        if result.failed_messages < result.batch_size:
+            self._takes_nothing = False
+        if self._sent_before:
+            self._sent_before -= 1  # it says nothing about the bound that there is now
+        elif not result.failed_messages:
+            self._is_refused = False
+            self._max_messages = self._scaling.scale_up(self._max_messages)
+        else:
+            is_whole = result.failed_messages == result.batch_size
+            self._refused(result.failed_messages, at_work=2 - is_whole)
+            self._takes_nothing = is_whole and not self._requests
+
+    def _is_paused(self) -> bool:
+        """A service that takes a part is at work: it gets more when it has nothing else."""
+        is_over = time.monotonic() >= self._paused_until
+        return not is_over and (self._takes_nothing or self._requests > 0)
+
+    def _refused(self, messages: int, *, at_work: int) -> None:
+        self._sent_before = self._requests
+        if not self._is_refused:
+            self._is_refused = True
+            self._paused_until = time.monotonic() + self._pause
+            return
+        # Requests may be bounded by their bytes, so that they never come near to the bound.
+        current = min(self._max_messages, self._max_requests * self._largest)
+        request = min(self._largest, self.max_batch_size)
+        share = min(1.0, messages / request)  # of a small request that is refused, a small one
+        least = 1 if self._takes_nothing else min(current, at_work * self._largest)
+        self._max_messages = max(least, self._scaling.scale_down(current, share))
 
 
 def _check_positive(**given: int) -> None:

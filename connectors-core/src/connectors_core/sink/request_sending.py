@@ -17,19 +17,34 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors_core.annotations import public
-from connectors_core.errors import ConnectorError, FatalError, InvalidOptionError, RetryableError
+from connectors_core.errors import (
+    ConnectorError,
+    FatalError,
+    InvalidOptionError,
+    RetryableError,
+    UnexpectedError,
+)
 from connectors_core.event_loop import event_loop
 from connectors_core.metrics import SinkMetric
 from connectors_core.options import positive
+from connectors_core.retrying import RetryLog
 from connectors_core.sink.entry_columns import EntryColumns
-from connectors_core.sink.rate_limiting import RateLimitingStrategy, RequestInfo, ResultInfo
+from connectors_core.sink.rate_limiting import (
+    RateLimiting,
+    RateLimitingStrategy,
+    RequestInfo,
+    ResultInfo,
+)
 from connectors_core.sink.request_buffer import Held, RequestBuffer
 from connectors_core.sink.sink import WriterInitContext
 
 EntryT = TypeVar("EntryT")
+T = TypeVar("T")
 
-# How often a strategy is asked again that blocks while nothing is on its way.
+# How often a strategy is asked again that blocks.
 _BLOCKED_SECONDS: Final = 0.05
+# How long a request that is cancelled may take to end.
+_CANCEL_SECONDS: Final = 1.0
 
 
 @public
@@ -46,8 +61,10 @@ class AsyncSinkWriterConfiguration:
         max_time_in_buffer: How long an entry waits for its request to fill.
         request_timeout: How long a request may take; its entries are sent again then.
         retry_timeout: How long an entry is sent again before the attempt fails.
-        initial_backoff: Pause before entries are sent again, at most; twice as long each time.
+        initial_backoff: Pause before entries are sent again, at most; twice as long each time that
+            the service takes nothing of their request.
         max_backoff: No longer than this, unless the service asks for more.
+        rate_limiting: How much is sent to a service that refuses some of it.
     """
 
     max_batch_size: int = 500
@@ -60,6 +77,7 @@ class AsyncSinkWriterConfiguration:
     retry_timeout: timedelta = timedelta(minutes=2)
     initial_backoff: timedelta = timedelta(milliseconds=100)
     max_backoff: timedelta = timedelta(seconds=10)
+    rate_limiting: RateLimiting = RateLimiting.CONGESTION_CONTROL
 
     def __post_init__(self) -> None:
         for option in (
@@ -123,6 +141,8 @@ class RequestSender(Generic[EntryT]):
         self._blocked = False
         self._error: BaseException | None = None
         self._retry_reason: str | None = None
+        # That a service takes less for a moment is how it says how much it takes.
+        self._retry_log = RetryLog(f"sending to sink {context.sink_uid!r}", after=1.0)
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -220,7 +240,7 @@ class RequestSender(Generic[EntryT]):
             self._timer = None
         moment = self._buffer.next_moment()
         if self._blocked:
-            moment = math.inf if self._requests else self._loop.time() + _BLOCKED_SECONDS
+            moment = self._loop.time() + _BLOCKED_SECONDS
         if moment != math.inf:
             self._timer = self._loop.call_at(moment, self._send)
 
@@ -248,17 +268,14 @@ class RequestSender(Generic[EntryT]):
             held.attempts += 1
         entries = _joined(parts)
         try:
-            async with asyncio.timeout(timeout):
-                returned = await self._submit(entries)
+            returned = await _ended_within(timeout, self._submit(entries))
             failed = _chosen(parts, _numbers(entries, returned))
-        except TimeoutError as exc:
-            error = RetryableError(f"a request was not answered in {timeout:g} seconds")
-            error.__cause__ = exc
-            failed = parts
-            self.explain_retry(error.message)
         except RetryableError as exc:
             error, failed = exc, parts
             self.explain_retry(exc.message if exc.found is None else f"{exc.message}: {exc.found}")
+        if _count(failed) < _count(parts):
+            for held in failed:  # the service is at work: longer pauses would leave it idle
+                held.attempts = 1
         moment = self._retry_moment(failed, error) if failed else 0.0
         self._buffer.answered(parts, failed, moment)
         return failed
@@ -281,10 +298,12 @@ class RequestSender(Generic[EntryT]):
                 hint="look why it refuses them; send less at a time, or wait for longer",
             ) from error
         self._context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
+        self._retry_log.failed(self._retry_reason or error or "entries were refused for now")
         pause = self._backoff(max(held.attempts for held in failed))
         if error is not None and error.retry_after is not None:
             pause = max(pause, error.retry_after)
-        return now + pause
+        # A service that asks for more time than there is left gets a last chance at the end.
+        return min(now + pause, max(now, min(held.failing_since for held in failed) + longest))
 
     def _backoff(self, attempts: int) -> float:
         """Exponential, with full jitter."""
@@ -296,14 +315,44 @@ class RequestSender(Generic[EntryT]):
     def _fail(self, error: BaseException, what: str) -> None:
         if self._error is None:
             if not isinstance(error, ConnectorError):
-                failure = FatalError(
+                failure = UnexpectedError(
                     f"{what} failed in a way that the connector does not know",
                     found=type(error).__name__,
-                    hint="this is a fault of the connector: report it",
                 )
                 failure.__cause__ = error
                 error = failure
             self._error = error
+
+
+async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
+    """What a request returns; one that does not end, even when it is cancelled, is left alone.
+
+    Raises:
+        RetryableError: It did not end in time, or its client gave it up.
+    """
+    task = asyncio.ensure_future(request)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+    except TimeoutError as exc:
+        raise RetryableError("a request timed out") from exc
+    except asyncio.CancelledError as exc:
+        if not task.cancelled():
+            raise  # the writer is closed
+        raise RetryableError("a request was cancelled before it was answered") from exc
+    finally:
+        if not task.done():
+            task.add_done_callback(_forget)
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+    raise RetryableError(f"a request was not answered in {seconds:g} seconds")
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Look at how a task ended, so that the loop does not complain that no one did."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _count(parts: Iterable[Held[EntryT]]) -> int:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Source API after Flink's FLIP-27, on Arrow batches."""
 
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.source.assigner import SplitAssigner
 from connectors_core.source.base import (
     PositionedBatch,
@@ -49,7 +50,7 @@ from connectors_core.source.reader import (
     SourceReaderContext,
 )
 from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.source import Boundedness, Source
+from connectors_core.source.source import Boundedness, Source, SupportsRewinding
 from connectors_core.source.split import PlanLimits, SourceSplit, SplitState, SplitTraits
 from connectors_core.source.watermarks import (
     TimestampAssigner,
@@ -100,7 +101,9 @@ __all__ = [
     "SplitsAddition",
     "SupportsAvailableNow",
     "SupportsCommittedPositions",
+    "SupportsConnectionCheck",
     "SupportsPlannedStops",
+    "SupportsRewinding",
     "SupportsSwitchInfo",
     "SupportsUnassignedSplits",
     "ThreadPerSplitFetcherManager",

@@ -47,6 +47,8 @@ class SplitProgress:
         watermark: Its watermark, None where it has none yet.
         head: The watermark its first held row would bring, None where no row is held.
         lower_bound: Lowest event time it can still deliver, None where that is unknown.
+        found_at: How far the rows of the other splits had brought the source when this one was
+            found, None where nothing was read yet. Its rows up to there are late.
         read: Whether it was ever read.
         idle: Whether it was asked for long enough and had nothing.
     """
@@ -55,6 +57,7 @@ class SplitProgress:
     watermark: int | None = None
     head: int | None = None
     lower_bound: int | None = None
+    found_at: int | None = None
     read: bool = False
     idle: bool = False
 
@@ -72,10 +75,8 @@ class SplitProgress:
 
         Rows at the lower bound itself are still to come, hence one less.
         """
-        if self.lower_bound is None:
-            return self.watermark
-        bound = self.lower_bound - 1
-        return bound if self.watermark is None else max(self.watermark, bound)
+        bound = None if self.lower_bound is None else self.lower_bound - 1
+        return _highest(self.watermark, bound, self.found_at)
 
     @property
     def mark(self) -> int:
@@ -106,7 +107,8 @@ def source_watermark(
     Args:
         previous: The watermark so far, None where there is none yet.
         active: Every unfinished split, unassigned and idle ones included. A split that was not
-            read and does not know its lower bound keeps the watermark where it is.
+            read, does not know its lower bound and was found before any other was read keeps the
+            watermark where it is.
         highest_finished: Highest watermark of a finished split, None where there is none.
         finished: Whether the source has ended. Its watermark is the end of time.
         discovered: Whether the enumerator has answered once, that is, whether ``active`` can be

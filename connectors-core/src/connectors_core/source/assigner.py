@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic
 
 from connectors_core.source.split import SplitT
@@ -22,10 +22,16 @@ class SplitAssigner(Generic[SplitT]):
 
     Args:
         event_time_order: Order by event time; see ``SplitEnumeratorContext.event_time_order``.
+        found: ``SplitEnumeratorContext.split_found``: the coordinator then knows of every split
+            that waits, and says where those begin that are found late. Without it a split's own
+            bound counts.
     """
 
-    def __init__(self, event_time_order: bool) -> None:
+    def __init__(
+        self, event_time_order: bool, *, found: Callable[[SplitT], int | None] | None = None
+    ) -> None:
         self._event_time_order = event_time_order
+        self._found = found
         self._heap: list[tuple[float, int, int, SplitT]] = []
         self._ids: set[str] = set()
         self._added = 0
@@ -62,11 +68,13 @@ class SplitAssigner(Generic[SplitT]):
         if split.split_id in self._ids:
             return
         self._ids.add(split.split_id)
+        own_bound = split.event_time_lower_bound()
+        bound = own_bound if self._found is None else self._found(split)
         if not self._event_time_order:
             key = (0.0, -split.weight())
-        elif (bound := split.event_time_lower_bound()) is None:
-            key = (float("-inf"), 0)
         else:
-            key = (bound, -split.weight())
+            # What is found late without a bound of its own stays in the order of discovery.
+            weight = 0 if own_bound is None else -split.weight()
+            key = (float("-inf") if bound is None else bound, weight)
         # The number of discovery is unique, so splits themselves are never compared.
         heapq.heappush(self._heap, (*key, found, split))

@@ -59,6 +59,22 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Give one split to one reader."""
         self.assign_splits({subtask_id: [split]})
 
+    def split_found(self, split: SplitT) -> int | None:
+        """Announce a split that was found and may have to wait for a reader.
+
+        With a watermark strategy a split that was not read holds the watermark, but not below the
+        place that the source had reached when the split was found. So call this when a split is
+        found, and again for the splits that a restored enumerator has in its state; each of them
+        must be assigned some time. Where an enumerator does not call it, a split counts as found
+        after the last time at which the enumerator had none to give: where splits always wait, the
+        watermark then stands still. `SplitAssigner` calls it for you.
+
+        Returns:
+            The lowest event time with which a row of the split is on time, in microseconds since
+            the epoch; None where every row is. Hand out the split of the lowest one first.
+        """
+        return split.event_time_lower_bound()
+
     @abstractmethod
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """Tell a reader that it gets no more splits; a source ends when all readers know."""
@@ -155,7 +171,8 @@ class SupportsUnassignedSplits(Protocol):
     """Ability of an enumerator that does not hand out its splits by their lower bounds.
 
     Where it does, the last split that a reader was given stands for all that come after it. Where
-    it does not, what waits must hold back the watermark itself, or its rows would come late.
+    it does not, what waits must hold back the watermark itself, or its rows would come late. An
+    enumerator that calls ``SplitEnumeratorContext.split_found`` need not be asked.
     """
 
     def unassigned_splits(self) -> Iterable[SourceSplit]:

@@ -82,4 +82,28 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
         return PlanLimits()
 
 
+class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):
+    """Ability of a source: begins where a person says, in the terms of its system.
+
+    ``connectors state rewind --to-start --at UID=POSITION`` takes a pipeline back to it.
+    """
+
+    @abstractmethod
+    def create_enumerator_at(
+        self, context: SplitEnumeratorContext[SplitT], position: str
+    ) -> SplitEnumerator[SplitT, EnumStateT]:
+        """A new enumerator that begins at a position. Driver.
+
+        Called in the place of ``create_enumerator`` by the next start, and again by the one after
+        if that ended before its first plan.
+
+        Args:
+            context: What the enumerator works with.
+            position: As the person wrote it, such as `timestamp:2026-01-31T00:00:00Z`.
+
+        Raises:
+            ConfigurationError: It is not understood; says what is.
+        """
+
+
 AnySource = Source[Any, Any]

@@ -28,7 +28,8 @@ class SourceSplit:
     def event_time_lower_bound(self) -> int | None:
         """Lowest event time that this split can still deliver: microseconds since the epoch, UTC.
 
-        ``None`` means unknown: the split holds back the watermark until it was read.
+        ``None`` means unknown: the split holds back the watermark until it was read, no lower than
+        where the source had come when the split was found.
         """
         return None
 

@@ -8,9 +8,16 @@ FLIP-217). Inside, every event time and watermark is a number of microseconds si
 A watermark ``w`` says: no row with an event time of ``w`` or less is expected any more. A row is
 on time when its event time is greater than the watermark before it. Bounded out-of-orderness thus
 gives ``highest event time - bound - 1``; where Flink takes off a millisecond, the finest step it
-has, this takes off a microsecond. Spark keeps its watermark in whole milliseconds, rounded down,
-and drops a row whose event time is its watermark or less, so no row that is on time here is ever
-dropped there; for event times and bounds in milliseconds both come to the value that Flink has.
+has, this takes off a microsecond.
+
+Spark's watermark is a number of whole milliseconds, and Spark compares it in two ways (measured on
+3.5.9 and 4.3.0). A window closes, and its rows are late, when its *end* is the watermark or less:
+there the watermark ``v`` says that no row *below* ``v`` is expected. Every other operator that
+looks at event times (a stream-stream join, a deduplication, a group by the event time itself) drops
+a row *at* ``v`` too. Spark's own ``highest event time - delay`` fits windows, and loses rows on
+time in the others. So where windows are all that looks at Spark's watermark, it is ``w + 1``
+microsecond here, rounded down: windows close with the row that closes them in Flink and in Spark.
+Elsewhere it is ``w``, rounded down, and no row that is on time here is dropped there.
 
 Spark's watermark is driven by one row per plan with the event time ``w + EVENT_TIME_DELAY``. It
 starts at 0, and a row of event time 0 is late at once (measured on 3.5.9 and 4.3.0); a row of
@@ -90,12 +97,17 @@ def micros(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1)
 
 
-def heartbeat_event_time(watermark: int) -> int:
+def heartbeat_event_time(watermark: int, *, only_windows: bool = False) -> int:
     """Return the event time of the row that brings Spark's watermark to this one.
 
     Rounded down to the millisecond, as Spark does itself.
+
+    Args:
+        watermark: No row of this event time or an earlier one is expected.
+        only_windows: Windows are all that compares event times with Spark's watermark, by their
+            end: for them it is the lowest event time that is still expected.
     """
-    return watermark // 1_000 * 1_000 + END_OF_TIME
+    return (watermark + only_windows) // 1_000 * 1_000 + END_OF_TIME
 
 
 @public
@@ -333,7 +345,15 @@ class WatermarkStrategy:
         """Let a split that had no rows for this long not hold back the watermark.
 
         Only time in which the split was asked and had nothing counts; a split that is held by
-        alignment or a limit is not idle (Flink's FLIP-182, FLIP-217).
+        alignment or a limit is not idle (Flink's FLIP-182, FLIP-217). A source that has no split
+        for this long is idle too.
+
+        Where the whole source is idle it does not hold back the other sources of its query: its
+        watermark goes along with the lowest of those that are not idle and have not ended. Rows
+        that it gives below that later are late.
+
+        Args:
+            timeout: Time without rows, by the clock of the driver; a restart begins it again.
 
         Raises:
             ConfigurationError: The time is not positive.

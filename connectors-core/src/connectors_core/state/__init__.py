@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from connectors_core.state.documents import decode as decode_document
 from connectors_core.state.documents import encode as encode_document
-from connectors_core.state.lease import Lease, LeaseOwner
+from connectors_core.state.lease import LEASE_EXPIRY, Lease, LeaseOwner
 from connectors_core.state.store import StateOutput, StateStore
 
 __all__ = [
+    "LEASE_EXPIRY",
     "Lease",
     "LeaseOwner",
     "StateOutput",

@@ -73,13 +73,11 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
             f"{where} is truncated or was altered",
             expected="a JSON document",
             found=f"{len(data)} bytes: {exc}",
-            hint=_HINT,
         ) from exc
     if not isinstance(envelope, dict) or not isinstance(envelope.get("format"), int):
         raise StateCorruptedError(
             f"{where} is not one of ours",
             expected="an envelope with format, kind, checksum and payload",
-            hint=_HINT,
         )
     if envelope["format"] > FORMAT:
         raise StateVersionError(
@@ -92,7 +90,6 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
             f"{where} is of another kind",
             expected=kind,
             found=str(envelope.get("kind")),
-            hint=_HINT,
         )
     payload = envelope.get("payload")
     checksum = hashlib.sha256(orjson.dumps(payload, option=_STRICT)).hexdigest()
@@ -101,9 +98,5 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
             f"{where} was altered",
             expected=f"checksum {envelope.get('checksum')}",
             found=f"checksum {checksum}",
-            hint=_HINT,
         )
     return payload
-
-
-_HINT: Final = "restore the state location from a backup; state files must not be edited"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import socket
 import subprocess
 import threading
@@ -17,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from connectors_core.errors import LeaseError, StateCorruptedError
+from connectors_core.errors import LeaseError
 from connectors_core.state import documents
 from connectors_core.state.store import StateStore
 
-__all__ = ["Lease", "LeaseOwner"]
+__all__ = ["LEASE_EXPIRY", "Lease", "LeaseOwner"]
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -31,6 +32,28 @@ _STAMP: Final = "lease-alive"
 _RELEASE: Final = "lease-released"
 # So often a race for the next incarnation may be lost before this gives up.
 _MAX_ATTEMPTS: Final = 8
+
+LEASE_EXPIRY: Final = timedelta(seconds=30)
+"""Time without a sign of life after which a driver counts as gone."""
+_BEATS_PER_EXPIRY: Final = 6
+# So often a driver that wants to take over looks for a sign of life of the holder.
+_LOOK_SECONDS: Final = 0.5
+_HINT_THIS_PROCESS: Final = (
+    "this very process holds it: stop the other Pipeline object of this location first"
+)
+_HINT_ANOTHER: Final = (
+    "it gave a sign of life just now: stop that driver; give two pipelines two locations"
+)
+# Nonces of the claims that this process holds. A claim of this process that is not among them is
+# over, whether or not its release could be written.
+_held_here: Final[set[str]] = set()
+
+
+def monotonic_with_suspend() -> float:
+    """Monotonic seconds; the time of a suspended machine counts where the system can tell."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
 
 Renewer = Callable[[Callable[[], bool], float], Callable[[], None]]
 """Calls a function every so many seconds while it returns True; returns how to stop that."""
@@ -85,9 +108,12 @@ class Lease:
     A claim is created exclusively as `lease/<incarnation>.json` and is never removed before a
     higher one exists, so incarnations only grow. A daemon thread keeps the claim alive. A claim is
     over when it was released, when its process is gone (seen at once on the same machine), or
-    when it was not renewed for `expiry`; that last test compares clocks of two machines, which
-    must agree to within `expiry`. A driver that was taken for gone but lives is fenced: `check`
-    tells it so, and decisions are created exclusively in any case.
+    when it gave no sign of life for `expiry`. No two clocks are compared: whoever wants to take
+    over watches the signs of life of the holder for that long, on its own monotonic clock.
+
+    The holder checks its lease by the same kind of clock. That only stops a driver early that was
+    taken for gone. It may freeze between a look at the lease and the step that follows, so it is
+    fences that keep it from harm (`connectors_core.coordinator.fencing`).
 
     Use `Lease.acquire`; do not call the constructor.
     """
@@ -97,13 +123,18 @@ class Lease:
         store: StateStore,
         incarnation: int,
         owner: LeaseOwner,
+        *,
+        expiry: float,
         clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._incarnation = incarnation
         self._owner = owner
+        self._expiry = expiry
         self._clock = clock
         self._beats = 0
+        self._renewed_at = clock()
+        self._renewing = threading.Lock()
         self._stop_renewal: Callable[[], None] | None = None
         self._over: str | None = None
         self._lock = threading.Lock()
@@ -124,19 +155,23 @@ class Lease:
         store: StateStore,
         owner: LeaseOwner | None = None,
         *,
-        renew_interval: timedelta = timedelta(seconds=5),
-        expiry: timedelta = timedelta(seconds=30),
-        clock: Callable[[], float] = time.time,
+        expiry: timedelta = LEASE_EXPIRY,
+        clock: Callable[[], float] = monotonic_with_suspend,
+        pause: Callable[[float], None] = time.sleep,
         renewer: Renewer | None = None,
     ) -> Lease:
         """Take the lease, or say who holds it.
 
+        Where a driver on another machine ended without releasing it, this waits for `expiry`: for
+        so long the holder must give no sign of life.
+
         Args:
             store: The state location of the pipeline.
             owner: Who takes it; by default this process.
-            renew_interval: Time between two signs of life.
-            expiry: Age of the last sign of life above which a holder counts as gone.
-            clock: Wall clock, seconds since the epoch.
+            expiry: Time without a sign of life after which a holder counts as gone. This driver
+                gives one six times as often.
+            clock: Monotonic seconds.
+            pause: Waits so many seconds between two looks at the holder.
             renewer: Runs the renewal; by default a daemon thread.
 
         Raises:
@@ -146,41 +181,124 @@ class Lease:
         for _ in range(_MAX_ATTEMPTS):
             last = _last_incarnation(store)
             if last:
-                _refuse_if_held(store, last, owner, expiry, clock)
-            claim = {"claimed_at": clock(), "incarnation": last + 1, "owner": asdict(owner)}
-            if store.create(_path(last + 1, "json"), documents.encode(_CLAIM, claim)):
-                lease = cls(store, last + 1, owner, clock)
-                _remove_former(store, last + 1)
-                lease._beat()
-                start = renewer or _start_thread
-                lease._stop_renewal = start(lease._beat, renew_interval.total_seconds())
+                _wait_until_over(store, last, owner, expiry.total_seconds(), clock, pause)
+            nonce = secrets.token_hex(8)
+            claim = {
+                "claimed_at": time.time(),
+                "incarnation": last + 1,
+                "nonce": nonce,
+                "owner": asdict(owner),
+            }
+            lease = cls(store, last + 1, owner, expiry=expiry.total_seconds(), clock=clock)
+            if _created(store, _path(last + 1, "json"), documents.encode(_CLAIM, claim)):
+                lease._begin(nonce, renewer or _start_thread)
                 return lease
         raise LeaseError(
             f"the lease of {store} was taken by others {_MAX_ATTEMPTS} times in a row",
             hint="see which drivers are started again and again for this pipeline",
         )
 
+    def _begin(self, nonce: str, renewer: Renewer) -> None:
+        _held_here.add(nonce)
+        _remove_former(self._store, self._incarnation)
+        self._beat()
+        stop = renewer(self._beat, self._expiry / _BEATS_PER_EXPIRY)
+
+        def end() -> None:
+            stop()
+            _held_here.discard(nonce)
+
+        self._stop_renewal = end
+
+    @property
+    def held(self) -> bool:
+        """Whether this driver may act, as `check` sees it."""
+        try:
+            self.check()
+        except LeaseError:
+            return False
+        return True
+
     def check(self) -> None:
-        """Make sure that this driver still holds the lease.
+        """Make sure that this driver still holds the lease, by the age of its last sign of life.
+
+        Costs nothing while that is young. A driver that was frozen sees here that it was, shows
+        another sign of life, and learns whether it was taken for gone meanwhile.
 
         Raises:
-            LeaseError: If another driver has taken over, or the lease was released.
+            LeaseError: Another driver has taken over, the lease was released, or it expired and
+                cannot be renewed, since the state location does not answer.
         """
-        highest = self._incarnation if self._over else _last_incarnation(self._store)
-        if highest > self._incarnation:
+        if self._over is None and self._age() >= self._expiry / 2:
+            try:
+                self._renew()
+            except Exception as error:
+                if self._age() >= self._expiry:
+                    raise LeaseError(
+                        f"the lease of {self._store} expired: it could not be renewed, and another "
+                        "driver may take over",
+                        expected=f"a sign of life every {self._expiry:.0f} s",
+                        found=f"the last one {self._age():.0f} s ago",
+                        option="state_location",
+                        hint="see why the state location does not answer, then start again",
+                    ) from error
+        self._refuse_if_over()
+
+    def confirm(self) -> None:
+        """Make sure by a look into the state location that no later driver was there yet.
+
+        What was in the state location before this call is therefore of this driver, or of those
+        before it.
+
+        Raises:
+            LeaseError: Another driver has taken over, or the lease was released.
+        """
+        if self._over is None:
+            self._look()
+        self._refuse_if_over()
+
+    def _refuse_if_over(self) -> None:
+        if self._over is None:
+            return
+        highest = self._incarnation
+        with contextlib.suppress(OSError):
+            highest = max(highest, _last_incarnation(self._store))
+        holder = _holder(self._store, highest) if highest > self._incarnation else {}
+        raise LeaseError(
+            f"this driver no longer holds the lease of {self._store}: {self._over}",
+            holder=holder,
+            expected=f"incarnation {self._incarnation}",
+            found=f"incarnation {highest} {_shown(holder)}".rstrip(),
+            hint="run one driver per pipeline; this one stops and leaves the rest to the other",
+        )
+
+    def _age(self) -> float:
+        return self._clock() - self._renewed_at
+
+    def _look(self) -> None:
+        if _last_incarnation(self._store) > self._incarnation and self._over is None:
             self._over = "another driver has taken over the pipeline"
-        if self._over:
-            holder = _holder(self._store, highest) if highest > self._incarnation else {}
-            raise LeaseError(
-                f"this driver no longer holds the lease of {self._store}: {self._over}",
-                holder=holder,
-                expected=f"incarnation {self._incarnation}",
-                found=f"incarnation {highest} {_shown(holder)}".rstrip(),
-                hint="run one driver per pipeline; this one must stop without committing",
-            )
+            _LOGGER.error("lease of %s: %s", self._store, self._over)
+
+    def _renew(self) -> None:
+        """Show a sign of life if no later driver is there."""
+        with self._renewing:
+            began = self._clock()
+            self._look()
+            if self._over:
+                return
+            self._beats += 1
+            stamp = {"beats": self._beats, "at": time.time()}
+            path = _path(self._incarnation, "alive")
+            self._store.replace(path, documents.encode(_STAMP, stamp))
+            self._renewed_at = began
 
     def release(self) -> None:
-        """Give the lease back, so that the next driver need not wait; may be called twice."""
+        """Give the lease back, so that the next driver need not wait; may be called twice.
+
+        Never raises: a release that fails must not hide why the pipeline ended. This process can
+        take the lease again at once, another one when it has expired.
+        """
         with self._lock:
             if self._stop_renewal is None:
                 return
@@ -188,26 +306,28 @@ class Lease:
             fenced, self._over = self._over, self._over or "it was released"
         stop()
         if fenced is None:
-            note = documents.encode(_RELEASE, {"released_at": self._clock()})
-            self._store.create(_path(self._incarnation, "released"), note)
+            note = documents.encode(_RELEASE, {"released_at": time.time()})
+            try:
+                self._store.create(_path(self._incarnation, "released"), note)
+            except Exception:
+                _LOGGER.warning(
+                    "the lease of %s could not be released: a driver in another process has to "
+                    "wait until it has expired",
+                    self._store,
+                    exc_info=True,
+                )
 
     def _beat(self) -> bool:
-        """Show a sign of life; return whether there is a reason to go on doing so."""
+        """Show a sign of life; return whether there is a reason to continue."""
         if self._over:
             return False
         try:
-            if _last_incarnation(self._store) > self._incarnation:
-                self._over = "another driver has taken over the pipeline"
-                _LOGGER.error("lease of %s: %s", self._store, self._over)
-                return False
-            self._beats += 1
-            stamp = {"beats": self._beats, "at": self._clock()}
-            path = _path(self._incarnation, "alive")
-            self._store.replace(path, documents.encode(_STAMP, stamp))
+            self._renew()
         except Exception:
             # Storage comes back; until then the claim ages, and others may take over at expiry.
             _LOGGER.warning("lease of %s could not be renewed", self._store, exc_info=True)
-        return True
+            return True
+        return self._over is None
 
     def __enter__(self) -> Lease:
         return self
@@ -251,51 +371,71 @@ def _read(store: StateStore, incarnation: int) -> dict[str, Any] | None:
     return None if data is None else documents.decode(_CLAIM, data, path=path)
 
 
-def _refuse_if_held(
+def _wait_until_over(
     store: StateStore,
     incarnation: int,
     owner: LeaseOwner,
-    expiry: timedelta,
+    expiry: float,
     clock: Callable[[], float],
+    pause: Callable[[float], None],
 ) -> None:
+    """Return when a claim is over; that of a driver that is silent is, after `expiry`.
+
+    Raises:
+        LeaseError: It is not.
+    """
     claim = _read(store, incarnation)
-    if claim is None or store.exists(_path(incarnation, "released")):
-        return  # None: removed by a driver that is two ahead; the next attempt sees it
+    if claim is None:
+        return  # removed by a driver that is two ahead; the next attempt sees it
     known = {field.name for field in fields(LeaseOwner)}
     holder = LeaseOwner(**{key: value for key, value in claim["owner"].items() if key in known})
-    if owner.sees(holder) and not _lives(holder):
-        return
-    seen_at = max(float(claim["claimed_at"]), _last_stamp(store, incarnation))
-    age = clock() - seen_at
-    if age > expiry.total_seconds():
-        return
+    began = clock()
+    seen = _sign_of_life(store, incarnation)
+    while not store.exists(_path(incarnation, "released")):
+        if owner.sees(holder):
+            if not _lives(holder):
+                return
+            if _is_this_process(holder):
+                if claim.get("nonce") not in _held_here:
+                    return  # its release could not be written
+                raise _held(store, incarnation, hint=_HINT_THIS_PROCESS)
+        waited = clock() - began
+        if waited >= expiry:
+            return
+        if waited == 0:
+            _LOGGER.warning(
+                "%s: %s holds the pipeline; this driver takes it over unless it gives a sign of "
+                "life within %.0f s",
+                store,
+                _shown(_holder(store, incarnation)),
+                expiry,
+            )
+        pause(min(_LOOK_SECONDS, expiry - waited))
+        now = _sign_of_life(store, incarnation)
+        if now != seen or _last_incarnation(store) > incarnation:
+            raise _held(store, _last_incarnation(store), hint=_HINT_ANOTHER)
+
+
+def _sign_of_life(store: StateStore, incarnation: int) -> bytes | None:
+    """What the holder replaces at every sign of life; compared only, never read."""
+    return store.read_or_none(_path(incarnation, "alive"))
+
+
+def _held(store: StateStore, incarnation: int, *, hint: str) -> LeaseError:
     who = _holder(store, incarnation)
-    if owner.sees(holder) and holder.pid == owner.pid:
-        hint = "this very process holds it: stop the other Pipeline object of this location first"
-    else:
-        hint = (
-            f"stop that driver; if it is gone already, wait {expiry.total_seconds():.0f} s and "
-            "start again; give two pipelines two locations"
-        )
-    raise LeaseError(
+    return LeaseError(
         f"another driver holds the pipeline at {store}",
         holder=who,
         expected="no other driver",
-        found=f"{_shown(who)}, last sign of life {max(age, 0):.0f} s ago",
+        found=_shown(who),
         option="state_location",
         hint=hint,
     )
 
 
-def _last_stamp(store: StateStore, incarnation: int) -> float:
-    path = _path(incarnation, "alive")
-    data = store.read_or_none(path)
-    if data is None:
-        return 0.0
-    try:
-        return float(documents.decode(_STAMP, data, path=path)["at"])
-    except StateCorruptedError:
-        return 0.0  # only a sign of life; the claim itself has a time too
+def _created(store: StateStore, path: str, data: bytes) -> bool:
+    # An object store may say of our own that it was there, when its client repeated a request.
+    return store.create(path, data) or store.read_or_none(path) == data
 
 
 def _holder(store: StateStore, incarnation: int) -> dict[str, object]:
@@ -377,6 +517,11 @@ def _process_start(pid: int) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None
+
+
+def _is_this_process(owner: LeaseOwner) -> bool:
+    """Return whether it is this one; only for an owner on this machine."""
+    return owner.pid == os.getpid()
 
 
 def _lives(owner: LeaseOwner) -> bool:

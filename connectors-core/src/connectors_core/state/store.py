@@ -10,10 +10,20 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, BinaryIO, Final, cast
 
-from connectors_core.errors import ConfigurationError, MissingDependencyError, StateLocationError
+import tenacity
+
+from connectors_core.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    RetryableError,
+    StateLocationError,
+)
+from connectors_core.native_libraries import error_of_opening
+from connectors_core.retrying import IF_RETRYABLE, RetryLog, backoff
 from connectors_core.secrets import Secret, mask_text, mask_url
 
 __all__ = ["StateOutput", "StateStore"]
@@ -23,6 +33,10 @@ _Names = list[str]  # `StateStore.list` hides the builtin within the class
 _TEMPORARY_PREFIX: Final = "."
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _COPY_BUFFER_BYTES: Final = 1 << 20
+# An object store may ask to try again what meets another request for the same name.
+_CONFLICT_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 2.0
 # What the operating system answers where a filesystem has no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _HINT_STORAGE: Final = (
@@ -127,6 +141,9 @@ class StateStore:
 
         Returns:
             True when this call created it, False when it exists already.
+
+        Raises:
+            RetryableError: The store kept answering that the request conflicts with another one.
         """
         return self._backend.create(_checked(path), data, durable)
 
@@ -310,11 +327,32 @@ class _Backend:
         return None
 
     def create(self, path: str, data: bytes, durable: bool) -> bool:
+        return tenacity.Retrying(
+            retry=IF_RETRYABLE,
+            wait=backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
+            stop=tenacity.stop_after_delay(_CONFLICT_SECONDS),
+            before_sleep=RetryLog(f"creating {path}", after=_LONGEST_PAUSE_SECONDS),
+            reraise=True,
+        )(self._create_once, path, data)
+
+    def _create_once(self, path: str, data: bytes) -> bool:
         try:
             with self._create_lock:
                 self._fs.pipe_file(self._full(path), data, mode="create")
         except FileExistsError:
             return False
+        except Exception as exc:
+            # The status decides: not every store says in words that it was this condition which
+            # failed, and clients then take the answer for a wrong request.
+            status = _http_status(exc)
+            if status == HTTPStatus.PRECONDITION_FAILED:
+                return False
+            if status == HTTPStatus.CONFLICT:
+                raise RetryableError(
+                    f"creating {path} conflicts with another request for the same name",
+                    found=mask_text(str(exc)),
+                ) from exc
+            raise
         return True
 
     def replace(self, path: str, data: bytes) -> None:
@@ -492,6 +530,22 @@ class _LocalBackend(_Backend):
         _sync_folder(os.path.dirname(final))
 
 
+def _http_status(error: BaseException) -> int | None:
+    """Return the status of the answer behind an error, whichever client raised it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
+        if isinstance(response, Mapping):  # botocore's
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            names = ("status_code", "status", "code")
+            status = next(filter(None, (getattr(cause, name, None) for name in names)), None)
+        if isinstance(status, int):
+            return status
+        cause = cause.__cause__
+    return None
+
+
 def _open_backend(url: str, storage_options: Mapping[str, Any]) -> _Backend:
     import fsspec.core
     from fsspec.implementations.local import LocalFileSystem
@@ -508,6 +562,10 @@ def _open_backend(url: str, storage_options: Mapping[str, Any]) -> _Backend:
             exc.name or protocol,
             install=f"pip install 'fsspec[{protocol}]'",
             feature=f"the state location {mask_url(url)}",
+        ) from exc
+    except OSError as exc:
+        raise error_of_opening(
+            exc, f"the state location {mask_url(url)}", option="state_location"
         ) from exc
     except ValueError as exc:
         raise StateLocationError(

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     )
     from connectors_core.testing.lookup_suite import LookupTestSuite
     from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
+    from connectors_core.testing.nested_columns import nested_array, nested_batches
     from connectors_core.testing.options_suite import OptionsTestSuite
+    from connectors_core.testing.outages import Outage
     from connectors_core.testing.reader_suite import SourceReaderTestSuite
     from connectors_core.testing.serializer_suite import SerializerTestSuite
     from connectors_core.testing.sink_suite import SinkTestSuite
@@ -65,6 +67,7 @@ __all__ = [
     "LookupTestSuite",
     "ManualEnumeratorContext",
     "OptionsTestSuite",
+    "Outage",
     "RequestFault",
     "SerializerTestSuite",
     "SinkExternalContext",
@@ -80,6 +83,8 @@ __all__ = [
     "case",
     "faults_env",
     "injected",
+    "nested_array",
+    "nested_batches",
 ]
 
 _MODULES = {
@@ -100,7 +105,9 @@ _MODULES = {
     "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),
     "lookup_suite": ("LookupTestSuite",),
     "lookup_trial": ("LOOKUP_ROWS", "LookupExternalContext"),
+    "nested_columns": ("nested_array", "nested_batches"),
     "options_suite": ("OptionsTestSuite",),
+    "outages": ("Outage",),
     "reader_suite": ("SourceReaderTestSuite",),
     "serializer_suite": ("SerializerTestSuite",),
     "sink_suite": ("SinkTestSuite",),

@@ -26,6 +26,7 @@ from connectors_core.sink import (
 )
 from connectors_core.testing.context import ROWS, AsyncSinkExternalContext
 from connectors_core.testing.data import assert_at_least, make_rows
+from connectors_core.testing.pace import Deadline
 from connectors_core.testing.sink_unit import writer_context
 
 # Bounds that a few rows reach. Nothing is sent because it waited for long.
@@ -167,9 +168,9 @@ class Writing:
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for something that must come."""
-        deadline = time.monotonic() + self._seconds
+        deadline = Deadline(self._seconds)
         while not condition():
-            assert time.monotonic() < deadline, f"not within {self._seconds:g} s: {what}"
+            assert not deadline.passed, f"not within {deadline}: {what}"
             time.sleep(0.005)
 
 

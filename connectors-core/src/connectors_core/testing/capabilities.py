@@ -44,9 +44,10 @@ class Capability(StrEnum):
     """It can be asked so by a client that does not block."""
     FULL_CACHE = "full cache"
     """The table can be read as a whole."""
+    # --- All ---
     OUTAGES = "outages"
-    """The tests can take the external system away and give it back."""
-    # --- Both ---
+    """The tests can make the external system unavailable and give it back: `TestSystem.outage`, of
+    a lookup table `LookupExternalContext.away`."""
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""
     SCHEMA_CHANGE = "schema change"
@@ -68,7 +69,8 @@ class Capabilities:
         can: What it can do.
         cannot: What it cannot do, each with the reason that the report shows.
         cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that it has
-            no place for, each with the reason.
+            no place for, each with the reason; or some of their values, by type and name of
+            :data:`~connectors_core.testing.data_types.HARD_VALUES` as in ``"double: NaN"``.
     """
 
     can: frozenset[Capability] = frozenset()

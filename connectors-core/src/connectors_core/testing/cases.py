@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from connectors_core.testing.capabilities import Capabilities, Capability
 
-SUITE_VERSION: Final = "1.2"
+SUITE_VERSION: Final = "1.3"
 """Version of the suites here. A connector says for which one it was written."""
 SLOW_ON_SPARK: Final = "slow_on_spark"
 """Marker of a case, or a parameter of it, that shows little on Spark which it does not show in this
@@ -116,9 +116,10 @@ class ConnectorSuite:
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
         """Why a case with these parameters does not apply; None if it does."""
-        possible, data_type = cls.possible(), parameters.get("data_type")
-        if isinstance(data_type, str) and data_type in possible.cannot_carry:
-            return f"{data_type}: {possible.cannot_carry[data_type]}"
+        possible = cls.possible()
+        for carried in _carried(parameters):
+            if carried in possible.cannot_carry:
+                return f"{carried}: {possible.cannot_carry[carried]}"
         if excluded := sorted(found.unless & possible.can):
             return f"{excluded[0]}: what it asks for cannot happen"
         if unknown := possible.undeclared(found.needs):
@@ -129,3 +130,12 @@ class ConnectorSuite:
     def is_new(cls, found: Case) -> bool:
         """Whether a case is younger than the version that the connector was written for."""
         return Version(found.since) > Version(cls.written_for)
+
+
+def _carried(parameters: Mapping[str, object]) -> Iterator[str]:
+    """What a case with these parameters carries: a type, and some of its values."""
+    data_type, values = parameters.get("data_type"), parameters.get("values")
+    if isinstance(data_type, str):
+        yield data_type
+        if isinstance(values, str):
+            yield f"{data_type}: {values}"

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from connectors_core.testing.pace import Deadline
+
 START_SECONDS: Final = 240.0
 WORKERS: Final = 2
 SPECULATION: Final = {
@@ -149,10 +151,10 @@ def running(
 
 def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
     """Wait until something is so; the failure shows the end of a log."""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = Deadline(START_SECONDS)
     while not condition():
         text = log.read_text(errors="replace") if log.exists() else ""
-        assert time.monotonic() < deadline, f"not within {START_SECONDS} s: {what}\n{text[-6000:]}"
+        assert not deadline.passed, f"not within {deadline}: {what}\n{text[-6000:]}"
         time.sleep(0.05)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,9 @@ from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SinkExternalContext
 from connectors_core.testing.data import make_rows
+from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.sink_unit import SinkUnitTrial, commit
+from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 from connectors_core.testing.trial import PipelineSuite
 
 LATE_ROWS: Final = 500
@@ -202,14 +205,33 @@ class CommitterTestSuite(PipelineSuite):
 
     # --- Recovery -------------------------------------------------------------------------------
 
-    @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
+    @case(
+        Capability.EXACTLY_ONCE,
+        after=("test_a_commit_makes_rows_visible", "test_a_sweep_removes_what_nobody_decided_on"),
+    )
     def test_recovery_removes_what_was_not_decided(self, trial: SinkUnitTrial) -> None:
         commit(trial.committer(), trial.stage(1))
         for epoch in (2, 11):
             trial.stage(epoch)
         committer = trial.committer()
-        committer.recover(1)
+        for epoch in (2, 11):  # as the next driver does with what it has fenced
+            committer.sweep(epoch)
+        committer.recover(11)
         trial.assert_nothing_left()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        since="1.3",
+        after="test_a_commit_makes_rows_visible",
+        unless=Capability.LEASES,
+    )
+    def test_recovery_leaves_what_a_later_driver_staged(self, trial: SinkUnitTrial) -> None:
+        """A driver froze while it started, another took over, and the first one resumes."""
+        staged = trial.stage(4)
+        committer = trial.committer()
+        committer.recover(1)
+        _assert_done(commit(committer, staged))
+        trial.assert_visible(4)
 
     @case(
         Capability.EXACTLY_ONCE,
@@ -346,6 +368,105 @@ class CommitterTestSuite(PipelineSuite):
             (request,) = commit(trial.committer(), staged)
             assert request.outcome is CommitOutcome.LOST, f"it is {request.outcome.value}"
         assert trial.context.read_back().num_rows == 0
+
+    # --- Outages --------------------------------------------------------------------------------
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.OUTAGES,
+        since="1.3",
+        after=("test_another_life_commits_the_rest", "test_a_sweep_removes_what_nobody_decided_on"),
+    )
+    @pytest.mark.parametrize("outage", Outage)
+    def test_what_an_outage_keeps_from_being_committed_is_tried_again(
+        self, trial: SinkUnitTrial, outage: Outage
+    ) -> None:
+        """Only what is visible counts as committed, and nothing is given up."""
+        staged = trial.stage(1, writers=2)
+        again = staged
+        with contextlib.closing(trial.committer()) as committer:
+            with self.outage(outage):
+                try:
+                    requests = commit(committer, staged)
+                except Exception as error:
+                    assert_worth_another_attempt(error)
+                else:
+                    for request in requests:
+                        assert request.outcome in (*_DONE, CommitOutcome.RETRY), (
+                            f"it is {request.outcome.value}, for an outage: {request.error!r}"
+                        )
+                    again = [r.committable for r in requests if r.outcome is CommitOutcome.RETRY]
+            _assert_done(commit(committer, again))
+            committer.sweep(1)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.OUTAGES,
+        since="1.3",
+        after="test_recovery_removes_what_was_not_decided",
+    )
+    @pytest.mark.parametrize("outage", Outage)
+    def test_a_rollback_that_an_outage_interrupts_is_finished_by_the_next(
+        self, trial: SinkUnitTrial, outage: Outage
+    ) -> None:
+        """What was not decided on must not stay because nobody was there to remove it."""
+        trial.stage(2)
+        with contextlib.closing(trial.committer()) as committer, self.outage(outage):
+            try:
+                committer.sweep(2)
+                committer.recover(2)
+            except Exception as error:
+                assert_worth_another_attempt(error)
+        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+            committer.sweep(2)
+            committer.recover(2)
+        trial.assert_nothing_left()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.OUTAGES,
+        since="1.3",
+        after="test_what_an_outage_keeps_from_being_committed_is_tried_again",
+    )
+    def test_a_commit_that_fails_leaves_nothing(self, trial: SinkUnitTrial, tmp_path: Path) -> None:
+        staged = trial.stage(1)
+        with nothing_left(tmp_path / "temporary"):
+            for outage in LEAVING:
+                with (
+                    contextlib.closing(trial.committer()) as committer,
+                    self.outage(outage),
+                    contextlib.suppress(ConnectorError),
+                ):
+                    commit(committer, staged)
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.OUTAGES,
+        Capability.SECRETS,
+        since="1.3",
+        after="test_what_an_outage_keeps_from_being_committed_is_tried_again",
+    )
+    def test_no_secret_is_shown_by_a_failure(
+        self, trial: SinkUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
+        """Nor by its causes and their notes."""
+        caplog.set_level(logging.DEBUG)
+        staged = trial.stage(1)
+        errors: list[BaseException | None] = []
+        for outage in FAILING:
+            for recovers in (False, True):
+                with contextlib.closing(trial.committer()) as committer, self.outage(outage):
+                    try:
+                        if recovers:
+                            committer.recover(1)
+                        else:
+                            errors += [request.error for request in commit(committer, staged)]
+                    except ConnectorError as error:
+                        errors.append(error)
+        seen = [text for error in errors if error is not None for text in error_texts(error)]
+        assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
 
     # --- Closing --------------------------------------------------------------------------------
 

@@ -45,6 +45,20 @@ class SplitDataWriter(ABC):
         """
         raise NotImplementedError
 
+    def write_around_poison(self, *rows: pa.Table) -> None:
+        """Add parts of a split with one record between each two that cannot be read.
+
+        A split that cannot grow is one split here, in a form that holds the bad records, too.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `POISON_READS`.
+        """
+        first, *others = rows
+        self.write(first)
+        for part in others:
+            self.write_poison()
+            self.write(part)
+
     def close(self) -> None:
         """Release what the writer holds."""
 

@@ -81,7 +81,8 @@ def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
     types = [str(table.schema.field("value").type) for table in (found, expected)]
     assert types[0] == types[1], f"the type is {types[0]} and was {types[1]}"
     pairs = zip(found.sort_by("id").to_pylist(), expected.to_pylist(), strict=False)
-    changed = [(row, wanted) for row, wanted in pairs if row != wanted]
+    # By their text: NaN is not equal to itself, and -0.0 is equal to 0.0.
+    changed = [(row, wanted) for row, wanted in pairs if repr(row) != repr(wanted)]
     assert not changed, f"{len(changed)} values changed, found and expected: {_some(changed)}"
     assert found.num_rows == expected.num_rows, f"{found.num_rows} of {expected.num_rows} rows"
 

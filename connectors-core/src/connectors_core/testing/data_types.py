@@ -55,9 +55,93 @@ _VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
 DATA_TYPES: Final = tuple(_VALUES)
 """Spark's names of the types."""
 
+_LARGEST_DECIMAL = Decimal("99999999999999999999.999999999999999999")
+_LARGEST_DOUBLE = 1.7976931348623157e308
+_LARGEST_FLOAT = 3.4028234663852886e38
+
+_HARD_VALUES: Mapping[tuple[str, str], list[Any]] = {
+    ("byte", "ends"): _int(8),
+    ("short", "ends"): _int(16),
+    ("integer", "ends"): _int(32),
+    ("long", "more digits than a double has"): [
+        *(sign * (2**53 + 1) for sign in (1, -1)),
+        *(2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1),
+    ],
+    ("float", "NaN"): [float("nan"), 1.0],
+    ("float", "negative zero"): [-0.0, 0.0],
+    ("float", "ends"): [_LARGEST_FLOAT, -_LARGEST_FLOAT, 2.0**-149, 2.0**-126, 16_777_215.0],
+    ("double", "NaN"): [float("nan"), 1.0],
+    ("double", "negative zero"): [-0.0, 0.0],
+    ("double", "ends"): [_LARGEST_DOUBLE, -_LARGEST_DOUBLE, 5e-324, 2.0**-1022, 2.0**53],
+    ("double", "17 digits"): [0.1 + 0.2, 1 / 3, 1e23, 123456789.01234567],
+    ("decimal", "more digits than a double has"): [
+        Decimal("12345678901234567890.123456789012345678"),
+        Decimal("0.100000000000000001"),
+        Decimal("-0.1"),
+    ],
+    ("decimal", "ends"): [
+        _LARGEST_DECIMAL,
+        _LARGEST_DECIMAL.copy_negate(),
+        Decimal("1e-18"),
+        Decimal(1),
+    ],
+    ("string", "forms of one character"): [
+        *("\u00e9", "e\u0301", "\u00c5", "A\u030a", "\u212b", "\ufb01", "\u2460", "\u00df"),
+    ],
+    ("string", "white space"): [
+        *("\ufeffa", " a ", "\t", "\u00a0a\u00a0", "a\r\nb", "a\rb", "\n", "\u2028", "\u0085"),
+    ],
+    ("string", "control characters"): ["a\x00b", "\x01\x1f\x7f", "\x00"],
+    ("string", "what looks like other types"): [
+        *("007", "1e5", "NaN", "true", "2024-01-01", "-0", "{}", "[]", "NULL", "\\N", '"', "''"),
+    ],
+    ("string", "beyond the basic plane"): ["\U0001f600", "\U0010ffff", "a\U00020000b", "\uffff"],
+    ("binary", "what is no text"): [b"\xff\xfe", b"\x00", b"\xe9", b"\xed\xa0\x80", b"null"],
+    ("date", "calendars and epochs"): [
+        *(date(1582, 10, 4), date(1582, 10, 10), date(1582, 10, 15), date(1900, 2, 28)),
+        *(date(1969, 12, 31), date(2000, 2, 29)),
+    ],
+    ("timestamp", "ends"): [
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    ],
+    ("timestamp", "calendars and epochs"): [
+        datetime(1582, 10, 10, tzinfo=UTC),
+        datetime(1883, 11, 18, 17, 3, 58, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+        datetime(2016, 12, 31, 23, 59, 59, 1, UTC),
+    ],
+    ("timestamp_ntz", "ends"): [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)],
+    ("timestamp_ntz", "times that a zone skips or repeats"): [
+        datetime(2024, 3, 10, 2, 30),
+        datetime(2024, 11, 3, 1, 30),
+        datetime(2024, 10, 27, 2, 30),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    ],
+    ("day-time interval", "ends"): [
+        *(timedelta(days=sign * 106_751_990) for sign in (1, -1)),
+        *(timedelta(microseconds=sign) for sign in (1, -1)),
+    ],
+    ("array", "nulls"): [[None], [None, None], [], [0, None]],
+    ("map", "empty keys and nulls"): [[("", None)], [("", 0), (" ", 1)], []],
+    ("struct", "nulls"): [{"x": None, "y": []}, {"x": 0, "y": [None]}, {"x": None, "y": None}],
+}
+
+HARD_VALUES: Final = tuple(_HARD_VALUES)
+"""Types, each with a name of some of its values that a way through text, floats or JSON changes."""
+
+
+def hard_values_of(data_type: str, values: str) -> pa.Table:
+    """Rows with the columns ``id`` and ``value``, as of `example_of`, of :data:`HARD_VALUES`."""
+    arrow, _ = _VALUES[data_type]
+    return _rows(arrow, [*_HARD_VALUES[data_type, values], None])
+
 
 def example_of(data_type: str) -> pa.Table:
     """Rows with the columns ``id`` (0, 1, ...) and ``value``, a null among the values."""
-    arrow, values = _VALUES[data_type]
+    return _rows(*_VALUES[data_type])
+
+
+def _rows(arrow: pa.DataType, values: list[Any]) -> pa.Table:
     ids = pa.array(range(len(values)), pa.int64())
     return pa.table({"id": ids, "value": pa.array(values, arrow)})

@@ -124,8 +124,3 @@ class _Committer(Committer[StagedFile]):
 
     def sweep(self, checkpoint_id: int) -> None:
         shutil.rmtree(self._staging / f"{checkpoint_id:010d}", ignore_errors=True)
-
-    def recover(self, last_decided: int) -> None:
-        for folder in self._staging.glob("*"):
-            if int(folder.name) > last_decided:
-                shutil.rmtree(folder, ignore_errors=True)

@@ -6,12 +6,13 @@ What it runs comes pickled through its standard input, from the test that starts
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from connectors_core.sink import Sink
 from connectors_core.source.source import AnySource
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import DRIVER_VARIABLE, Fault, faults_env
+from connectors_core.testing.pace import Deadline, stretched
 
 RUN_SECONDS: Final = 240.0
 
@@ -48,9 +50,11 @@ class DriverJob:
     writers: int | None = None
     peak: str | None = None
 
-    def build(self, environment: TestEnvironment) -> Any:
-        """The pipeline."""
-        pipeline = environment.pipeline("suite", Path(self.location), parallelism=self.parallelism)
+    def build(self, environment: TestEnvironment, **settings: Any) -> Any:
+        """The pipeline, with further arguments of its constructor."""
+        pipeline = environment.pipeline(
+            "suite", Path(self.location), parallelism=self.parallelism, **settings
+        )
         rows = pipeline.from_source(self.source, uid="source", **self.settings)
         for uid, sink in self.sinks.items():
             pipeline.sink_to(rows, sink, uid=uid, parallelism=self.writers)
@@ -80,6 +84,22 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
     Returns:
         Its exit code; minus the number of the signal that killed it.
     """
+    with running_driver(job, log, *faults) as process:
+        process.wait(stretched(RUN_SECONDS))
+    return process.returncode
+
+
+@contextlib.contextmanager
+def running_driver(
+    job: Callable[[], None], log: Path, *faults: Fault
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run something in a driver of its own, which is killed at the end of the block.
+
+    Args:
+        job: What it runs; modules that are found here are found there.
+        log: File that takes the output of the process.
+        *faults: What is to happen to it.
+    """
     from pyspark import cloudpickle
 
     pickling: Any = cloudpickle
@@ -98,12 +118,25 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
             start_new_session=True,
         )
         try:
-            process.communicate(pickling.dumps(job), timeout=RUN_SECONDS)
+            assert process.stdin is not None
+            with process.stdin as stdin:
+                stdin.write(pickling.dumps(job))
+            yield process
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    return process.returncode
+
+
+def is_frozen(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a driver is stopped by a signal."""
+    stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
+def resume(process: subprocess.Popen[bytes]) -> None:
+    """Let a frozen driver continue."""
+    os.killpg(process.pid, signal.SIGCONT)
 
 
 def survivors(log: Path) -> list[int]:
@@ -121,9 +154,9 @@ def survivors(log: Path) -> list[int]:
 
 def wait_for_survivors(log: Path, seconds: float = 60) -> None:
     """Wait until no task of a killed driver can write any more."""
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     while left := survivors(log):
-        assert time.monotonic() < deadline, f"processes {left} outlive their driver"
+        assert not deadline.passed, f"processes {left} outlive their driver"
         time.sleep(0.05)
 
 

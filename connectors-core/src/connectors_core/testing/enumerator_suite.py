@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,9 +18,12 @@ from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.enumeration import Enumeration, all_splits
+from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.source_unit import Reading, SourceUnitSuite, SourceUnitTrial
+from connectors_core.testing.traces import assert_unseen, chain_of, error_texts, nothing_left
 
 _SPLITS: Final = 5
+_MANY_SPLITS: Final = 9
 _ROUNDS_OF_FAILURE: Final = 50
 _STEPS: Final = 80
 _MOST_SPLITS_IN_A_WALK: Final = 12
@@ -166,6 +173,31 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         for split in moved:
             assert again.get(split.split_id) == serializer.serialize(split)
 
+    @case(
+        since="1.3",
+        after=(
+            "test_splits_of_a_reader_that_goes_away_go_to_others",
+            "test_splits_that_come_back_late_are_assigned_too",
+        ),
+    )
+    @pytest.mark.parametrize("restored", [False, True])
+    def test_several_splits_that_come_back_take_no_place_of_those_that_wait(
+        self, trial: SourceUnitTrial, restored: bool
+    ) -> None:
+        """Several wait, several come back, and perhaps the next snapshot is all that is left."""
+        trial.write_splits(_MANY_SPLITS)
+        source = trial.source()
+        life = Enumeration(source, 2).start()
+        for subtask in (1, 0, 1, 1):
+            life.request(subtask)
+        kept = life.lose_reader(1)
+        if restored:
+            kept += life.splits
+            life = Enumeration(source, 1, state=life.snapshot()).start()
+        life.ask_on()
+        _assert_once(kept + life.splits)
+        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
+
     # --- Snapshots ------------------------------------------------------------------------------
 
     @case(after="test_every_split_is_assigned_once")
@@ -217,6 +249,143 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         _assert_once(life.splits + restored.splits)
         splits = restored.planned(life.splits + restored.splits)
         trial.assert_complete(source, trial.read(source, splits))
+
+    @case(
+        Capability.BOUNDED,
+        since="1.3",
+        after=(
+            "test_every_reader_is_told_that_there_are_no_more",
+            "test_an_enumerator_restored_at_any_moment_goes_on",
+        ),
+    )
+    @pytest.mark.parametrize("requests", [1, _SPLITS])
+    def test_what_appears_behind_the_end_is_not_found_after_a_restart(
+        self, trial: SourceUnitTrial, requests: int
+    ) -> None:
+        """The end of a bounded source is where it was when it began."""
+        trial.write_splits(_SPLITS)
+        source = trial.source(Boundedness.BOUNDED)
+        expected = _ids(all_splits(source))
+        life = Enumeration(source).start()
+        for _ in range(requests):
+            life.request()
+        state = life.snapshot()
+        trial.write_splits(2)
+        restored = Enumeration(source, state=state).start()
+        restored.ask_on()
+        _assert_once(life.splits + restored.splits)
+        found = _ids(life.splits + restored.splits)
+        assert found == expected, f"found {len(found)} splits, {len(expected)} before the end"
+        _assert_all_told(restored)
+
+    # --- Outages --------------------------------------------------------------------------------
+
+    @case(Capability.OUTAGES, since="1.3", after="test_several_readers_share_the_splits")
+    @pytest.mark.parametrize("outage", Outage)
+    def test_a_system_that_does_not_answer_is_not_an_empty_one(
+        self, trial: SourceUnitTrial, outage: Outage
+    ) -> None:
+        """Looking for splits fails with what is worth another attempt, or goes on when it can."""
+        trial.write_splits(_SPLITS)
+        for boundedness in trial.boundednesses:
+            source = trial.source(boundedness)
+            with contextlib.ExitStack() as stack:
+                error = None
+                with self.outage(outage) as over:
+                    life = Enumeration(source, 2)
+                    stack.callback(life.enumerator.close)
+                    try:
+                        life.start()
+                        life.ask_on()
+                        over.wait()
+                        life.ask_on()
+                    except Exception as failure:
+                        error = failure
+                if error is not None:
+                    assert_worth_another_attempt(error)
+                    life = Enumeration(source, 2).start()
+                    stack.callback(life.enumerator.close)
+                life.ask_on()
+                _assert_once(life.splits)
+                trial.assert_complete(source, trial.read(source, life.planned(life.splits)))
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_a_system_that_does_not_answer_is_not_an_empty_one",
+            "test_discovery_goes_on_after_a_restart",
+        ),
+    )
+    @pytest.mark.parametrize("outage", Outage)
+    def test_an_outage_between_two_looks_loses_and_doubles_no_split(
+        self, trial: SourceUnitTrial, outage: Outage
+    ) -> None:
+        trial.write_splits(2)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        with contextlib.ExitStack() as stack:
+            life = Enumeration(source, 2).start()
+            stack.callback(life.enumerator.close)
+            life.ask_on()
+            found, state, error = life.splits, life.snapshot(), None
+            with self.outage(outage) as over:
+                trial.write_splits()
+                try:
+                    life.ask_on()
+                    over.wait()
+                    life.ask_on()
+                except Exception as failure:
+                    error = failure
+            if error is None:
+                found = []
+            else:
+                assert_worth_another_attempt(error)
+                life = Enumeration(source, 2, state=state).start()
+                stack.callback(life.enumerator.close)
+            life.ask_on()
+            _assert_once(found + life.splits)
+            splits = life.planned(found + life.splits)
+            trial.assert_complete(source, trial.read(source, splits))
+
+    @case(
+        Capability.OUTAGES,
+        since="1.3",
+        after="test_a_system_that_does_not_answer_is_not_an_empty_one",
+    )
+    def test_a_look_that_fails_leaves_nothing(self, trial: SourceUnitTrial, tmp_path: Path) -> None:
+        trial.write_splits(2)
+        with nothing_left(tmp_path / "temporary"):
+            for _ in self._failures(trial, LEAVING):
+                pass  # an error that is kept keeps what its frames had open
+
+    @case(
+        Capability.OUTAGES,
+        Capability.SECRETS,
+        since="1.3",
+        after="test_a_system_that_does_not_answer_is_not_an_empty_one",
+    )
+    def test_no_secret_is_shown_by_a_failure(
+        self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
+        """Nor by its causes and their notes."""
+        caplog.set_level(logging.DEBUG)
+        trial.write_splits(2)
+        failures = self._failures(trial, FAILING)
+        seen = [text for error in failures for text in error_texts(error)]
+        assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
+
+    def _failures(self, trial: SourceUnitTrial, outages: Sequence[Outage]) -> Iterator[Exception]:
+        """What looking for splits fails with in outages."""
+        for outage, boundedness in itertools.product(outages, trial.boundednesses):
+            life = Enumeration(trial.source(boundedness))
+            with contextlib.closing(life.enumerator), self.outage(outage):
+                try:
+                    life.start()
+                    life.ask_on()
+                except Exception as error:
+                    yield error
 
     # --- Anything in any order ------------------------------------------------------------------
 
@@ -273,7 +442,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
             calls += life.context.calls
             if life.context.calls:
                 assert heard is not None, "it fails again and again, and nobody hears of it"
-                assert failure in _causes(heard), f"it hides the cause: {heard!r}"
+                assert failure in chain_of(heard), f"it hides the cause: {heard!r}"
         if not calls:
             pytest.skip("it looks on the coordinator's own thread, where no error is lost")
 
@@ -411,11 +580,3 @@ def _assert_once(splits: Sequence[Any]) -> None:
     ids = _ids(splits)
     doubled = sorted({each for each in ids if ids.count(each) > 1})
     assert not doubled, f"assigned twice: {doubled}"
-
-
-def _causes(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found

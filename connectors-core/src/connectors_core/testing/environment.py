@@ -37,8 +37,15 @@ class TestEnvironment(ABC):
     patience: float = 1.0
 
     @abstractmethod
-    def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> Any:
-        """A streaming pipeline at a checkpoint location; a second one there goes on from it."""
+    def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
+        """A streaming pipeline at a checkpoint location; a second one there goes on from it.
+
+        Args:
+            name: Its name.
+            location: Its checkpoint location.
+            parallelism: Number of readers.
+            **settings: Further arguments that all pipelines have.
+        """
 
     @abstractmethod
     def forget_last_batch(self, location: Path) -> None:
@@ -54,13 +61,17 @@ class InProcess(TestEnvironment):
         cannot={Capability.WORKERS_CAN_DIE: "without Spark, tasks are threads of the tests"},
     )
 
-    def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> LocalPipeline:
+    def pipeline(
+        self, name: str, location: Path, *, parallelism: int = 2, **settings: Any
+    ) -> LocalPipeline:
         """A pipeline that runs in this process."""
-        return LocalPipeline(name, checkpoint_location=str(location), parallelism=parallelism)
+        return LocalPipeline(
+            name, checkpoint_location=str(location), parallelism=parallelism, **settings
+        )
 
     def forget_last_batch(self, location: Path) -> None:
         """Remove its mark."""
-        max((location / "query-0" / "ended").iterdir()).unlink()
+        _forget_last_commit(location)
 
 
 class LocalSpark(TestEnvironment):
@@ -78,7 +89,7 @@ class LocalSpark(TestEnvironment):
         self.name = f"Spark {spark.version}, {spark.sparkContext.master}"
         self.session: Mapping[str, str] = {}
 
-    def pipeline(self, name: str, location: Path, *, parallelism: int = 2) -> Any:
+    def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
         """A pipeline on the session."""
         from connectors_core import Pipeline
 
@@ -88,14 +99,12 @@ class LocalSpark(TestEnvironment):
             checkpoint_location=str(location),
             streaming=True,
             parallelism=parallelism,
+            **settings,
         )
 
     def forget_last_batch(self, location: Path) -> None:
         """Remove the last entry of Spark's commit log."""
-        commits = location / "query-0" / "spark-0" / "commits"
-        newest = max(int(path.name) for path in commits.glob("[0-9]*"))
-        (commits / str(newest)).unlink()
-        (commits / f".{newest}.crc").unlink(missing_ok=True)
+        _forget_last_commit(location)
 
 
 class StandaloneCluster(LocalSpark):
@@ -107,3 +116,10 @@ class StandaloneCluster(LocalSpark):
     def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
         super().__init__(spark)
         self.session = cluster.settings()
+
+
+def _forget_last_commit(location: Path) -> None:
+    commits = location / "query-0" / "spark-0" / "commits"
+    newest = max(int(path.name) for path in commits.glob("[0-9]*"))
+    (commits / str(newest)).unlink()
+    (commits / f".{newest}.crc").unlink(missing_ok=True)

@@ -52,6 +52,21 @@ def with_lost_commit(sink: _S, marker: Path, lose: Callable[[Sequence[Any]], Non
     return _with_committer(sink, _CreateCommitter(sink, marker, 1, come_too_late))
 
 
+def with_interrupted_commit(sink: _S, marker: Path, begin: Callable[[], None]) -> _S:
+    """A copy of a two-phase sink with all its abilities; something begins before its first commit.
+
+    Args:
+        sink: The sink.
+        marker: File that appears when it begins.
+        begin: Called by the driver.
+    """
+
+    def interrupt(_: Committer[Any], __: Sequence[CommitRequest[Any]]) -> None:
+        begin()
+
+    return _with_committer(sink, _CreateCommitter(sink, marker, 1, interrupt))
+
+
 def _with_committer(sink: _S, create: _CreateCommitter) -> _S:
     copied = copy.copy(sink)
     # Its class is not touched: the copy keeps what it is an instance of. It may be frozen.

@@ -46,6 +46,10 @@ __all__ = [
 class FaultPoint(StrEnum):
     """The points the runtime passes, in the order of an epoch."""
 
+    BEFORE_FENCE = "before_fence"
+    """A driver has its lease and has kept no former driver out yet."""
+    BEFORE_RECOVERY = "before_recovery"
+    """Decided epochs are finished; a committer's recovery comes next."""
     BEFORE_PLAN = "before_plan"
     """All reports of the last plan are durable, the next plan is not."""
     AFTER_PLAN = "after_plan"
@@ -76,6 +80,10 @@ class FaultPoint(StrEnum):
     """A sink's commit and its post-commit topology are done and not marked."""
     AFTER_DONE = "after_done"
     """A sink is marked as done, the next one has not begun."""
+    BEFORE_SWEEP = "before_sweep"
+    """An epoch is committed; what it staged beside that is there still."""
+    BEFORE_ROLL_BACK = "before_roll_back"
+    """An epoch failed before its decision; what it staged is there still."""
     BEFORE_REWRITE = "before_rewrite"
     """A sink has lost what it was to commit; its rows are not written again yet."""
     BEFORE_REWRITE_RECORD = "before_rewrite_record"
@@ -119,6 +127,39 @@ REWRITING_POINTS: Final = (
 """Where a crash could harm rows that are written again because they were lost."""
 
 
+SUCCESSORS: Final[Mapping[str, FaultPoint | None]] = {
+    "reads": FaultPoint.READER_FETCHED,
+    "writes": FaultPoint.AFTER_PREPARE,
+    "decides": FaultPoint.BEFORE_DECISION,
+    "commits": FaultPoint.BEFORE_COMMIT,
+    "has ended": None,
+}
+"""What a driver that took over does, and where it can be held while it does."""
+READING_FREEZES: Final = (
+    FaultPoint.BEFORE_PLAN,
+    FaultPoint.AFTER_PLAN,
+    FaultPoint.AFTER_FEED,
+    FaultPoint.READER_STARTED,
+    FaultPoint.READER_FETCHED,
+    FaultPoint.BEFORE_REPORT,
+    FaultPoint.AFTER_REPORT,
+)
+"""Where a driver that freezes could harm, when it resumes, what its successor reads."""
+WRITING_FREEZES: Final = (
+    FaultPoint.WRITER_WROTE,
+    FaultPoint.BEFORE_PREPARE,
+    FaultPoint.AFTER_PREPARE,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.BEFORE_COMMIT,
+    FaultPoint.AFTER_COMMIT,
+    FaultPoint.AFTER_DONE,
+    FaultPoint.BEFORE_SWEEP,
+    FaultPoint.BEFORE_SPARK_COMMIT,
+)
+"""Where a driver that freezes could harm, when it resumes, what its successor writes."""
+
+
 class FaultAction(StrEnum):
     """What happens at the point."""
 
@@ -132,6 +173,10 @@ class FaultAction(StrEnum):
     local session the executor is the driver's own JVM."""
     RAISE = "raise"
     """`FaultInjected` is raised."""
+    FREEZE_DRIVER = "freeze-driver"
+    """The driver is stopped by SIGSTOP with its process group (on Spark its JVM), from whatever
+    process passes the point. It resumes with SIGCONT and does not know that time passed. The driver
+    names itself in `DRIVER_VARIABLE` first, and leads a group of its own."""
     HANG = "hang"
     """The thread waits until the file `until` exists, or for ever."""
 

@@ -21,10 +21,19 @@ import pyarrow as pa
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.coordinator.completeness import (
+    verify_complete,
+    verify_identified,
+    verify_same_moment,
+)
 from connectors_core.coordinator.dead_letters import DeadLetters
+from connectors_core.coordinator.fencing import fence_decisions, fence_plans
 from connectors_core.coordinator.identity import (
+    PipelineIdentity,
+    QueryIdentity,
     QueryShape,
     assert_unchanged,
+    check_uid,
     first_identity,
     new_pipeline_id,
     read_identity,
@@ -33,8 +42,10 @@ from connectors_core.coordinator.identity import (
 from connectors_core.coordinator.plan_log import read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.coordinator.topologies import check_topologies
 from connectors_core.coordinator.writer_states import check_stateful
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.execution.attempts import fails_again
 from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
 from connectors_core.execution.writing import (
     Leases,
@@ -46,9 +57,11 @@ from connectors_core.execution.writing import (
 )
 from connectors_core.protocol import Entry, Plan
 from connectors_core.records import RecordPolicy
+from connectors_core.recovery.locations import SparkCheckpoint
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
 from connectors_core.runtime.status import PipelineStatus, QueryStatus, source_status
 from connectors_core.sink import Sink
+from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.source import (
     Boundedness,
     PlanLimits,
@@ -57,11 +70,9 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
-from connectors_core.state import Lease, StateStore
+from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 
 ATTEMPTS = 4
-_BEGUN = "batches"
-_ENDED = "ended"
 _KEEP_EPOCHS = 100
 _POLL_SECONDS = 0.02
 _T = TypeVar("_T")
@@ -89,6 +100,8 @@ class LocalPipeline:
         parallelism: Number of readers per source.
         trigger_interval: Least time between two plans.
         commit_retries: How often commits that ask for it are tried again.
+        storage_options: Options for the file system of the checkpoint location.
+        lease_expiry: Time without a sign of life after which another driver counts as gone.
     """
 
     def __init__(
@@ -99,9 +112,12 @@ class LocalPipeline:
         parallelism: int = 2,
         trigger_interval: timedelta = timedelta(0),
         commit_retries: CommitRetries | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        lease_expiry: timedelta = LEASE_EXPIRY,
     ) -> None:
         self._name = name
-        self._root = StateStore(checkpoint_location)
+        self._lease_expiry = lease_expiry
+        self._root = StateStore(checkpoint_location, storage_options)
         self._parallelism = parallelism
         self._trigger_interval = trigger_interval.total_seconds()
         self._commit_retries = commit_retries or CommitRetries()
@@ -123,6 +139,7 @@ class LocalPipeline:
         record_policy: RecordPolicy | None = None,
     ) -> LocalRows:
         """The rows of a source; see `Pipeline.from_source`."""
+        self._check_uid(uid)
         self._sources[uid] = SourceSettings(
             uid=uid,
             source=source,
@@ -144,7 +161,21 @@ class LocalPipeline:
         parallelism: int | None = None,
         record_policy: RecordPolicy | None = None,
     ) -> None:
-        """Register where the rows of a source are written; see `Pipeline.sink_to`."""
+        """Register where the rows of a source are written; see `Pipeline.sink_to`.
+
+        Raises:
+            UnsupportedError: The sink has a pre-write topology, which is a step over a DataFrame.
+        """
+        self._check_uid(uid)
+        check_topologies(sink, uid)
+        if isinstance(sink, SupportsPreWriteTopology):
+            raise UnsupportedError(
+                f"sink {uid!r} has a pre-write topology, a step over a DataFrame, and this "
+                "pipeline runs without Spark",
+                expected="a Pipeline on a Spark session",
+                found=type(sink).__name__,
+                hint="run it on Spark: `on_spark = True` in a suite",
+            )
         settings = self._sources[rows.uid]
         schema = settings.source.schema()
         if settings.strategy is not None:
@@ -155,6 +186,10 @@ class LocalPipeline:
         check_stateful(sink, uid, writers)
         task = SinkTask(uid=uid, sink=sink, schema=schema, policy=policy, writers=writers)
         self._sinks.append(_Registered(source=rows.uid, task=task))
+
+    def _check_uid(self, uid: str) -> None:
+        taken = self._sources.keys() | {each.task.uid for each in self._sinks}
+        check_uid(uid, taken, self._name)
 
     def run(
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
@@ -188,6 +223,7 @@ class LocalPipeline:
                 self._sinks,
                 trigger_interval=self._trigger_interval,
                 commit_retries=self._commit_retries,
+                lease_expiry=self._lease_expiry,
                 available_now=available_now,
                 drain=drain,
             )
@@ -245,14 +281,25 @@ class _Run:
         *,
         trigger_interval: float,
         commit_retries: CommitRetries,
+        lease_expiry: timedelta,
         available_now: bool,
         drain: bool,
     ) -> None:
         root.verify()
-        self._lease = Lease.acquire(root)
+        self._lease = Lease.acquire(root, expiry=lease_expiry)
         try:
-            self.pipeline_id = _identify(root, name, sources, sinks)
-            self._store = store = root.child("query-0")
+            identity = _identify(root, name, sources, sinks)
+            self.pipeline_id, query = identity.pipeline_id, identity.queries[0]
+            self._store = store = root.child(query.folder)
+            self._log = _BatchLog(root, query)
+            self._query_id = query.spark_query_id
+            verify_complete(store, pipeline_id=self.pipeline_id)
+            newest = self._log.newest()
+            verify_same_moment(
+                store, spark_query_id=self._query_id, logged_batch=newest, logged_plan=newest
+            )
+            fence_decisions(store, self._lease, pipeline_id=self.pipeline_id)
+            fence_plans(store, self._lease, pipeline_id=self.pipeline_id)
             readers = {each.uid: _reader(each, root) for each in sources}
             policies = {each.uid: each.policy for each in sources}
             policies |= {each.task.uid: each.task.policy for each in sinks}
@@ -262,6 +309,7 @@ class _Run:
                 {each.task.uid: each.task.sink for each in sinks} | dead_letters.sinks,
                 store=store,
                 pipeline_id=self.pipeline_id,
+                lease=self._lease,
                 retries=commit_retries,
                 trigger_interval=trigger_interval,
                 progress=progress.committed,
@@ -273,7 +321,10 @@ class _Run:
                 query="query-0",
                 incarnation=self._lease.incarnation,
                 callbacks=QueryCallbacks(
-                    feed=self._feed, finished=self._all_read, failed=self._failed
+                    feed=self._feed,
+                    finished=self._all_read,
+                    failed=self._failed,
+                    decided=lambda: self._epochs.last_decided,
                 ),
                 trigger_interval=trigger_interval,
                 available_now=available_now,
@@ -286,7 +337,7 @@ class _Run:
                 committer=self._committer,
                 store=store,
                 pipeline_id=self.pipeline_id,
-                incarnation=self._lease.incarnation,
+                lease=self._lease,
                 dead_letters=dead_letters,
                 reported=self._coordinator.reports_durable,
                 progress=progress,
@@ -298,8 +349,8 @@ class _Run:
             self._completed = False
             self._batch = -1
             newest = self._coordinator.recover()
-            first = self._next_batch()
-            self._epochs.recover(_KEEP_EPOCHS, replayed=(self.pipeline_id, first))
+            first = self._log.next_batch()
+            self._epochs.recover(_KEEP_EPOCHS, replayed=(self._query_id, first))
             for plan in range(first, newest + 1):
                 self._plans.put(plan)
             self._coordinator.start()
@@ -315,13 +366,6 @@ class _Run:
         self._committer.give_up_waiting()
         self._plans.put(None)
         self._thread.join()
-
-    def _next_batch(self) -> int:
-        """The batch to run first: one that was begun and not ended, or the one after the last."""
-        begun = [int(name.rsplit("/", 1)[-1]) for name in self._store.list(_BEGUN)]
-        newest = max(begun, default=-1)
-        ended = newest < 0 or self._store.exists(f"{_ENDED}/{newest:010d}")
-        return newest + 1 if ended else newest
 
     def _feed(self, plan: Plan) -> None:
         self._plans.put(plan.number)
@@ -356,12 +400,13 @@ class _Run:
 
     def _run_batch(self, number: int) -> None:
         self._lease.check()
-        self._store.create(f"{_BEGUN}/{number:010d}", b"")
+        self._log.begin(number)
         plan = read_plan(self._store, number)
         entries = [entry for source in plan.sources.values() for entry in source.entries]
-        self._epochs.run(entries, number, self.pipeline_id, [number])
+        self._epochs.run(entries, number, self._query_id, [number])
+        self._lease.check()
         fault_point("before_spark_commit", batch=number)
-        self._store.create(f"{_ENDED}/{number:010d}", b"")
+        self._log.end(number)
 
     def status(self) -> QueryStatus:
         """How the run stands."""
@@ -371,7 +416,7 @@ class _Run:
             completed=self._completed,
             error=self.error,
             plan=self._coordinator.newest,
-            epoch=self._epochs.last_epoch,
+            epoch=self._epochs.last_decided,
             batch=self._batch,
             sources=(
                 source_status(uid, source.observe())
@@ -379,6 +424,39 @@ class _Run:
             ),
             sinks=self._epochs.sink_statuses(),
         )
+
+
+class _BatchLog:
+    """Which batches were begun and ended, in the layout of Spark's checkpoint.
+
+    A batch has the number of the plan that it reads.
+    """
+
+    def __init__(self, root: StateStore, query: QueryIdentity) -> None:
+        self._store = root.child(query.spark_folder)
+        self._log = SparkCheckpoint(root, query)
+        self._sources = len(query.lines)
+        self._first = query.first
+        self._log.write_query_id(query.spark_query_id)
+
+    def newest(self) -> int:
+        """The newest batch that was begun, -1 for none."""
+        return max(self._log.logged(), default=-1)
+
+    def next_batch(self) -> int:
+        """The batch to run first: one that was begun and not ended, or the one after the last."""
+        newest = max(self.newest(), self._first)
+        begun = newest in self._log.logged() and newest not in self._log.committed()
+        return newest if begun else newest + 1
+
+    def begin(self, batch: int) -> None:
+        """Fix what a batch reads."""
+        lines = ["v1", "{}", *[str(batch)] * self._sources]
+        self._store.create(f"offsets/{batch}", "\n".join(lines).encode())
+
+    def end(self, batch: int) -> None:
+        """A batch is written and committed."""
+        self._store.create(f"commits/{batch}", b"v1\n{}")
 
 
 class _Engine:
@@ -464,8 +542,9 @@ def _in_tasks(run: Any, count: int) -> list[Any]:
         for attempt in range(ATTEMPTS - 1):
             try:
                 return run(subtask, attempt)
-            except Exception:  # noqa: S112  # as Spark does; the last attempt's error is raised
-                continue
+            except Exception as error:  # as the pipeline on Spark does
+                if fails_again(error):
+                    raise
         return run(subtask, ATTEMPTS - 1)
 
     with ThreadPoolExecutor(max(1, count), thread_name_prefix="task") as pool:
@@ -502,12 +581,13 @@ def _identify(
     name: str,
     sources: Sequence[SourceSettings],
     sinks: Sequence[_Registered],
-) -> str:
+) -> PipelineIdentity:
     shape = QueryShape(tuple(each.uid for each in sources), tuple(each.task.uid for each in sinks))
     recorded = read_identity(root)
     if recorded is not None:
         assert_unchanged(recorded, name, streaming=True, shapes=[shape])
-        return recorded.pipeline_id
+        return recorded
+    verify_identified(root)
     identity = first_identity(new_pipeline_id(), name, streaming=True, shapes=[shape])
     record_identity(root, identity)
-    return identity.pipeline_id
+    return identity

@@ -34,6 +34,7 @@ from connectors_core.state import StateStore
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.pace import stretched
 
 LOOKUP_ROWS: Final = pa.schema(
     [
@@ -179,6 +180,7 @@ class LookupTrial:
             _UID,
             pipeline_id=self._pipeline_id,
             store=store,
+            confirm=lambda: None,
             load=load,
             give_up=lambda: None,
             trigger=None,
@@ -268,7 +270,8 @@ class SparkLookupTrial(LookupTrial):
                 uid=_UID,
             )
             pipeline.sink_to(joined, sink, uid="joined")
-            assert pipeline.run(timeout=_SECONDS), f"it does not end within {_SECONDS:g} s"
+            seconds = stretched(_SECONDS)
+            assert pipeline.run(timeout=seconds), f"it does not end within {seconds:g} s"
         return sink.read()
 
 

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import pickle
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pytest
 
-from connectors_core.source import InputStatus
+from connectors_core.source import Boundedness, InputStatus
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS
+from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
+from connectors_core.testing.pace import Deadline, stretched
 from connectors_core.testing.source_unit import (
     ROWS_PER_SPLIT,
     Reading,
@@ -27,6 +30,10 @@ from connectors_core.testing.source_unit import (
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 
+# Bad records behind the first row, side by side, before the last row, and, where a batch has 7
+# records, at its ends: so many that a number within a batch is that of two of them.
+_AROUND_POISON: Final = (1, 4, 0, 6, 6, 1, 1, 1, 1)
+_POLLS_OF_A_PAUSE: Final = 5
 _PICKLING: Final = ("pickle", "cloudpickle")
 
 
@@ -242,15 +249,57 @@ class SourceReaderTestSuite(SourceUnitSuite):
                 again.read(left)
             trial.assert_complete(source, before + again.batches)
 
+    # --- Pausing --------------------------------------------------------------------------------
+
+    @case(
+        since="1.3",
+        after=(
+            "test_splits_given_at_once_are_all_read",
+            "test_a_split_is_in_the_state_until_it_is_read",
+        ),
+    )
+    def test_a_paused_split_gives_nothing_until_it_is_resumed(self, trial: SourceUnitTrial) -> None:
+        """It is not finished meanwhile, and goes on where it was; the others go on without it."""
+        trial.write_splits(3)
+        source = trial.source()
+        splits = splits_of(source)
+        all_rows = Counter[str]()
+        for split_id, batch in trial.read(source, splits):
+            all_rows[split_id] += batch.num_rows
+        with _reading(trial, source, splits) as reading:
+            for _ in reading.steps():
+                if reading.batches:
+                    break
+            paused, first = reading.batches[0]
+            if first.num_rows == all_rows[paused]:
+                pytest.skip("a split is one batch")
+            try:
+                reading.reader.pause_or_resume_splits([paused], [])
+            except NotImplementedError:
+                pytest.skip("its reader cannot pause a single split")
+            reading.reader.notify_no_more_splits()
+            others = all_rows.total() - all_rows[paused] + first.num_rows
+            ordered = source.split_traits().ordered  # what is paused may hold up the others
+            for polls, status in enumerate(reading.steps()):
+                assert status is not InputStatus.END_OF_INPUT, "a split is paused, and it ends"
+                if polls > _POLLS_OF_A_PAUSE and (ordered or reading.count >= others):
+                    break
+            rows = sum(batch.num_rows for split_id, batch in reading.batches if split_id == paused)
+            assert rows == first.num_rows, f"{rows - first.num_rows} rows of a paused split came"
+            assert paused in reading.state(), "a paused split has left the state"
+            reading.reader.pause_or_resume_splits([], [paused])
+            reading.read(trial.rows_written)
+            trial.assert_complete(source, reading.batches)
+
     # --- Waiting --------------------------------------------------------------------------------
 
     @case()
     def test_waiting_in_vain_ends_in_time(self, trial: SourceUnitTrial) -> None:
         trial.write_splits()
         with _reading(trial, trial.source()) as reading:
-            began = time.monotonic()
+            patience = Deadline(self.closes_within)
             assert not reading.reader.wait_available(0.05), "there is nothing, and it says there is"
-            assert time.monotonic() - began < self.closes_within, "it waits longer than it may"
+            assert not patience.passed, "it waits longer than it may"
 
     @case(after="test_waiting_in_vain_ends_in_time")
     def test_waiting_ends_when_there_is_something(self, trial: SourceUnitTrial) -> None:
@@ -258,20 +307,21 @@ class SourceReaderTestSuite(SourceUnitSuite):
         trial.write_splits()
         source = trial.source()
         with _reading(trial, source, splits_of(source)) as reading:
-            assert reading.reader.wait_available(trial.deadline), "there are rows, and it waits"
+            there = reading.reader.wait_available(stretched(trial.deadline))
+            assert there, "there are rows, and it waits"
         with _reading(trial, source) as reading:
             reading.reader.notify_no_more_splits()
-            assert reading.reader.wait_available(trial.deadline), "it is the end, and it waits"
+            there = reading.reader.wait_available(stretched(trial.deadline))
+            assert there, "it is the end, and it waits"
 
     # --- Closing --------------------------------------------------------------------------------
 
     @case()
     def test_closing_in_the_middle_is_quick(self, trial: SourceUnitTrial) -> None:
         for reading in _interrupted(trial):
-            began = time.monotonic()
+            patience = Deadline(self.closes_within)
             reading.close()
-            took = time.monotonic() - began
-            assert took < self.closes_within, f"closing took {took:.1f} s"
+            assert not patience.passed, f"closing took {patience.waited:.1f} s"
 
     @case()
     def test_closing_in_the_middle_leaves_nothing(
@@ -291,6 +341,61 @@ class SourceReaderTestSuite(SourceUnitSuite):
     def test_a_reader_that_never_started_can_be_closed(self, trial: SourceUnitTrial) -> None:
         trial.write_splits()
         Reading(trial.source(), trial.deadline, start=False).close()
+
+    # --- Outages --------------------------------------------------------------------------------
+
+    @case(
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_splits_given_at_once_are_all_read",
+            "test_a_reader_made_anew_at_any_position_gives_the_rest",
+        ),
+    )
+    @pytest.mark.parametrize("behind", [0, 1])
+    @pytest.mark.parametrize("outage", Outage)
+    def test_an_outage_loses_and_doubles_no_row(
+        self, trial: SourceUnitTrial, outage: Outage, behind: int
+    ) -> None:
+        """The reader waits, or fails with what is worth another attempt: it is not the end."""
+        trial.write_splits(3)
+        source = trial.source()
+        splits = splits_of(source)
+        rows = trial.rows_written
+        with _reading(trial, source) as reading:
+            error = reading.read_through(self.outage(outage), splits, behind=behind, rows=rows)
+            if error is None:
+                trial.assert_complete(source, reading.batches)
+                return
+            assert_worth_another_attempt(error)
+            batches, state = reading.kept
+        if not state and not batches:  # it failed before its first poll ended
+            trial.assert_complete(source, trial.read(source, splits))
+            return
+        with _reading(trial, source) as again:
+            again.go_on_from(state)
+            again.read(rows - sum(batch.num_rows for _, batch in batches))
+        trial.assert_complete(source, batches + again.batches)
+
+    @case(
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_an_outage_loses_and_doubles_no_row",
+            "test_closing_in_the_middle_leaves_nothing",
+        ),
+    )
+    def test_a_read_that_fails_leaves_nothing(self, trial: SourceUnitTrial, tmp_path: Path) -> None:
+        """Handles are closed on the way of a failure, too."""
+        trial.write_splits(3)
+        source = trial.source()
+        splits = splits_of(source)
+        with nothing_left(tmp_path / "temporary"):
+            for outage, behind in itertools.product(LEAVING, (0, 1)):
+                with _reading(trial, source) as reading:
+                    reading.read_through(
+                        self.outage(outage), splits, behind=behind, rows=trial.rows_written
+                    )
 
     # --- The source as a factory ----------------------------------------------------------------
 
@@ -331,6 +436,47 @@ class SourceReaderTestSuite(SourceUnitSuite):
                 assert record.position, "the record's position in its split is not told"
                 assert record.reason, "it is not told what is wrong"
 
+    @case(
+        Capability.POISON_READS,
+        since="1.3",
+        after=(
+            "test_a_bad_record_is_handed_over_with_its_place",
+            "test_a_reader_made_anew_at_any_position_gives_the_rest",
+        ),
+    )
+    def test_bad_records_between_others_move_no_position(self, trial: SourceUnitTrial) -> None:
+        """A reader made anew at any position gives the other rows and the other bad records."""
+        source, cuts, batches, places = _read_around_poison(trial)
+        for emitted, met, state in cuts:
+            before = batches[:emitted]
+            left = trial.rows_written - sum(batch.num_rows for _, batch in before)
+            print(f"go on behind {emitted} batches and {met} bad records")
+            with _reading(trial, source) as again:
+                again.go_on_from(state)
+                _read_rest(trial, again, left)
+                trial.assert_complete(source, before + again.batches)
+                found = met + len(again.bad_records)
+                assert found == len(places), f"{found} of {len(places)} bad records were met"
+
+    @case(
+        Capability.POISON_READS,
+        since="1.3",
+        after="test_bad_records_between_others_move_no_position",
+    )
+    def test_a_bad_record_has_one_place_wherever_a_read_begins(
+        self, trial: SourceUnitTrial
+    ) -> None:
+        """Its place is that in the split, and not that in a batch or since a restart."""
+        source, cuts, batches, places = _read_around_poison(trial)
+        assert len(set(places)) == len(places), f"bad records share a place: {places}"
+        for emitted, met, state in cuts:
+            left = trial.rows_written - sum(batch.num_rows for _, batch in batches[:emitted])
+            with _reading(trial, source) as again:
+                again.go_on_from(state)
+                _read_rest(trial, again, left)
+                others = [place for place in again.bad_places if place not in places]
+                assert not others, f"behind {met} bad records one has another place: {others}"
+
     @case(Capability.SECRETS, after="test_a_split_is_read_to_its_end")
     def test_no_secret_is_shown(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
@@ -356,6 +502,30 @@ class SourceReaderTestSuite(SourceUnitSuite):
                 seen += error_texts(error)
         assert_unseen(secrets, [*seen, caplog.text], tmp_path / "nowhere")
 
+    @case(
+        Capability.OUTAGES,
+        Capability.SECRETS,
+        since="1.3",
+        after=("test_an_outage_loses_and_doubles_no_row", "test_no_secret_is_shown"),
+    )
+    def test_no_secret_is_shown_by_a_failure(
+        self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
+        """Nor by its causes and their notes."""
+        caplog.set_level(logging.DEBUG)
+        trial.write_splits(3)
+        source = trial.source()
+        splits = splits_of(source)
+        seen = []
+        for outage, behind in itertools.product(FAILING, (0, 1)):
+            with _reading(trial, source) as reading:
+                error = reading.read_through(
+                    self.outage(outage), splits, behind=behind, rows=trial.rows_written
+                )
+                if error is not None:
+                    seen += error_texts(error)
+        assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
+
 
 @contextlib.contextmanager
 def _reading(trial: SourceUnitTrial, source: Any, splits: Sequence[Any] = ()) -> Iterator[Reading]:
@@ -363,6 +533,39 @@ def _reading(trial: SourceUnitTrial, source: Any, splits: Sequence[Any] = ()) ->
         if splits:
             reading.add(splits)
         yield reading
+
+
+def _read_around_poison(
+    trial: SourceUnitTrial,
+) -> tuple[Any, list[tuple[int, int, Any]], Any, list[Any]]:
+    """Read a split with bad records between others.
+
+    Returns:
+        The source; behind every poll the number of batches, that of bad records, and the state;
+        all batches; the places of all bad records.
+    """
+    trial.write_split_with_poison(*_AROUND_POISON)
+    source = trial.source()
+    bad = len(_AROUND_POISON) - 1
+    cuts = []
+    with _reading(trial, source, splits_of(source)) as reading:
+        cuts.append((0, 0, reading.state()))
+        for _ in reading.steps():
+            cuts.append((len(reading.batches), len(reading.bad_records), reading.state()))
+            if reading.count >= trial.rows_written and len(reading.bad_records) >= bad:
+                break
+        assert len(reading.bad_records) == bad, f"{len(reading.bad_records)} of {bad} were met"
+        return source, cuts, reading.batches, reading.bad_places
+
+
+def _read_rest(trial: SourceUnitTrial, reading: Reading, rows: int) -> None:
+    """Read to the end of what was given, or so many rows where there is no end."""
+    if trial.boundednesses[0] is Boundedness.BOUNDED:
+        reading.reader.notify_no_more_splits()
+        for _ in reading.steps():
+            pass
+    else:
+        reading.read(rows)
 
 
 def _interrupted(trial: SourceUnitTrial) -> Iterator[Reading]:

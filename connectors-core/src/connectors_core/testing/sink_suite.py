@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 import pickle
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from connectors_core.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.runtime.status import PipelineState
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.source.source import AnySource
@@ -29,26 +33,46 @@ from connectors_core.testing.data import (
     assert_same_values,
     make_rows,
 )
-from connectors_core.testing.data_types import DATA_TYPES, example_of
+from connectors_core.testing.data_types import (
+    DATA_TYPES,
+    HARD_VALUES,
+    example_of,
+    hard_values_of,
+)
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.failing_commit import with_failing_commit, with_lost_commit
+from connectors_core.testing.failing_commit import (
+    with_failing_commit,
+    with_interrupted_commit,
+    with_lost_commit,
+)
 from connectors_core.testing.faults import (
     REWRITING_POINTS,
+    SUCCESSORS,
+    WRITING_FREEZES,
     WRITING_POINTS,
     Fault,
     FaultAction,
     FaultPoint,
     injected,
 )
-from connectors_core.testing.traces import nothing_left
-from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
+from connectors_core.testing.outages import FAILING, LEAVING, Outage
+from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
+from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, meetings, outages
 
 # Most of what a case costs on Spark are its micro-batches: a few where that is enough.
 TOTAL: Final = 120
 PLANS: Final = 4
 MANY_PLANS: Final = 10
 FURTHER: Final = pa.field("extra", pa.string())
+# Which meetings of two drivers every run has.
+WRITING_MEETINGS: Final = frozenset(
+    {
+        (FaultPoint.BEFORE_DECISION, "decides"),
+        (FaultPoint.AFTER_DECISION, "commits"),
+        (FaultPoint.BEFORE_SWEEP, "decides"),
+    }
+)
 
 
 class SinkTestSuite(PipelineSuite):
@@ -71,7 +95,9 @@ class SinkTestSuite(PipelineSuite):
                 folder.mkdir()
                 return stack.enter_context(contextlib.closing(self.external_context(folder)))
 
-            yield SinkTrial(environment, context, tmp_path, self.seed, exactly_once)
+            trial = SinkTrial(environment, context, tmp_path, self.seed, exactly_once)
+            trial.system = None if self.system is None else type(self.system)
+            yield trial
 
     # --- Writing --------------------------------------------------------------------------------
 
@@ -115,6 +141,21 @@ class SinkTestSuite(PipelineSuite):
         self, trial: SinkTrial, data_type: str
     ) -> None:
         rows = example_of(data_type)
+        with trial.job_of(rows).build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        assert_same_values(trial.context.read_back(rows.schema), rows)
+
+    @case(
+        Capability.DATA_TYPES,
+        since="1.3",
+        after="test_values_of_every_type_arrive_as_they_were",
+    )
+    @pytest.mark.parametrize(("data_type", "values"), HARD_VALUES)
+    @pytest.mark.slow_on_spark
+    def test_values_that_are_hard_to_keep_arrive_as_they_were(
+        self, trial: SinkTrial, data_type: str, values: str
+    ) -> None:
+        rows = hard_values_of(data_type, values)
         with trial.job_of(rows).build(trial.environment) as pipeline:
             trial.run_to_end(pipeline)
         assert_same_values(trial.context.read_back(rows.schema), rows)
@@ -286,6 +327,20 @@ class SinkTestSuite(PipelineSuite):
         job = trial.job(plans=MANY_PLANS)
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_complete)
 
+    @case(
+        since="1.3",
+        after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"),
+    )
+    @pytest.mark.parametrize(("point", "successor"), meetings(WRITING_FREEZES, WRITING_MEETINGS))
+    @pytest.mark.slow_on_spark
+    def test_a_driver_that_was_frozen_resumes_beside_its_successor(
+        self, trial: SinkTrial, point: FaultPoint, successor: str
+    ) -> None:
+        """SIGSTOP, a takeover, SIGCONT: neither loses, doubles or breaks what the other writes."""
+        job = trial.job(plans=MANY_PLANS)
+        trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_rows)
+        trial.assert_complete()
+
     @case(after="test_all_rows_arrive_as_they_were")
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SinkTrial) -> None:
         trial.write_all()
@@ -298,6 +353,53 @@ class SinkTestSuite(PipelineSuite):
         for _ in range(2):
             with trial.pipeline() as pipeline:
                 trial.run_to_end(pipeline)
+        trial.assert_complete()
+
+    # --- Outages --------------------------------------------------------------------------------
+
+    @case(
+        Capability.OUTAGES,
+        since="1.3",
+        after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"),
+    )
+    @pytest.mark.parametrize("outage", outages(on_spark=Outage.STOPPED))
+    def test_an_outage_while_rows_are_written_loses_nothing(
+        self, trial: SinkTrial, outage: Outage
+    ) -> None:
+        """The pipeline goes on, or fails and is started again when the system is back."""
+        plans = MANY_PLANS if self.on_spark else MANY_PLANS * 2
+        if trial.write_through(self.outage(outage), plans=plans):
+            trial.write_all(plans=plans)
+        trial.assert_complete()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_a_commit_that_fails_in_its_middle_is_finished",
+            "test_an_outage_while_rows_are_written_loses_nothing",
+        ),
+    )
+    @pytest.mark.parametrize(
+        "outage", [in_full_on_spark(Outage.STOPPED), in_full_on_spark(Outage.DISCONNECTED)]
+    )
+    def test_an_outage_in_a_commit_loses_and_doubles_nothing(
+        self, trial: SinkTrial, outage: Outage
+    ) -> None:
+        """What was decided is committed when the system is back, by this driver or the next."""
+        with contextlib.ExitStack() as begun:
+
+            def begin() -> None:
+                begun.enter_context(self.outage(outage))
+
+            sink = trial.context.create_sink()
+            job = trial.job(sink=with_interrupted_commit(sink, trial.root / "begun", begin))
+            with job.build(trial.environment) as pipeline:
+                failed = trial.go_through(pipeline, None)
+        assert (trial.root / "begun").exists()
+        if failed:
+            trial.write_all()
         trial.assert_complete()
 
     # --- State of writers -----------------------------------------------------------------------
@@ -384,6 +486,48 @@ class SinkTestSuite(PipelineSuite):
         trial.look_for(trial.context.secrets(), caplog, capfd, sink, lambda: trial.job(sink=sink))
         trial.assert_complete()
 
+    @case(
+        Capability.ONE_PROCESS,
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_an_outage_while_rows_are_written_loses_nothing",
+            "test_no_thread_handle_or_temporary_file_is_left",
+        ),
+    )
+    def test_a_write_that_fails_leaves_nothing(self, trial: SinkTrial) -> None:
+        """Handles are closed on the way of a failure, too."""
+        with nothing_left(trial.root / "temporary"):
+            for outage in LEAVING:
+                trial.write_through(self.outage(outage), plans=MANY_PLANS * 2)
+
+    @case(
+        Capability.OUTAGES,
+        Capability.SECRETS,
+        since="1.3",
+        after=(
+            "test_an_outage_while_rows_are_written_loses_nothing",
+            "test_a_secret_is_seen_nowhere",
+        ),
+    )
+    @pytest.mark.slow_on_spark
+    def test_no_secret_is_shown_by_a_failure(
+        self,
+        trial: SinkTrial,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """Nor by its causes and their notes."""
+        caplog.set_level(logging.INFO, logger="py4j")
+        caplog.set_level(logging.DEBUG)
+        seen = []
+        for outage in FAILING:
+            failure = trial.write_through(self.outage(outage), plans=MANY_PLANS * 2)
+            if failure is not None:
+                seen += error_texts(failure)
+        seen += [caplog.text, *capfd.readouterr()]
+        assert_unseen(trial.context.secrets(), seen, trial.location)
+
 
 class SinkTrial(Trial):
     """One case at work: its external system, its pipelines, and what was written."""
@@ -421,6 +565,24 @@ class SinkTrial(Trial):
             self.wait(
                 lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
             )
+
+    def write_through(
+        self, outage: AbstractContextManager[threading.Event], *, plans: int
+    ) -> Exception | None:
+        """Run a pipeline that meets an outage when it has written some rows.
+
+        Returns:
+            What it failed with; None if it came to its end.
+        """
+        with self.pipeline(plans=plans) as pipeline:
+            pipeline.start()
+
+            def has_written() -> bool:
+                (query,) = pipeline.status().queries
+                return query.epoch is not None or query.state is not PipelineState.RUNNING
+
+            self.wait(has_written, "rows", pipeline)
+            return self.go_through(pipeline, outage)
 
     def job(
         self,
@@ -490,13 +652,18 @@ class SinkTrial(Trial):
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
         """All rows are visible, once if that is promised, and nothing is left over."""
         context = context or self.context
+        self.assert_rows(context)
+        left = list(context.leftovers())
+        assert not left, f"left behind: {', '.join(left[:5])}"
+
+    def assert_rows(self, context: SinkExternalContext | None = None) -> None:
+        """All rows are visible, once if that is promised."""
+        context = context or self.context
         found = context.read_back()
         if self._exactly_once:
             assert_exactly(found, self.expected())
         else:
             assert_at_least(found, self.expected())
-        left = list(context.leftovers())
-        assert not left, f"left behind: {', '.join(left[:5])}"
 
 
 def _generate(seed: int, nulls: bool, further_column: bool, indices: pa.Array) -> pa.RecordBatch:

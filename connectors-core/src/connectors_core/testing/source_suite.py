@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -37,25 +38,38 @@ from connectors_core.testing.data import (
     assert_same_values,
     make_rows,
 )
-from connectors_core.testing.data_types import DATA_TYPES, example_of
+from connectors_core.testing.data_types import (
+    DATA_TYPES,
+    HARD_VALUES,
+    example_of,
+    hard_values_of,
+)
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.faults import (
+    READING_FREEZES,
     READING_POINTS,
+    SUCCESSORS,
     Fault,
     FaultAction,
     FaultPoint,
     injected,
 )
+from connectors_core.testing.outages import Outage
 from connectors_core.testing.traces import nothing_left
-from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark
+from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, meetings, outages
 
 ROWS_PER_SPLIT: Final = 60
 # So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
 MANY_SPLITS: Final = 12
+# Which meetings of two drivers every run has.
+READING_MEETINGS: Final = frozenset(
+    {(FaultPoint.BEFORE_PLAN, "has ended"), (FaultPoint.BEFORE_REPORT, "writes")}
+)
 LARGE_ROWS: Final = 200_000
 LARGE_TEXT: Final = 1_000
+_PLACE: Final = ("split_id", "position")
 BY_TIME: Final = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
 
 
@@ -75,7 +89,9 @@ class SourceTestSuite(PipelineSuite):
         folder.mkdir()
         replayable = Capability.REPLAYABLE in self.capabilities.can
         with contextlib.closing(self.external_context(folder)) as context:
-            yield SourceTrial(environment, context, tmp_path, self.seed, replayable)
+            trial = SourceTrial(environment, context, tmp_path, self.seed, replayable)
+            trial.system = None if self.system is None else type(self.system)
+            yield trial
 
     # --- Reading --------------------------------------------------------------------------------
 
@@ -142,6 +158,23 @@ class SourceTestSuite(PipelineSuite):
         rows = example_of(data_type)
         source = trial.context.create_typed_source(rows)
         with trial.job_of(source).build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        assert_same_values(trial.sink.read(), rows)
+
+    @case(
+        Capability.DATA_TYPES,
+        since="1.3",
+        after="test_values_of_every_type_are_read_as_they_are",
+    )
+    @pytest.mark.parametrize(("data_type", "values"), HARD_VALUES)
+    @pytest.mark.slow_on_spark
+    def test_values_that_are_hard_to_keep_are_read_as_they_are(
+        self, trial: SourceTrial, data_type: str, values: str
+    ) -> None:
+        rows = hard_values_of(data_type, values)
+        with trial.job_of(trial.context.create_typed_source(rows)).build(
+            trial.environment
+        ) as pipeline:
             trial.run_to_end(pipeline)
         assert_same_values(trial.sink.read(), rows)
 
@@ -320,6 +353,25 @@ class SourceTestSuite(PipelineSuite):
             trial.run_to_end(pipeline, available_now=True)
         trial.assert_complete()
 
+    @case(Capability.BOUNDED, since="1.3", after="test_a_restart_in_the_middle_of_splits")
+    @pytest.mark.slow_on_spark
+    def test_rows_behind_the_end_of_a_bounded_source_are_never_read(
+        self, trial: SourceTrial
+    ) -> None:
+        """Its end is where it was when it began; neither of two restarts moves it."""
+        trial.write_split(MANY_SPLITS)
+        few = PlanLimits(rows=ROWS_PER_SPLIT // 2, splits=3)
+        with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
+            pipeline.start()
+            trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
+        before_the_end = list(trial.written)
+        trial.grow_splits()  # a split that cannot grow is a new one
+        trial.write_split()
+        trial.written = before_the_end
+        for _ in range(2):
+            trial.read_all()
+            trial.assert_complete()
+
     # --- Failures -------------------------------------------------------------------------------
 
     @case(
@@ -400,6 +452,24 @@ class SourceTestSuite(PipelineSuite):
 
     @case(
         Capability.BOUNDED,
+        since="1.3",
+        after=(
+            "test_a_driver_that_fails_is_restarted_exactly",
+            "test_a_task_that_fails_is_repeated_exactly",
+        ),
+    )
+    @pytest.mark.parametrize(("point", "successor"), meetings(READING_FREEZES, READING_MEETINGS))
+    @pytest.mark.slow_on_spark
+    def test_a_driver_that_was_frozen_resumes_beside_its_successor(
+        self, trial: SourceTrial, point: FaultPoint, successor: str
+    ) -> None:
+        """SIGSTOP, a takeover, SIGCONT: what the two plan and read is the same, or is read once."""
+        trial.write_split(6)
+        job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
+        trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_complete)
+
+    @case(
+        Capability.BOUNDED,
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SourceTrial) -> None:
@@ -448,6 +518,83 @@ class SourceTestSuite(PipelineSuite):
         with injected(fault):
             trial.read_all(record_policy=policy)
         assert letters.read().num_rows == 2
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.POISON_READS,
+        since="1.3",
+        after=(
+            "test_poison_goes_to_the_dead_letters_once",
+            "test_a_limit_of_rows_holds_in_every_plan",
+            "test_a_driver_that_fails_is_restarted_exactly",
+        ),
+    )
+    @pytest.mark.slow_on_spark
+    def test_poison_between_rows_is_met_once_whatever_cuts_the_split(
+        self, trial: SourceTrial
+    ) -> None:
+        """By limits that cut batches, and by a driver that fails."""
+        trial.write_split_with_poison(7, 6, ROWS_PER_SPLIT - 13)
+        trial.write_split_with_poison(1, ROWS_PER_SPLIT - 1)
+        letters = DirectorySink(trial.root / "letters")
+        settings: dict[str, Any] = {
+            "limits": PlanLimits(rows=17),
+            "record_policy": RecordPolicy.dead_letter(letters),
+        }
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=3, once=trial.root / "failed"
+        )
+        with injected(fault), trial.pipeline(Boundedness.BOUNDED, **settings) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.read_all(**settings)
+        found = letters.read()
+        places = set(zip(*(found[name].to_pylist() for name in _PLACE), strict=True))
+        assert found.num_rows == 3, f"{found.num_rows} of 3 bad records are dead letters"
+        assert len(places) == 3, f"bad records share a place: {places}"
+        trial.assert_complete()
+
+    # --- Outages --------------------------------------------------------------------------------
+
+    @case(
+        Capability.BOUNDED,
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_a_restart_in_the_middle_of_splits",
+            "test_a_task_that_fails_is_repeated_exactly",
+        ),
+    )
+    @pytest.mark.parametrize("outage", outages(on_spark=Outage.STOPPED))
+    def test_an_outage_in_the_middle_loses_and_doubles_nothing(
+        self, trial: SourceTrial, outage: Outage
+    ) -> None:
+        """The pipeline goes on, or fails and is started again when the system is back."""
+        trial.write_split(3)
+        few = PlanLimits(rows=ROWS_PER_SPLIT // 2 if self.on_spark else ROWS_PER_SPLIT // 10)
+        with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
+            pipeline.start()
+            trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
+            failed = trial.go_through(pipeline, self.outage(outage))
+        if failed:
+            trial.read_all(limits=few)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.OUTAGES,
+        since="1.3",
+        after="test_an_outage_in_the_middle_loses_and_doubles_nothing",
+    )
+    @pytest.mark.parametrize("outage", outages())
+    def test_a_start_in_an_outage_loses_nothing(self, trial: SourceTrial, outage: Outage) -> None:
+        """Nothing that could be found is not nothing to read."""
+        trial.write_split(3)
+        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
+            failed = trial.go_through(pipeline, self.outage(outage))
+        if failed:
+            trial.read_all()
         trial.assert_complete()
 
     # --- Time -----------------------------------------------------------------------------------
@@ -565,6 +712,16 @@ class SourceTrial(Trial):
             self.grow_split(split, further_column=further_column)
             if poison:
                 self._writers[split].write_poison()
+
+    def write_split_with_poison(self, *counts: int) -> None:
+        """Write a new split of so many rows, a bad record, so many more, and so on."""
+        split = self.open_split()
+        rows = make_rows(split, 0, sum(counts), self._seed)
+        starts = itertools.accumulate(counts, initial=0)
+        parts = [rows.slice(start, count) for start, count in zip(starts, counts, strict=False)]
+        self._writers[split].write_around_poison(*parts)
+        self._next[split] = rows.num_rows
+        self.written.append(rows)
 
     def open_split(self, *, first: int = 0) -> int:
         """A new split without rows, its number; its first row will be that of this number."""

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
+import itertools
+import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -21,6 +23,7 @@ from connectors_core.testing.capabilities import Capabilities, Capability
 from connectors_core.testing.context import SourceExternalContext
 from connectors_core.testing.data import assert_exactly, assert_in_order, make_rows
 from connectors_core.testing.enumeration import all_splits
+from connectors_core.testing.pace import Deadline
 from connectors_core.testing.trial import PipelineSuite
 
 Batches = list[tuple[str, pa.RecordBatch]]
@@ -91,6 +94,16 @@ class SourceUnitTrial:
                     writer.write_poison()
             self.written.append(rows)
             self._splits += 1
+
+    def write_split_with_poison(self, *counts: int) -> None:
+        """Write a new split of so many rows, a bad record, so many more, and so on."""
+        rows = make_rows(self._splits, 0, sum(counts), self.seed)
+        starts = itertools.accumulate(counts, initial=0)
+        parts = [rows.slice(start, count) for start, count in zip(starts, counts, strict=False)]
+        with contextlib.closing(self.context.create_split()) as writer:
+            writer.write_around_poison(*parts)
+        self.written.append(rows)
+        self._splits += 1
 
     def source(self, boundedness: Boundedness | None = None) -> AnySource:
         """A source of all that was written; one with an end where there is the choice."""
@@ -174,6 +187,7 @@ class Reading:
         reader: The reader.
         batches: All that it emitted, as (split id, batch).
         bad_records: All that it handed over.
+        kept: What it had emitted and its state, behind the last poll of `read_through`.
     """
 
     def __init__(self, source: AnySource, deadline: float, *, start: bool = True) -> None:
@@ -182,6 +196,7 @@ class Reading:
         self._context = _Context()
         self._output = _Output()
         self._closed = False
+        self.kept: tuple[Batches, dict[str, tuple[int, bytes]]] = [], {}
         self.reader: SourceReader[Any] = source.create_reader(self._context)
         if start:
             self.reader.start()
@@ -222,24 +237,72 @@ class Reading:
         Raises:
             AssertionError: Nothing was emitted for too long.
         """
-        quiet_since, emitted = time.monotonic(), 0
+        quiet, emitted = Deadline(self._deadline), 0
         while True:
             status = self.poll()
             if len(self.batches) > emitted:
-                quiet_since, emitted = time.monotonic(), len(self.batches)
+                emitted = len(self.batches)
+                quiet.restart()
             yield status
             if status is InputStatus.END_OF_INPUT:
                 return
-            waited = time.monotonic() - quiet_since
-            assert waited < self._deadline, f"{self.count} rows came, no more for {waited:.1f} s"
+            assert not quiet.passed, f"{self.count} rows came, no more for {quiet.waited:.1f} s"
             if status is InputStatus.NOTHING_AVAILABLE:
                 self.reader.wait_available(_PATIENCE)
+
+    def read_through(
+        self,
+        outage: AbstractContextManager[threading.Event],
+        splits: Sequence[Any],
+        *,
+        behind: int,
+        rows: int,
+    ) -> Exception | None:
+        """Read some rows, then through an outage, then all that is left.
+
+        What every poll but a failed one leaves behind is in ``kept``.
+
+        Args:
+            outage: Begins with its context and passes by itself.
+            splits: What to read.
+            behind: Rows to be read before; where there are none the splits are given in the outage.
+            rows: All of them.
+
+        Returns:
+            What a poll failed with, None if none did.
+        """
+        try:
+            if behind:
+                self.add(splits)
+                self._poll_until(lambda: self.count >= behind)
+            with outage as over:
+                if not behind:
+                    self.add(splits)
+                self.reader.notify_no_more_splits()
+                self._poll_until(over.is_set)
+            self._poll_until(lambda: self.count >= rows)
+        except AssertionError:
+            raise
+        except Exception as error:
+            return error
+        return None
+
+    def _poll_until(self, done: Callable[[], bool]) -> None:
+        for _ in self.steps():
+            self.kept = list(self.batches), self.state()
+            if done():
+                return
 
     def read(self, rows: int) -> None:
         """Poll until so many rows came, and all that comes without waiting."""
         for status in self.steps():
             if self.count >= rows and status is not InputStatus.MORE_AVAILABLE:
                 return
+
+    @property
+    def bad_places(self) -> list[tuple[str | None, str | None]]:
+        """Splits and positions of all that was handed over."""
+        return sorted((record.split_id, record.position) for record in self.bad_records)
 
     @property
     def count(self) -> int:

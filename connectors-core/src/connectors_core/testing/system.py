@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, ExitStack
 from typing import ClassVar
 
+from connectors_core.testing.outages import Outage
+
 
 class TestSystem(ABC):
     """An external system that tests work against, started once for all of them.
@@ -30,6 +32,20 @@ class TestSystem(ABC):
     @abstractmethod
     def embedded(self) -> AbstractContextManager[str]:
         """Start the one that the connector brings; gives its address, which is on this machine."""
+
+    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
+        """Make the system unavailable for its clients, not for who fills it and reads it back.
+
+        A `FaultyNetwork` in front of it does so for whatever is reached by TCP.
+
+        Args:
+            address: Of the system, as a test run got it.
+            outage: How it is unavailable within the context.
+
+        Raises:
+            NotImplementedError: Its suites lack the capability `OUTAGES`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no outages")
 
 
 class RunningSystems:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors_core.event_loop import event_loop
+from connectors_core.testing.pace import Deadline
 
 # The other side of a connection may need a moment to see that it was closed.
 _GRACE_SECONDS: Final = 3.0
@@ -53,9 +54,9 @@ def nothing_left(folder: Path) -> Iterator[None]:
 
 
 def _wait_until_gone(what: Callable[[], set[Any]], name: str) -> None:
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = Deadline(_GRACE_SECONDS)
     while left := what():
-        if time.monotonic() > deadline:
+        if deadline.passed:
             raise AssertionError(f"{name}: {', '.join(sorted(map(str, left)))}")
         time.sleep(0.02)
 
@@ -101,5 +102,20 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def error_texts(error: BaseException) -> list[str]:
-    """All that an error says, with its causes."""
-    return [repr(error), "".join(traceback.format_exception(error))]
+    """All that an error says, with its causes, be they shown or not, notes and attributes."""
+    texts = ["".join(traceback.format_exception(error))]
+    for each in chain_of(error):
+        texts += [repr(each), str(each), repr(each.args), repr(vars(each))]
+    return texts
+
+
+def chain_of(error: BaseException | None) -> list[BaseException]:
+    """An error, and all that it came of."""
+    found: list[BaseException] = []
+    waiting = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and each not in found:
+            found.append(each)
+            waiting += [each.__cause__, each.__context__]
+    return found

@@ -3,31 +3,52 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import logging
 import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pytest
 
+from connectors_core.runtime.status import PipelineState
 from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.driver import (
+    DriverJob,
+    is_frozen,
+    resume,
+    run_driver,
+    running_driver,
+    wait_for_survivors,
+)
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
+    SUCCESSORS,
     Fault,
     FaultAction,
     FaultPoint,
     crash_chain,
     injected,
 )
+from connectors_core.testing.outages import Outage, passing
+from connectors_core.testing.pace import Deadline, stretched
 from connectors_core.testing.system import RunningSystems, TestSystem
 from connectors_core.testing.traces import assert_unseen, error_texts
 
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
+# A driver that takes over waits no longer than it must. The frozen one has the usual expiry, so its
+# lease looks good to it when it resumes: only fences keep it from harm.
+_IMPATIENT: Final = timedelta(seconds=0.3)
 
 
 slow_on_spark: Final[pytest.MarkDecorator] = getattr(pytest.mark, SLOW_ON_SPARK)
@@ -37,6 +58,24 @@ slow_on_spark: Final[pytest.MarkDecorator] = getattr(pytest.mark, SLOW_ON_SPARK)
 def in_full_on_spark(*values: Any) -> Any:
     """A parameter of a case that only a full run has on Spark."""
     return pytest.param(*values, marks=slow_on_spark)
+
+
+def outages(on_spark: Outage | None = None) -> list[Any]:
+    """Parameters of a case: all outages, of which only one is not left to a full run on Spark."""
+    return [each if each is on_spark else in_full_on_spark(each) for each in Outage]
+
+
+def meetings(points: Iterable[FaultPoint], always: Collection[tuple[FaultPoint, str]]) -> list[Any]:
+    """Parameters of a case of two drivers: where one froze, and what the other does meanwhile.
+
+    Args:
+        points: Where it may have frozen.
+        always: The pairs that every run has; the others are slow.
+    """
+    return [
+        pytest.param(point, what, marks=() if (point, what) in always else pytest.mark.slow)
+        for point, what in itertools.product(points, SUCCESSORS)
+    ]
 
 
 class SystemSuite(ConnectorSuite):
@@ -49,6 +88,12 @@ class SystemSuite(ConnectorSuite):
 
     system: ClassVar[TestSystem | None] = None
     address: str = ""
+
+    def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
+        """An outage of the system that begins here and passes by itself; see `passing`."""
+        if self.system is None:
+            raise NotImplementedError(f"{type(self).__name__} names no system that has outages")
+        return passing(self.system.outage(self.address, outage))
 
     @pytest.fixture(autouse=True)
     def _running_system(self, connector_systems: RunningSystems) -> None:
@@ -80,8 +125,16 @@ class PipelineSuite(SystemSuite):
         return environment
 
 
+def _run(job: DriverJob, _system: type[TestSystem] | None) -> None:
+    job()
+
+
 class Trial:
-    """One case at work: where its pipelines run, and how they end."""
+    """One case at work: where its pipelines run, and how they end.
+
+    Attributes:
+        system: The kind of the external system, whose module drivers of their own import.
+    """
 
     def __init__(self, environment: TestEnvironment, root: Path, seed: int) -> None:
         self.environment = environment
@@ -90,12 +143,44 @@ class Trial:
         self._log = root / "driver.log"
         self._seed = seed
         self._seconds = DEADLINE * environment.patience
+        self.system: type[TestSystem] | None = None
         print(f"seed of the test data: {seed}, environment: {environment.name}")
 
     def run_to_end(self, pipeline: Any, *, available_now: bool = False) -> None:
         """Run a pipeline to the end of its rows."""
+        deadline = Deadline(self._seconds)
         ended = pipeline.run(available_now=available_now, timeout=self._seconds)
-        assert ended, f"it does not end within {self._seconds:.0f} s"
+        assert ended or self._ends(pipeline, deadline), f"it does not end within {deadline}"
+
+    def _ends(self, pipeline: Any, deadline: Deadline) -> bool:
+        while left := deadline.left:
+            if pipeline.await_termination(left):
+                return True
+        return False
+
+    def go_through(
+        self, pipeline: Any, outage: AbstractContextManager[threading.Event] | None
+    ) -> Exception | None:
+        """Let an outage pass over a bounded pipeline, which is started in it if it does not run.
+
+        Args:
+            pipeline: It comes to its end, or fails.
+            outage: None where the pipeline itself brings it.
+
+        Returns:
+            What the pipeline failed with, in the outage or behind it; None if it came to its end.
+        """
+        try:
+            with outage or contextlib.nullcontext():
+                if pipeline.status().state is PipelineState.NOT_STARTED:
+                    pipeline.start()
+                deadline = Deadline(self._seconds)
+                assert self._ends(pipeline, deadline), f"it does not end within {deadline}"
+        except AssertionError:
+            raise
+        except Exception as error:
+            return error
+        return None
 
     def run_to_failure(self, pipeline: Any) -> BaseException:
         """Run a pipeline that must fail, and return why it did."""
@@ -106,14 +191,14 @@ class Trial:
 
     def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
         """Wait for something while a pipeline runs; a failure of it is raised."""
-        deadline = time.monotonic() + self._seconds
+        deadline = Deadline(self._seconds)
         while not condition():
-            assert time.monotonic() < deadline, f"not within {self._seconds:.0f} s: {what}"
+            assert not deadline.passed, f"not within {deadline}: {what}"
             pipeline.await_termination(_POLL)
 
     def run_driver(self, job: DriverJob) -> None:
         """Run a pipeline to its end in a process of its own."""
-        assert run_driver(job, self._log) == 0, self._log_text()
+        assert run_driver(self._elsewhere(job), self._log) == 0, self._log_text()
 
     def look_for(
         self,
@@ -158,13 +243,64 @@ class Trial:
     ) -> None:
         """Kill a driver at point after point, let the last one end, look for late duplicates."""
         for number, fault in enumerate(crash_chain(self.root, points)):
-            code = run_driver(job, self._log, fault)
+            code = run_driver(self._elsewhere(job), self._log, fault)
             assert fault.fired, f"{number}: {fault.point} was not reached, {self._log_text()}"
             assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {self._log_text()}"
         self.run_driver(job)
         assert_complete()
         wait_for_survivors(self._log)
         assert_complete()
+
+    def take_over_from_frozen(
+        self,
+        job: DriverJob,
+        point: str,
+        during: str | None,
+        assert_rows: Callable[[], None],
+        *more: Fault,
+    ) -> None:
+        """Freeze a driver at a point, let another take over, resume the first one.
+
+        Args:
+            job: The pipeline of both.
+            point: Where the first one freezes.
+            during: Where its successor is when it resumes; None: at its end.
+            assert_rows: Looks at what both have written, and a third one after them.
+            *more: What else happens to the first one.
+        """
+        frozen = Fault(point, action=FaultAction.FREEZE_DRIVER, once=self.root / "frozen")
+        held = Fault(
+            during or "", action=FaultAction.HANG, once=self.root / "held", until=self.root / "go"
+        )
+        with running_driver(self._elsewhere(job), self._log, *more, frozen) as former:
+            deadline = Deadline(self._seconds)
+            while not (frozen.fired and is_frozen(former)):
+                assert former.poll() is None, f"{point} was not reached, {self._log_text()}"
+                assert not deadline.passed, f"{point} not reached within {deadline}"
+                time.sleep(_POLL)
+            with (
+                injected(*([held] if during else [])),
+                ThreadPoolExecutor(1) as pool,
+                job.build(self.environment, lease_expiry=_IMPATIENT) as successor,
+            ):
+                ended = pool.submit(self.run_to_end, successor)  # it may be held while it starts
+                while not ended.done() and not (during and held.fired):
+                    time.sleep(_POLL)
+                try:
+                    resume(former)
+                    former.wait(stretched(self._seconds))
+                finally:
+                    (self.root / "go").touch()
+                ended.result()
+        assert_rows()
+        with job.build(self.environment) as third:
+            self.run_to_end(third)
+        wait_for_survivors(self._log)
+        assert_rows()
+
+    def _elsewhere(self, job: DriverJob) -> Callable[[], None]:
+        """The job as a driver of its own gets it: with the module of the system, imported there."""
+        return functools.partial(_run, job, self.system)
 
     def _log_text(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]

@@ -24,6 +24,7 @@ from connectors_core.formats import (
     EmptyMessages,
     StaticSchemaRegistry,
 )
+from connectors_core.testing import nested_batches
 
 SCHEMA = pa.schema(
     [
@@ -121,6 +122,17 @@ def test_what_is_written_is_read_again(rows: list[dict[str, Any]]) -> None:
     decoded = AvroFormat().decode(encoded.messages, SCHEMA)
     assert (decoded.kept, decoded.bad) == (None, ())
     assert decoded.rows.equals(batch)
+
+
+@settings(max_examples=80, deadline=None)
+@given(nested_batches())
+def test_nested_columns_of_any_nullability_are_written_and_read(batch: pa.RecordBatch) -> None:
+    encoded = AvroFormat().encode(batch)
+    assert encoded.bad == ()
+    decoded = AvroFormat().decode(encoded.messages, batch.schema)
+    assert decoded.bad == ()
+    assert decoded.rows.schema.equals(batch.schema)
+    assert decoded.rows.to_pylist() == batch.to_pylist()
 
 
 def test_messages_of_another_writer_are_read_by_the_names_of_their_fields() -> None:

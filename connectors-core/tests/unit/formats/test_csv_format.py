@@ -156,6 +156,17 @@ def test_a_quote_that_cannot_be_written_makes_the_row_bad() -> None:
     assert encoded.lined_up(rows)["id"].to_pylist() == [0, 2]
 
 
+@pytest.mark.parametrize("number", [b"1234567890", b'"1234567890.5"', b"1e9", b"-1e10"])
+def test_a_decimal_of_too_many_digits_is_bad(number: bytes) -> None:
+    """Arrow makes it, and Spark fails at it."""
+    schema = pa.schema([("price", pa.decimal128(12, 3)), ("text", pa.string())])
+    decoded = CsvFormat().decode(messages(b"1,a", number + b",b"), schema)
+    [bad] = decoded.bad
+    assert (bad.at, decoded.rows["text"].to_pylist()) == (1, ["a"])
+    assert "too many digits" in bad.reason
+    assert "123456" not in bad.reason
+
+
 @pytest.mark.parametrize("number", [b"1e-999999999", b'"1E-999"', rb'"1\e\-\999999999"'])
 def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(number: bytes) -> None:
     """Arrow makes another number of it, or ends the process."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats import EmptyMessages, JsonFormat
+from connectors_core.testing import nested_batches
 
 TEXTS = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
 BYTES = st.none() | st.binary(max_size=7)
@@ -77,6 +78,20 @@ def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: 
     decoded = json_format.decode(encoded.messages, SCHEMA)
     assert (decoded.kept, decoded.bad) == (None, ())
     assert decoded.rows.equals(batch)
+
+
+@settings(max_examples=150, deadline=None)
+@given(batch=nested_batches(), write_nulls=st.booleans())
+def test_nested_columns_of_any_nullability_are_written_and_read(
+    batch: pa.RecordBatch, write_nulls: bool
+) -> None:
+    json_format = JsonFormat(write_nulls=write_nulls)
+    encoded = json_format.encode(batch)
+    assert encoded.bad == ()
+    decoded = json_format.decode(encoded.messages, batch.schema)
+    assert decoded.bad == ()
+    assert decoded.rows.schema.equals(batch.schema)
+    assert decoded.rows.to_pylist() == batch.to_pylist()
 
 
 BROKEN = st.sampled_from(
@@ -206,6 +221,17 @@ def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(
     assert [each.at for each in decoded.bad] == [1]
     assert b"999" not in decoded.bad[0].reason.encode()
     assert decoded.rows["price"].to_pylist() == [Decimal(1), Decimal(2)]
+
+
+@pytest.mark.parametrize("number", [b"1234567890.5", b'"1234567890"', b"1e9", b"-1e10"])
+@pytest.mark.parametrize("place", [b'{"price":%s}', b'{"text":"x","deep":[{},{"price": %s}]}'])
+def test_a_decimal_of_too_many_digits_is_bad(number: bytes, place: bytes) -> None:
+    """Arrow makes it, and Spark fails at it."""
+    decoded = JsonFormat().decode(messages(b'{"price":1}', place % number), EXACT)
+    [bad] = decoded.bad
+    assert (bad.at, decoded.rows["price"].to_pylist()) == (1, [Decimal(1)])
+    assert "too many digits" in bad.reason
+    assert "123456" not in bad.reason
 
 
 @pytest.mark.parametrize(

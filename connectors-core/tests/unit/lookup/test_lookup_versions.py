@@ -67,6 +67,7 @@ class Place:
         self.began = threading.Event()
         self.heeds = True
         self.given_up = 0
+        self.taken_over = False
 
     def load(self):
         self.began.set()
@@ -83,12 +84,17 @@ class Place:
             self.error = RetryableError("given up")
             self.gate.set()
 
+    def confirm(self):
+        if self.taken_over:
+            raise LeaseError("another driver has taken over")
+
     def driver(self, trigger=None):
         """What a driver has that begins."""
         cache = FullCache(
             "table",
             pipeline_id="p",
             store=self.table,
+            confirm=self.confirm,
             load=self.load,
             give_up=self.give_up,
             trigger=trigger,
@@ -174,11 +180,30 @@ def test_a_version_that_is_gone_is_said(place):
         later.pin("0")
 
 
-def test_a_version_of_another_driver_is_not_overwritten(place):
+def test_a_version_of_a_later_driver_is_not_overwritten(place):
     cache, _ = place.driver()
     place.driver()
-    with pytest.raises(LeaseError, match="version 2"):
+    place.taken_over = True
+    with pytest.raises(LeaseError):
         reload(cache, place, "2")
+
+
+def test_a_version_of_a_driver_that_resumed_is_followed_by_the_next_number(place):
+    former, _ = place.driver()
+    cache, pinning = place.driver()  # reads version 2
+    reload(former, place, "3")
+    reload(cache, place, "4")
+    version = pinning.pin("0")["table"]
+    assert (version.number, place.seen(version)) == (4, ["4"])
+
+
+def test_a_driver_that_was_taken_over_removes_no_files(place):
+    cache, _ = place.driver()
+    place.load()  # by its successor, whose version is not recorded yet
+    place.taken_over = True
+    with pytest.raises(LeaseError):
+        reload(cache, place, "2")
+    assert len(place.files()) == 3
 
 
 def test_pins_of_batches_that_are_over_are_removed(place):

@@ -8,6 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors_core.nested import CastValues, cast_column
+
 __all__ = ["converted", "explained", "one_batch", "zoned"]
 
 # Values do not belong in messages; Arrow puts them behind these words or in quotes.
@@ -34,8 +36,15 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def converted(
+    batch: pa.RecordBatch, schema: pa.Schema, cast_values: CastValues = pa.Array.cast
+) -> pa.RecordBatch:
     """Give a batch the columns and types of a schema; columns that it does not have are null.
+
+    Args:
+        batch: The columns, in any order.
+        schema: The wanted columns.
+        cast_values: See `cast_column`.
 
     Raises:
         pa.ArrowInvalid: A value does not fit, or is null where it may not be.
@@ -44,15 +53,8 @@ def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         at = names.get(field.name)
-        if at is None:
-            array = pa.nulls(batch.num_rows, field.type)
-        else:
-            array = batch.column(at)
-            if array.type != field.type:
-                array = array.cast(field.type)
-        if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"column {field.name} is null and may not be")
-        arrays.append(array)
+        array = pa.nulls(batch.num_rows, field.type) if at is None else batch.column(at)
+        arrays.append(cast_column(array, field, cast_values))
     if not arrays:
         return batch.select([])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -24,8 +24,12 @@ import pyarrow.csv
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.text.columns import converted, explained, one_batch, zoned
 from connectors_core.formats.text.decimals import (
+    LONG_DECIMAL,
+    are_whole,
     check_decimal_texts,
+    check_digits,
     decimals_in,
+    may_be_long,
     may_be_tiny,
 )
 from connectors_core.formats.text.texts import (
@@ -147,7 +151,9 @@ class CsvReader:
             pa.ArrowInvalid: One of them is bad.
         """
         self._check_decimals(data)
-        batch = one_batch(self._parsed(data, self._convert_options))
+        table = self._parsed(data, self._convert_options)
+        check_digits(table, self.schema)
+        batch = one_batch(table)
         if self.dialect.assume_time_zone is not None:
             batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
         return converted(batch, self.schema)
@@ -206,6 +212,8 @@ def infer_csv(
 ) -> pa.Schema:
     """Infer the columns of records without a header.
 
+    Whole numbers of which one has more than 64 bits are decimals of 38 digits.
+
     Args:
         data: The records, at least one.
         columns: Names of all fields; none to number them.
@@ -215,17 +223,28 @@ def infer_csv(
     Raises:
         pa.ArrowInvalid: It is not CSV of this dialect.
     """
-    schema = pyarrow.csv.read_csv(
-        pa.py_buffer(data),
-        read_options=pyarrow.csv.ReadOptions(
-            use_threads=False,
-            column_names=list(columns) or None,
-            autogenerate_column_names=not columns,
-            block_size=len(data) + 1,
-        ),
-        parse_options=_parse_options(dialect, newlines_in_values),
-        convert_options=_convert_options(dialect, {}, []),
-    ).schema
+
+    def read(types: dict[str, pa.DataType], wanted: Sequence[str]) -> pa.Table:
+        return pyarrow.csv.read_csv(
+            pa.py_buffer(data),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False,
+                column_names=list(columns) or None,
+                autogenerate_column_names=not columns,
+                block_size=len(data) + 1,
+            ),
+            parse_options=_parse_options(dialect, newlines_in_values),
+            convert_options=_convert_options(dialect, types, wanted),
+        )
+
+    schema = read({}, []).schema
+    doubles = [each.name for each in schema if pa.types.is_float64(each.type)]
+    if doubles and may_be_long(data):
+        # Arrow has made doubles of them; how they are written tells.
+        texts = read(dict.fromkeys(doubles, pa.string()), doubles)
+        for at, each in enumerate(schema):
+            if each.name in doubles and are_whole(texts.column(each.name)):
+                schema = schema.set(at, each.with_type(LONG_DECIMAL))
     return schema if dialect.assume_time_zone is None else zoned(schema)
 
 

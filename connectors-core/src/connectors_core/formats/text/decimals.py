@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that Arrow, up to 26 at least, must not be asked to make a decimal of.
+"""Decimals in texts: numbers that only a decimal can hold, and numbers that none can.
 
-It looks up the power of ten of an exponent without asking whether there is one: of 1e-999 it makes
-some number, at 1e-999999999 the process dies. No decimal has so many places, so such a text is bad.
-It is looked for in the bytes, which costs little; only where there may be one, values are.
+Whole numbers of more than 64 bits are decimals; Arrow would infer doubles, which change them.
+
+Of some others Arrow, up to 26 at least, must not be asked to make a decimal. It looks up the power
+of ten of an exponent without asking whether there is one: of 1e-999 it makes some number, at
+1e-999999999 the process dies. No decimal has so many places, so such a text is bad. It is looked
+for in the bytes, which costs little; only where there may be one, values are.
 """
 
 from __future__ import annotations
@@ -16,7 +19,21 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["check_decimal_texts", "check_json_decimals", "decimals_in", "may_be_tiny"]
+__all__ = [
+    "LONG_DECIMAL",
+    "are_whole",
+    "check_decimal_texts",
+    "check_digits",
+    "check_json_decimals",
+    "decimals_in",
+    "may_be_long",
+    "may_be_tiny",
+]
+
+LONG_DECIMAL: Final = pa.decimal128(38, 0)
+"""What whole numbers of more than 64 bits are inferred as."""
+_LONG_BYTES: Final = re.compile(rb"[0-9]{19}")
+_WHOLE: Final = r"^[+-]?0*[0-9]{1,38}$"
 
 _TINY: Final = r"[eE]-0*[1-9][0-9][0-9]"
 _TINY_BYTES: Final = re.compile(_TINY.encode())
@@ -25,6 +42,16 @@ _ESCAPED: Final = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[dD])")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DIGITS: Final = frozenset(b"+-.0123456789")
 _BEFORE_NUMBER: Final = frozenset(b' \t\r\n:,["')
+
+
+def may_be_long(data: bytes | pa.Buffer) -> bool:
+    """Whether a whole number of more than 64 bits may stand in a text."""
+    return _LONG_BYTES.search(data) is not None
+
+
+def are_whole(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether every text but nulls is a whole number that `LONG_DECIMAL` holds."""
+    return bool(pc.all(pc.match_substring_regex(texts, _WHOLE), min_count=1).as_py())
 
 
 def decimals_in(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
@@ -55,6 +82,27 @@ def check_decimal_texts(texts: pa.Array | pa.ChunkedArray, kind: pa.DataType) ->
     """
     if pc.any(pc.match_substring_regex(texts, _TINY)).as_py():
         raise _too_tiny(kind)
+
+
+def check_digits(table: pa.Table, schema: pa.Schema) -> None:
+    """Refuse decimals of more digits than their type has: Arrow's parsers make them.
+
+    Args:
+        table: What was parsed.
+        schema: Its columns.
+
+    Raises:
+        pa.ArrowInvalid: There is one.
+    """
+    for field in decimals_in(schema):
+        if field.name not in table.column_names:
+            continue
+        try:
+            table.column(field.name).validate(full=True)
+        except pa.ArrowInvalid as error:  # its text holds the value
+            raise pa.ArrowInvalid(
+                f"column {field.name}: a number has too many digits for its decimal"
+            ) from error
 
 
 def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:

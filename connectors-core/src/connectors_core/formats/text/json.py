@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON objects to Arrow columns and back, without a Python object per record.
 
+Read, Arrow's parser does the work, if need be on objects that were rewritten for it.
 Written, every column becomes a column of JSON texts, and one kernel joins them to objects.
 Timestamps are ISO 8601 in UTC (with `Z`; one without a time zone has none), dates and times
 ISO 8601, decimals numbers with all their digits, binary base64, maps objects, NaN and infinities
@@ -21,8 +22,20 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from connectors_core.formats.text.base64 import base64_bytes, base64_texts
-from connectors_core.formats.text.columns import converted, one_batch, zoned
-from connectors_core.formats.text.decimals import check_json_decimals
+from connectors_core.formats.text.columns import converted, one_batch
+from connectors_core.formats.text.decimals import (
+    LONG_DECIMAL,
+    are_whole,
+    check_digits,
+    check_json_decimals,
+    may_be_long,
+)
+from connectors_core.formats.text.json_rewriting import (
+    has_maps,
+    has_moments,
+    has_texts,
+    rewritten_json,
+)
 from connectors_core.formats.text.texts import (
     concat_texts,
     data_of,
@@ -34,6 +47,7 @@ from connectors_core.formats.text.texts import (
     replace_bytes,
     zone_sign,
 )
+from connectors_core.nested import map_entries
 
 __all__ = [
     "JsonReader",
@@ -53,6 +67,10 @@ _ESCAPES: Final = (
     ),
 )
 _HEAD_ESCAPES: Final = _ESCAPES[:2]
+_MOMENT: Final = pa.timestamp("us", tz="UTC")
+_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+# What Arrow says of a value that is no string where it was told to find one, or of such a number.
+_NO_TEXT: Final = ("changed from string to", "Number too big")
 
 
 def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -80,6 +98,8 @@ def unreadable_json_type(kind: pa.DataType) -> pa.DataType | None:
         return next((each for each in found if each is not None), None)
     if types.is_list(kind) or types.is_large_list(kind):
         return unreadable_json_type(kind.value_type)
+    if types.is_map(kind):
+        return unreadable_json_type(kind.item_type) if types.is_string(kind.key_type) else kind
     readable = (is_plain(kind) and not types.is_time(kind)) or is_binary(kind)
     return None if readable else kind
 
@@ -108,14 +128,25 @@ class JsonReader:
         Raises:
             pa.ArrowInvalid: One of them is bad.
         """
-        batch = one_batch(parse_json(data, self._parsed, ignore_new=self.ignore_new))
+        batch = one_batch(self._table(data))
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
             batch.validate(full=True)  # Arrow reads invalid UTF-8 without a word
-        for at, field in enumerate(self.schema):
-            column = batch.column(at)
-            if column.type != field.type and _holds_bytes(field.type):
-                batch = batch.set_column(at, field.name, _with_bytes(column, field.type))
-        return converted(batch, self.schema)
+        return converted(batch, self.schema, _cast_values)
+
+    def _table(self, data: bytes | pa.Buffer) -> pa.Table:
+        if not self._has_maps:
+            try:
+                return parse_json(data, self._parsed, ignore_new=self.ignore_new)
+            except pa.ArrowInvalid as error:
+                may_be_text = any(said in str(error) for said in _NO_TEXT)
+                if not (may_be_text and has_texts(self.schema.types)):
+                    raise
+        rewritten = rewritten_json(data, self.schema)
+        return parse_json(rewritten, self._parsed, ignore_new=self.ignore_new)
+
+    @cached_property
+    def _has_maps(self) -> bool:
+        return has_maps(self.schema.types)
 
     @cached_property
     def _parsed(self) -> pa.Schema:
@@ -138,7 +169,7 @@ def parse_json(data: bytes | pa.Buffer, schema: pa.Schema, *, ignore_new: bool) 
         pa.ArrowInvalid: One of them is bad.
     """
     check_json_decimals(data, schema)
-    return pyarrow.json.read_json(
+    table = pyarrow.json.read_json(
         pa.py_buffer(data) if isinstance(data, bytes) else data,
         read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pyarrow.json.ParseOptions(
@@ -146,20 +177,57 @@ def parse_json(data: bytes | pa.Buffer, schema: pa.Schema, *, ignore_new: bool) 
             unexpected_field_behavior="ignore" if ignore_new else "error",
         ),
     )
+    check_digits(table, schema)
+    return table
 
 
 def infer_json(data: bytes) -> pa.Schema:
     """Infer the fields of objects; a time without a zone is UTC.
 
+    Whole numbers of which one has more than 64 bits are decimals of 38 digits. Texts that are dates
+    without a time are dates.
+
     Raises:
         pa.ArrowInvalid: It is not JSON.
     """
-    return zoned(
-        pyarrow.json.read_json(
-            pa.py_buffer(data),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        ).schema
+    found = pyarrow.json.read_json(
+        pa.py_buffer(data),
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+    ).schema
+    if not (may_be_long(data) or has_moments(found.types)):
+        return found
+    # Arrow has made doubles and timestamps of them; how they are written tells.
+    texts = pa.schema([field.with_type(_spelled_type(field.type)) for field in found])
+    columns = parse_json(rewritten_json(data, texts), texts, ignore_new=True)
+    return pa.schema(
+        [
+            field.with_type(_exact_type(field.type, columns.column(field.name).combine_chunks()))
+            for field in found
+        ]
     )
+
+
+def _spelled_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts for doubles and timestamps."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _spelled_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_spelled_type(kind.value_type))
+    return pa.string() if pa.types.is_float64(kind) or pa.types.is_timestamp(kind) else kind
+
+
+def _exact_type(kind: pa.DataType, column: pa.Array) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        values = zip(kind, column.flatten(), strict=True)
+        return pa.struct([(field.name, _exact_type(field.type, value)) for field, value in values])
+    if pa.types.is_list(kind):
+        return pa.list_(_exact_type(kind.value_type, pc.list_flatten(column)))
+    if pa.types.is_float64(kind):
+        return LONG_DECIMAL if are_whole(column) else kind
+    if pa.types.is_timestamp(kind):
+        are_dates = pc.all(pc.match_substring_regex(column, _DATE), min_count=1).as_py()
+        return pa.date32() if are_dates else _MOMENT
+    return kind
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
@@ -168,32 +236,16 @@ def _read_type(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(each.name, _read_type(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        value = _read_type(kind.item_type)
+        return pa.list_(pa.struct([("key", pa.string()), ("value", value)]))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_read_type(kind.value_type))
     return kind
 
 
-def _holds_bytes(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_holds_bytes(field.type) for field in kind)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _holds_bytes(kind.value_type)
-    return is_binary(kind)
-
-
-def _with_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decode the base64 texts in a column, wherever its wanted type holds bytes."""
-    if is_binary(kind):
-        return base64_bytes(column)
-    if not _holds_bytes(kind):
-        return column
-    if pa.types.is_struct(kind):
-        fields = [_with_bytes(column.field(at), field.type) for at, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(
-            fields, [field.name for field in kind], mask=column.is_null()
-        )
-    values = _with_bytes(column.values, kind.value_type)
-    return pa.ListArray.from_arrays(column.offsets, values, mask=column.is_null())
+def _cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return (base64_bytes(column) if is_binary(kind) else column).cast(kind)
 
 
 # --- Writing -------------------------------------------------------------------------------------
@@ -301,33 +353,29 @@ def _structs(column: pa.Array, write_nulls: bool) -> pa.Array:
 
 
 def _lists(column: pa.Array, write_nulls: bool) -> pa.Array:
-    lists = pc.cast(column, pa.large_list(column.type.value_type))
-    elements = _closed(*_texts(pc.list_flatten(lists), write_nulls))
-    return _joined(lists, elements, "[", "]", column)
+    elements = _closed(*_texts(pc.list_flatten(column), write_nulls))
+    return _joined(column, elements, "[", "]")
 
 
 def _maps(column: pa.Array, write_nulls: bool) -> pa.Array:
-    kind = column.type
-    lists = pc.cast(column, pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    lists = map_entries(column)
     entries = pc.list_flatten(lists)
     keys, before, after = _texts(entries.field(0), write_nulls)
     if not before:
         keys = pc.replace_substring(keys, '"', "")  # of NaN, which has its own quotes
     values = _closed(*_texts(entries.field(1), write_nulls))
     members = concat_texts(['"', keys, (after or '"') + ":", values], null="null")
-    return _joined(lists, members, "{", "}", column)
+    return _joined(lists, members, "{", "}")
 
 
-def _joined(
-    lists: pa.Array, texts: pa.Array, before: str, after: str, column: pa.Array
-) -> pa.Array:
+def _joined(lists: pa.Array, texts: pa.Array, before: str, after: str) -> pa.Array:
     """Join the texts of the elements of each list."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     texts = pc.fill_null(pc.cast(texts, pa.string()), "null")
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
-    return _masked(concat_texts([before, joined, after]), column)
+    return _masked(concat_texts([before, joined, after]), lists)
 
 
 def _masked(texts: pa.Array, column: pa.Array) -> pa.Array:

@@ -152,14 +152,12 @@ class Carrier(ABC):
                 f"the offset log of Spark goes backwards for source {self.uid!r}",
                 expected=f"offsets from {self._plans.initial()} on, in order",
                 found=f"{resume.start} followed by {resume.end}",
-                hint="restore the checkpoint and the state location from the same backup",
             )
         if newest < resume.end:
             raise StateCorruptedError(
                 f"Spark has to run plan {resume.end} of source {self.uid!r} again, which is gone",
                 expected=f"plans {resume.start + 1} to {resume.end}",
                 found=f"the newest plan is {newest}",
-                hint="restore the checkpoint and the state location from the same backup",
             )
         self._prime(resume.start, newest)
 

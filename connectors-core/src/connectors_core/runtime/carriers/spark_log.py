@@ -13,14 +13,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from connectors_core.errors import StateCorruptedError
+from connectors_core.coordinator.spark_offsets import corrupted_log, logged_offsets
 from connectors_core.runtime.carriers.base import BEFORE_FIRST, Resume
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BATCH_FILE: Final = re.compile(r"/(\d+)(?=[,)])")
-_NO_OFFSET: Final = "-"
 
 
 class SparkLog:
@@ -44,7 +43,7 @@ class SparkLog:
         self._files = self._root.getFileSystem(
             session._jsparkSession.sessionState().newHadoopConf()
         )
-        self._last_read: tuple[int, str, list[str]] | None = None
+        self._last_read: tuple[int, str] | None = None
 
     def query_id(self) -> str | None:
         """Return Spark's id of the query, or None before its first start."""
@@ -100,20 +99,14 @@ class SparkLog:
             StateCorruptedError: The log has no such batch, or it is not of these sources.
         """
         name = f"offsets/{batch_id}"
-        if self._last_read is not None and self._last_read[0] == batch_id:
-            version, lines = self._last_read[1:]
-        else:
+        if self._last_read is None or self._last_read[0] != batch_id:
             text = self._read(name)
             if text is None:
-                raise self._corrupted(name, "the offsets of the batch", "no such file")
-            version, *rest = text.split("\n")
-            lines = rest[1:]
-            self._last_read = batch_id, version, lines
-        if version == "v1":
-            return self._first_format(name, lines, sources)
-        if version == "v2":
-            return self._second_format(name, lines, sources)
-        raise self._corrupted(name, "v1 or v2", version)
+                raise corrupted_log(
+                    f"{self._checkpoint}/{name}", "a batch's offsets", "no such file"
+                )
+            self._last_read = batch_id, text
+        return logged_offsets(self._last_read[1], sources, f"{self._checkpoint}/{name}")
 
     def plans_of(
         self, batch_id: int, sources: Sequence[str], initial: int = BEFORE_FIRST
@@ -158,58 +151,6 @@ class SparkLog:
             uid: Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1)
             for uid, plan in self.plans_of(logged, sources, initial).items()
         }
-
-    def _first_format(
-        self, name: str, lines: Sequence[str], sources: Sequence[str]
-    ) -> dict[str, int | None]:
-        """Read a v1 log: one line per branch that reads a source, in the order of the plan."""
-        if len(lines) != len(sources):
-            raise self._corrupted(name, f"{len(sources)} lines of offsets", str(len(lines)))
-        found: dict[str, int | None] = {}
-        for uid, line in zip(sources, lines, strict=True):
-            plan = self._plan(name, line, uid)
-            if found.setdefault(uid, plan) != plan:
-                raise self._corrupted(name, f"one offset for source {uid!r}", "several")
-        return found
-
-    def _second_format(
-        self, name: str, lines: Sequence[str], sources: Sequence[str]
-    ) -> dict[str, int | None]:
-        """Read a v2 log: `<number of a branch>:<offset>`, in any order.
-
-        Sources without an offset are left out, and one that several branches read stands there
-        once, under the number of any of them.
-        """
-        found: dict[str, int | None] = dict.fromkeys(sources)
-        for line in lines:
-            number, _colon, offset = line.partition(":")
-            if not number.isdigit() or int(number) >= len(sources):
-                raise self._corrupted(name, f"offsets of {len(sources)} branches", line)
-            uid = sources[int(number)]
-            found[uid] = self._plan(name, offset, uid)
-        return found
-
-    def _plan(self, name: str, line: str, uid: str) -> int | None:
-        if line == _NO_OFFSET:
-            return None
-        try:
-            offset = json.loads(line)
-            if not isinstance(offset, dict):
-                return int(offset)
-            owner, plan = str(offset["uid"]), int(offset["plan"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._corrupted(name, "a plan number in each line", line) from error
-        if owner != uid:
-            raise self._corrupted(name, f"the offset of source {uid!r}", f"that of {owner!r}")
-        return plan
-
-    def _corrupted(self, name: str, expected: str, found: str) -> StateCorruptedError:
-        return StateCorruptedError(
-            f"cannot use {self._checkpoint}/{name}",
-            expected=expected,
-            found=found,
-            hint="the checkpoint must belong to this pipeline and be complete",
-        )
 
     def _path(self, name: str) -> Any:
         return self._new_path(self._root, name)

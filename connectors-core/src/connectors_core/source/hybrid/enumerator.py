@@ -94,6 +94,9 @@ class _MemberContext(SplitEnumeratorContext[Any]):
             {reader: [*map(self.wrapped, splits)] for reader, splits in assignment.items()}
         )
 
+    def split_found(self, split: Any) -> int | None:
+        return self._context.split_found(self.wrapped(split))
+
     def signal_no_more_splits(self, subtask_id: int) -> None:
         if not self.over:
             self._context.signal_no_more_splits(subtask_id)

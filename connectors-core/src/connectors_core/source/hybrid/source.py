@@ -8,6 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.source.enumerator import SplitEnumeratorContext
@@ -29,7 +30,7 @@ from connectors_core.source.split import PlanLimits, SplitTraits
 
 
 @final
-class HybridSource(Source[HybridSplit, HybridState]):
+class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
     """A backlog, then what is live: each source is read to its end, then the next one begins.
 
     All have the same schema, all but the last are bounded. A source whose start depends on where
@@ -60,6 +61,13 @@ class HybridSource(Source[HybridSplit, HybridState]):
     def builder(first: AnySource) -> HybridSourceBuilder:
         """Begin with the source that is read first."""
         return HybridSourceBuilder(SourceChain(first, ()))
+
+    def check_connection(self, timeout: float) -> None:
+        """Ask the systems of all sources that can be asked; factories have made none yet."""
+        members: list[object] = [each.source for each in self._chain.members]
+        asked = [each for each in members if isinstance(each, SupportsConnectionCheck)]
+        for source in asked:
+            source.check_connection(timeout / len(asked))
 
     def boundedness(self) -> Boundedness:
         """That of the last source."""

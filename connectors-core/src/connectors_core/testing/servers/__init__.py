@@ -17,6 +17,8 @@ from connectors_core.testing.servers.errors import ServerError
 from connectors_core.testing.servers.guard import GuardedProcess
 from connectors_core.testing.servers.network import FaultyNetwork
 from connectors_core.testing.servers.ports import HOST, free_ports
+from connectors_core.testing.servers.relay import HttpAnswer, HttpRelay, HttpRequest
+from connectors_core.testing.servers.s3 import S3Server
 from connectors_core.testing.servers.server import ServerProcess
 
 __all__ = [
@@ -25,8 +27,12 @@ __all__ = [
     "Authority",
     "FaultyNetwork",
     "GuardedProcess",
+    "HttpAnswer",
+    "HttpRelay",
+    "HttpRequest",
     "Identity",
     "PinnedArtifacts",
+    "S3Server",
     "ServerError",
     "ServerProcess",
     "cache_folder",

@@ -7,10 +7,12 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
+from connectors_core.testing.outages import Outage
 from connectors_core.testing.servers.errors import ServerError
 from connectors_core.testing.servers.ports import HOST, free_ports
 
@@ -19,6 +21,9 @@ __all__ = ["FaultyNetwork"]
 _CHUNK: Final = 1 << 16
 # Not to linger, for no seconds: the other side sees a reset and not an end.
 _RESET: Final = struct.pack("ii", 1, 0)
+# Bytes of an answer whose connection ends in its middle; seconds that a slow packet is late.
+_BEGUN: Final = 20
+_LATE: Final = 0.05
 
 
 class FaultyNetwork:
@@ -43,6 +48,7 @@ class FaultyNetwork:
         self._latency = 0.0
         self._left = float("inf")
         self._cuts = 0
+        self._hangs_up = False
 
     @property
     def port(self) -> int:
@@ -87,9 +93,32 @@ class FaultyNetwork:
         """Reset all connections and refuse new ones, until `restore`."""
         self._run(self._refuse())
 
+    def hang_up(self) -> None:
+        """Reset all connections, and end new ones as soon as they are there, until `restore`."""
+        self._hangs_up = True
+        self.cut()
+
+    @contextmanager
+    def outage(self, outage: Outage) -> Iterator[None]:
+        """Have the server be unavailable within this context; see `TestSystem.outage`."""
+        if outage is Outage.STOPPED:
+            self.refuse()
+        elif outage is Outage.REFUSING:
+            self.hang_up()
+        elif outage is Outage.SLOW:
+            self.slow(latency=_LATE)
+        else:
+            self.cut()
+            self.cut_after(_BEGUN)
+        try:
+            yield
+        finally:
+            self.restore()
+
     def restore(self) -> None:
         """Be a good network again."""
         self._left = float("inf")
+        self._hangs_up = False
         self.slow()
         self._run(self._listen())
 
@@ -143,6 +172,9 @@ class FaultyNetwork:
             connection.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._hangs_up:
+            writer.close()
+            return
         self._connections.add(writer)
         try:
             answers, questions = await asyncio.open_connection(HOST, self._target)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing to a server that refuses a part of nearly every request.
+
+It has one thread to write with and room for one more part of a request to wait; a request of ours
+has a part for each shard. So it answers 429 for the others, which are sent again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from benchmarks.comparing import Result, compared
+from benchmarks.elasticsearch.documents import Documents, new_index, prepared
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.sink.options import BULK_FLUSH
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_filesystem import FileSource
+from connectors_core.sink import RateLimiting
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+SHARDS = 6
+_SETTINGS = {"node.processors": "1", "thread_pool.write.queue_size": "1"}
+_PATIENT = replace(BULK_FLUSH, retry_timeout=timedelta(minutes=10))
+_FEW, _MANY = 2, 8
+
+
+def measure(runs: int, copies: int) -> Iterator[Result]:
+    """Measure writing with both strategies, by a pipeline without Spark.
+
+    Args:
+        runs: Measured runs of each.
+        copies: Copies of the flights table.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ElasticsearchServer(settings=_SETTINGS, heap="2g", quick=False) as server,
+    ):
+        documents = prepared(Path(folder) / "rows", copies)
+        for requests in (_FEW, _MANY):
+            contestants: dict[str, Callable[[], float]] = {
+                name: _writing(server, documents, strategy, requests)
+                for name, strategy in (
+                    ("ours", RateLimiting.CONGESTION_CONTROL),
+                    ("a fixed window", RateLimiting.FIXED),
+                )
+            }
+            yield from compared(
+                f"write to a server that throttles, {requests} requests on their way (documents/s)",
+                runs,
+                contestants,
+                aims={"a fixed window": "at least 1.0"},
+            )
+
+
+def _writing(
+    server: ElasticsearchServer, documents: Documents, strategy: RateLimiting, requests: int
+) -> Callable[[], float]:
+    bounds = replace(_PATIENT, rate_limiting=strategy, max_in_flight_requests=requests)
+
+    def run() -> float:
+        with new_index(server, documents, shards=SHARDS) as index:
+            sink = ElasticsearchSink(server.url, index, id_columns=["id"], bulk_flush=bounds)
+            source = FileSource(str(documents.folder), format="parquet", schema=documents.schema)
+            began = time.monotonic()
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                LocalPipeline("write", checkpoint_location=folder) as pipeline,
+            ):
+                pipeline.sink_to(pipeline.from_source(source, uid="files"), sink, uid="index")
+                pipeline.run()
+            elapsed = time.monotonic() - began
+            found = server.count(index)
+            rejected = _rejected(server)
+        assert found == documents.count, f"{found} of {documents.count} documents were written"
+        assert rejected, "the server refused nothing: it was not throttled"
+        return documents.count / elapsed
+
+    return run
+
+
+def _rejected(server: ElasticsearchServer) -> int:
+    """Parts of requests that the server has refused since it started."""
+    (node,) = server.request("GET", "/_nodes/stats/thread_pool")["nodes"].values()
+    number: int = node["thread_pool"]["write"]["rejected"]
+    return number

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's way to a server; imported late, as the client library is.
+
+aiohttp follows redirects unless it is told otherwise, with the body and all headers, to any host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from elastic_transport import AiohttpHttpNode
+
+__all__ = ["DirectNode", "RedirectRefused", "origin_of"]
+
+
+class RedirectRefused(aiohttp.ClientError):
+    """A server answered with another address.
+
+    Attributes:
+        status: Of the answer.
+        origin: See `origin_of`.
+    """
+
+    def __init__(self, status: int, origin: str) -> None:
+        super().__init__(f"a redirect, {status} to {origin}, was refused")
+        self.status = status
+        self.origin = origin
+
+
+class DirectNode(AiohttpHttpNode):
+    """Sends requests to its own address and to no other one: it refuses redirects."""
+
+    def _create_aiohttp_session(self) -> None:
+        super()._create_aiohttp_session()
+        assert self.session is not None  # as it was just made
+        refusing = aiohttp.TraceConfig()
+        refusing.on_request_redirect.append(_refuse)
+        refusing.freeze()
+        self.session.trace_configs.append(refusing)
+
+
+async def _refuse(_session: Any, _context: Any, redirect: Any) -> None:
+    """Called before a redirect is followed; what it raises ends the request."""
+    redirect.response.close()
+    location = redirect.response.headers.get("location", "")
+    raise RedirectRefused(redirect.response.status, origin_of(location))
+
+
+def origin_of(location: str) -> str:
+    """Where an address leads, without a login, a path or what may stand behind it."""
+    try:
+        parts = urlsplit(location)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else "another path"

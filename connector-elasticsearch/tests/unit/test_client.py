@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both clients: where they send requests, and when they give them up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sink_writing import QUICK, write
+from treating_server import JSON, Answer, TreatingServer
+
+from connector_elasticsearch import (
+    ElasticsearchConnection,
+    ElasticsearchRequestError,
+    ElasticsearchRetryableError,
+    ElasticsearchSink,
+)
+from connector_elasticsearch.client import AsyncElasticsearchClient, ElasticsearchClient
+from connector_elasticsearch.client.reachable import check_reachable
+from connectors_core.event_loop import submit
+from connectors_core.records import RecordPolicy
+from connectors_core.testing import RequestFault
+
+SECRET = "canary-6d02"  # pragma: allowlist secret
+QUICKLY = timedelta(milliseconds=300)
+
+
+def waits(connection: ElasticsearchConnection) -> Any:
+    """By the client that waits."""
+    with closing(ElasticsearchClient(connection)) as client:
+        return client.request("POST", "/_search", {}, doing="asking")
+
+
+def awaits(connection: ElasticsearchConnection) -> Any:
+    """By the client of the event loop."""
+
+    async def asked() -> Any:
+        client = AsyncElasticsearchClient(connection)
+        try:
+            return await client.request("POST", "/_search", {}, doing="asking")
+        finally:
+            await client.close()
+
+    return submit(asked()).result()
+
+
+BOTH = pytest.mark.parametrize("ask", [waits, awaits])
+Ask = Callable[[ElasticsearchConnection], Any]
+
+
+class Redirecting(TreatingServer):
+    """Sends everyone elsewhere."""
+
+    def __init__(self, status: int, location: str) -> None:
+        super().__init__()
+        self._answer = Answer(status, headers={"location": location})
+
+    def answer(
+        self, path: str, headers: Mapping[str, str], body: bytes, fault: RequestFault | None
+    ) -> Answer:
+        return self._answer
+
+
+class Elsewhere(TreatingServer):
+    """Takes whatever comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Mapping[str, str]] = []
+
+    def answer(
+        self, path: str, headers: Mapping[str, str], body: bytes, fault: RequestFault | None
+    ) -> Answer:
+        self.requests.append(headers)
+        return Answer(200, {"errors": False, "items": [{"index": {"status": 201}}] * 2})
+
+
+@contextmanager
+def redirected(status: int) -> Iterator[tuple[ElasticsearchConnection, Elsewhere]]:
+    with Elsewhere() as other, Redirecting(status, f"{other.url}/?token={SECRET}") as server:
+        yield ElasticsearchConnection(server.url, api_key=SECRET, headers={"x-key": SECRET}), other
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@BOTH
+def test_a_redirect_is_refused_and_nothing_is_sent_there(ask: Ask, status: int) -> None:
+    with redirected(status) as (connection, other):
+        with pytest.raises(ElasticsearchRequestError, match="redirects") as failure:
+            ask(connection)
+        assert not other.requests
+    error: BaseException | None = failure.value
+    assert failure.value.option == "hosts"
+    assert failure.value.status == status
+    assert f"{status} to {other.url}" == failure.value.found
+    while error is not None:
+        assert SECRET not in f"{error} {error!r} {vars(error)}"
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("status", [301, 307])
+def test_no_document_is_written_to_where_a_redirect_leads(status: int) -> None:
+    rows = pa.table({"n": [1, 2]})
+    with redirected(status) as (connection, other):
+        sink = ElasticsearchSink(connection, "rows", bulk_flush=QUICK)
+        with pytest.raises(ElasticsearchRequestError, match="redirects"):
+            write(sink, rows, policy=RecordPolicy.skip())
+        assert not other.requests
+
+
+def trickling(connection: socket.socket, ended: threading.Event) -> None:
+    """Always a byte of an answer that has no end, sooner than a socket would time out."""
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {JSON}\r\nx-elastic-product: Elasticsearch\r\n"
+    connection.sendall(f"{head}content-length: 100000\r\n\r\n".encode())
+    while not ended.wait(0.02):
+        connection.sendall(b" ")
+
+
+def silent(connection: socket.socket, ended: threading.Event) -> None:
+    """No byte."""
+    ended.wait()
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
+    """A server that takes one connection after another, and never answers to its end."""
+    ended = threading.Event()
+
+    def take() -> None:
+        while not ended.is_set():
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    serve(connection, ended)
+                except OSError:
+                    continue  # the client has gone
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+        serving = thread.submit(take)
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            ended.set()
+            server.shutdown(socket.SHUT_RDWR)
+            serving.result()
+
+
+@pytest.mark.parametrize("serve", [trickling, silent])
+@BOTH
+def test_a_request_ends_in_its_time_whatever_the_server_sends(ask: Ask, serve: Any) -> None:
+    with listening(serve) as url:
+        began = time.monotonic()
+        with pytest.raises(ElasticsearchRetryableError, match="in time"):
+            ask(ElasticsearchConnection(url, request_timeout=QUICKLY))
+        assert time.monotonic() - began < 20 * QUICKLY.total_seconds()
+
+
+def test_a_request_that_is_cancelled_ends_at_once() -> None:
+    with (
+        listening(silent) as url,
+        closing(ElasticsearchClient(ElasticsearchConnection(url))) as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        asking = thread.submit(client.request, "GET", "/", doing="asking")
+        deadline = time.monotonic() + 20
+        while not client._waiting:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        client.cancel()
+        with pytest.raises(ElasticsearchRetryableError, match="cancelled"):
+            asking.result(20)
+
+
+def test_clients_ask_from_several_threads_at_once() -> None:
+    with Elsewhere() as server, closing(ElasticsearchClient(connection_to(server))) as client:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(client.request, "GET", "/", doing="a") for _ in range(40)]
+            assert all(each.result(20) for each in asked)
+        assert len(server.requests) == 40
+
+
+def connection_to(server: TreatingServer) -> ElasticsearchConnection:
+    return ElasticsearchConnection(server.url)
+
+
+def test_a_cancelled_task_of_the_loop_takes_its_request_with_it() -> None:
+    async def given_up(url: str) -> bool:
+        client = AsyncElasticsearchClient(ElasticsearchConnection(url))
+        task = asyncio.ensure_future(client.request("GET", "/", doing="asking"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=20)
+        await client.close()
+        return task.cancelled()
+
+    with listening(silent) as url:
+        assert submit(given_up(url)).result(30)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405])
+def test_a_server_that_refuses_the_question_can_be_reached(status: int) -> None:
+    with Redirecting(status, "") as server:
+        check_reachable(connection_to(server), 20)
+
+
+def test_a_server_that_redirects_is_no_server_that_can_be_reached() -> None:
+    with redirected(307) as (connection, other):
+        with pytest.raises(ElasticsearchRequestError, match="redirects"):
+            check_reachable(connection, 20)
+        assert not other.requests

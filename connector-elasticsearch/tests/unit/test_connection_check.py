@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that do not answer are named within seconds."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from connector_elasticsearch import ElasticsearchSink, ElasticsearchSource, ElasticsearchTable
+from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.errors import RetryableError
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            server.listen()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_source_sink_and_table_name_the_servers_that_do_not_answer(address: str) -> None:
+    other = "http://127.0.0.1:9"
+    parts = {
+        "source": ElasticsearchSource([address, other], "flights"),
+        "sink": ElasticsearchSink(address, "flights"),
+        "table": ElasticsearchTable(address, "flights"),
+    }
+    for name, part in parts.items():
+        with pytest.raises(RetryableError, match=name) as raised:
+            check_connections({name: part}, 2.0)
+        assert address in str(raised.value)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What discovery remembers of the files it took, and so which ones are new. Driver.
+
+State holds it in few bytes: `FileEnumeratorState` says which fields belong to which order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from connector_filesystem.filesystem import FileStatus, plain_tag
+from connector_filesystem.source.discovery import FileSelection, version_of
+from connectors_core.errors import ConfigurationError, StateCorruptedError
+
+__all__ = ["ByName", "ByTime", "EachVersion", "FileOrder", "ListedFiles", "Memory"]
+
+# Of a fingerprint: with a million files two of them agree once in 10^17 cases.
+_FINGERPRINT_BYTES: Final = 12
+# Of the filter: with 16 bits for each file it takes one in a thousand for a file that it holds.
+_BITS_PER_FILE: Final = 16
+_MAX_FILTER_BITS: Final = 1 << 18
+_HASHES: Final = 6
+
+
+class FileOrder(StrEnum):
+    """What makes a file new; decides what discovery has to remember."""
+
+    MODIFICATION_TIME = "modification-time"
+    """Files may have any name; a replaced file is read again. Remembered are the files of the last
+    `late-file-window` before the newest."""
+    NAME = "name"
+    """A new file's path sorts behind all before it, as with dates in names. Remembered is the last
+    path."""
+    ANY = "any"
+    """Files may come with any name and any time; a replaced file is read again. Remembered is each
+    file that was read, as Flink does, in 12 bytes."""
+
+
+class Memory(ABC):
+    """Tells new files from those that were taken."""
+
+    @abstractmethod
+    def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
+        """Return the new files, and those that count as read by their place in the order alone."""
+
+    @abstractmethod
+    def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
+        """Remember a listing, of which all files were taken or are known.
+
+        Args:
+            files: All files that are there.
+            complete: Whether each location has files, so that what is not there is gone.
+        """
+
+    @abstractmethod
+    def fields(self) -> Mapping[str, Any]:
+        """What the state holds of it, by its fields; empty where nothing was taken."""
+
+    def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
+        """Sort new files: by their times, as far as there are any."""
+        return sorted(files, key=lambda file: (file.modification_time or 0, file.path))
+
+
+class ByTime(Memory):
+    """See `FileOrder.MODIFICATION_TIME`.
+
+    Args:
+        window: How much older than the newest a file may be when it becomes visible, microseconds.
+        newest: Highest modification time that was taken.
+        recent: Versions of files not older than the window.
+    """
+
+    def __init__(self, window: int, newest: int | None, recent: Collection[str]) -> None:
+        self._window = window
+        self._newest = newest
+        self._recent = frozenset(recent)
+
+    def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
+        """See `Memory`."""
+        if self._newest is None:
+            return list(files), []
+        since = self._newest - self._window
+        new: list[FileStatus] = []
+        behind: list[FileStatus] = []
+        for file in files:
+            if _time(file) < since:
+                behind.append(file)
+            elif _version(file) not in self._recent:
+                new.append(file)
+        return new, behind
+
+    def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
+        """See `Memory`."""
+        if not files:
+            return
+        # A clock that runs ahead must not make the files of the others look old.
+        newest = min(max(map(_time, files)), time.time_ns() // 1000)
+        self._newest = newest if self._newest is None else max(self._newest, newest)
+        since = self._newest - self._window
+        # A file that is gone stays known for the window: a listing may have missed it.
+        kept = (each for each in self._recent if int(each.rpartition("@")[2]) >= since)
+        listed = (_version(file) for file in files if _time(file) >= since)
+        self._recent = frozenset((*kept, *listed))
+
+    def fields(self) -> Mapping[str, Any]:
+        """See `Memory`."""
+        if self._newest is None:
+            return {}
+        return {"newest": self._newest, "recent": tuple(sorted(self._recent))}
+
+
+class ByName(Memory):
+    """See `FileOrder.NAME`.
+
+    Args:
+        selection: Says what paths are relative to.
+        last_paths: Last relative path that was taken below each location.
+    """
+
+    def __init__(self, selection: FileSelection, last_paths: Mapping[str, str]) -> None:
+        self._selection = selection
+        self._last_paths = dict(last_paths)
+
+    def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
+        """See `Memory`."""
+        new: list[FileStatus] = []
+        behind: list[FileStatus] = []
+        for file in files:
+            root, relative = self._selection.parts_of(file.path)
+            last = self._last_paths.get(root)
+            (new if last is None or relative > last else behind).append(file)
+        return new, behind
+
+    def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
+        """See `Memory`."""
+        for file in files:
+            root, relative = self._selection.parts_of(file.path)
+            if relative > self._last_paths.get(root, ""):
+                self._last_paths[root] = relative
+
+    def fields(self) -> Mapping[str, Any]:
+        """See `Memory`."""
+        return {"last_paths": dict(self._last_paths)} if self._last_paths else {}
+
+    def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
+        """See `Memory`; by their names."""
+        return sorted(files, key=lambda file: self._selection.relative(file.path))
+
+
+class EachVersion(Memory):
+    """See `FileOrder.ANY`.
+
+    Args:
+        forget_after: Seconds after which a file that is gone is forgotten.
+        read: Fingerprints, one behind the other.
+        clock: Monotonic seconds, for tests.
+
+    Raises:
+        StateCorruptedError: These are no fingerprints.
+    """
+
+    def __init__(
+        self, forget_after: float, read: bytes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if len(read) % _FINGERPRINT_BYTES:
+            raise StateCorruptedError(
+                "the stored files that were read cannot be understood",
+                expected=f"a multiple of {_FINGERPRINT_BYTES} bytes",
+                found=f"{len(read)} bytes",
+            )
+        self._forget_after = forget_after
+        self._clock = clock
+        self._read = {
+            read[at : at + _FINGERPRINT_BYTES] for at in range(0, len(read), _FINGERPRINT_BYTES)
+        }
+        self._gone_since: dict[bytes, float] = {}
+
+    def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
+        """See `Memory`."""
+        read = self._read
+        return [file for file in files if _content_print(file) not in read], []
+
+    def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
+        """See `Memory`."""
+        present = set(map(_content_print, files))
+        if complete:  # an empty folder may be one whose disk is not there
+            now = self._clock()
+            gone = {each: self._gone_since.get(each, now) for each in self._read - present}
+            forgotten = {each for each, at in gone.items() if now - at > self._forget_after}
+            self._gone_since = {each: at for each, at in gone.items() if each not in forgotten}
+            self._read -= forgotten
+        self._read |= present
+
+    def fields(self) -> Mapping[str, Any]:
+        """See `Memory`."""
+        return {"read": b"".join(sorted(self._read))} if self._read else {}
+
+
+class ListedFiles:
+    """Which versions of files the last listing had.
+
+    State holds a filter that stands for them (a Bloom filter): it knows each of them, and takes few
+    others for one of them, as long as there are not many more than 16,000.
+
+    Args:
+        stored: The filter, empty where there was no listing.
+
+    Raises:
+        StateCorruptedError: This is no filter.
+    """
+
+    def __init__(self, stored: bytes) -> None:
+        bits = len(stored) * 8
+        if bits & (bits - 1) or bits > _MAX_FILTER_BITS:
+            raise StateCorruptedError(
+                "the stored filter of listed files cannot be understood",
+                expected=f"a power of two of bytes, at most {_MAX_FILTER_BITS // 8}",
+                found=f"{len(stored)} bytes",
+            )
+        self._stored: bytes | None = stored
+        self._files: Sequence[FileStatus] | None = None
+        self._exact: frozenset[FileStatus] = frozenset()
+
+    def lacking(self, files: Sequence[FileStatus]) -> list[FileStatus]:
+        """Return those of some files that were not listed, as far as is known."""
+        if self._files is not None:
+            return [file for file in files if file not in self._exact]
+        if not files or not self._stored:
+            return []
+        bits = np.unpackbits(np.frombuffer(self._stored, np.uint8))
+        prints = [_fingerprint(_version(file)) for file in files]
+        known: list[bool] = np.all(bits[_places(prints, len(bits))], axis=1).tolist()
+        return [file for file, each in zip(files, known, strict=True) if not each]
+
+    def replace(self, files: Sequence[FileStatus]) -> None:
+        """Take over a new listing."""
+        exact = frozenset(files)
+        if exact != self._exact or self._files is None:
+            self._stored = None
+        self._files, self._exact = files, exact
+
+    def stored(self) -> bytes:
+        """Return the filter."""
+        if self._stored is None:
+            self._stored = self._filter()
+        return self._stored
+
+    def _filter(self) -> bytes:
+        assert self._files is not None
+        wanted = max(len(self._files) * _BITS_PER_FILE, 8)
+        size = min(1 << (wanted - 1).bit_length(), _MAX_FILTER_BITS)
+        bits = np.zeros(size, np.uint8)
+        if self._files:
+            bits[_places([_fingerprint(_version(file)) for file in self._files], size)] = 1
+        return np.packbits(bits).tobytes()
+
+
+def _places(prints: Collection[bytes], size: int) -> npt.NDArray[np.uint64]:
+    """The bits of each fingerprint, from two of its numbers."""
+    numbers = np.frombuffer(b"".join(prints), "<u4").reshape(-1, 3).astype(np.uint64)
+    steps = np.arange(_HASHES, dtype=np.uint64)
+    places = numbers[:, :1] + steps * (numbers[:, 1:2] | np.uint64(1))
+    return places & np.uint64(size - 1)
+
+
+def _fingerprint(text: str) -> bytes:
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=_FINGERPRINT_BYTES, usedforsecurity=False).digest()
+
+
+def _version(file: FileStatus) -> str:
+    return f"{file.path}@{version_of(file)}"
+
+
+def _content_print(file: FileStatus) -> bytes:
+    """Of a version as reading checks it: an object that is written as it was is the same one."""
+    tag = file.modification_time if file.etag is None else plain_tag(file.etag)
+    return _fingerprint(f"{file.path}@{file.size}:{tag}")
+
+
+def _time(file: FileStatus) -> int:
+    if file.modification_time is None:
+        raise ConfigurationError(
+            f"the filesystem tells no modification time of {file.path}",
+            option="order",
+            hint="set source.order to name or any",
+        )
+    return file.modification_time

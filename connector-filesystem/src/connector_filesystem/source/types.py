@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types that files have and Spark lacks: what they are read as, and how values become that."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.formats.text import is_binary, is_string
+
+__all__ = ["can_become", "cast_values", "spark_schema", "spark_type"]
+
+_MOST_DIGITS: Final = 38
+# A decimal of so many digits holds every integer of so many bits.
+_DIGITS_OF_BITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+_UUID_BYTES: Final = 16
+_UUID_TEXT_BYTES: Final = 36
+_UUID_HYPHENS: Final = (8, 13, 18, 23)
+_FINER_THAN: Final = {"s": ("ms", "us", "ns"), "ms": ("us", "ns"), "us": ("ns",), "ns": ()}
+_UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def spark_type(kind: pa.DataType) -> pa.DataType:
+    """Return the nearest type that Spark has, for schemas that were found in files."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if _is_uuid(kind) or types.is_null(kind) or types.is_time(kind) or is_string(kind):
+        return pa.string()
+    if isinstance(kind, pa.BaseExtensionType):
+        return spark_type(kind.storage_type)
+    if is_binary(kind):
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return wider[kind.bit_width]
+    if types.is_decimal(kind):
+        fits = kind.precision <= _MOST_DIGITS and 0 <= kind.scale <= kind.precision
+        return pa.decimal128(kind.precision, kind.scale) if fits else pa.string()
+    if _is_list(kind):
+        return pa.list_(_spark_field(kind.value_field))
+    if types.is_struct(kind):
+        return pa.struct([_spark_field(field) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(spark_type(kind.key_type), _spark_field(kind.item_field))
+    return kind
+
+
+def _spark_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, spark_type(field.type), field.nullable)
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a found schema with types that Spark has; every column may be null."""
+    return pa.schema([pa.field(field.name, spark_type(field.type)) for field in schema])
+
+
+def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of one type fit another, most of them at least.
+
+    What `spark_type` returns is always possible.
+    """
+    types = pa.types
+    if types.is_null(found) or found.equals(wanted):
+        return True
+    if types.is_dictionary(found):
+        return can_become(found.value_type, wanted)
+    if _is_uuid(found):
+        return is_string(wanted) or is_binary(wanted)
+    if isinstance(found, pa.BaseExtensionType):
+        return can_become(found.storage_type, wanted)
+    if types.is_time(found):
+        return is_string(wanted)
+    if types.is_struct(found) and types.is_struct(wanted):
+        names = {field.name for field in found}
+        return all(
+            field.name in names and can_become(found.field(field.name).type, field.type)
+            for field in wanted
+        )
+    if _is_list(found) and _is_list(wanted):
+        return can_become(found.value_type, wanted.value_type)
+    if types.is_map(found) and types.is_map(wanted):
+        return can_become(found.key_type, wanted.key_type) and can_become(
+            found.item_type, wanted.item_type
+        )
+    if _kind(found) == "number" and _kind(wanted) == "number":
+        # 1.5 must not become 1, nor 0.1 a decimal; whole numbers may become broken ones.
+        if types.is_integer(wanted):
+            return bool(types.is_integer(found))
+        return not (types.is_decimal(wanted) and types.is_floating(found))
+    if types.is_decimal(found) and is_string(wanted):
+        return bool(is_string(spark_type(found)))
+    return _kind(found) == _kind(wanted)
+
+
+def cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast a column that is not nested to a type that `can_become` allows.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit.
+    """
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if isinstance(column.type, pa.BaseExtensionType):
+        to_text = _is_uuid(column.type) and is_string(kind)
+        column = _uuid_texts(column.storage) if to_text else column.storage
+    found = column.type
+    if types.is_integer(found) and types.is_decimal(kind):
+        # Arrow asks for a decimal that holds every integer of the type; here the values decide.
+        digits = _DIGITS_OF_BITS[found.bit_width] + kind.scale
+        return column.cast(pa.decimal256(digits, kind.scale)).cast(kind)
+    if types.is_timestamp(found) and types.is_timestamp(kind):
+        return _moments(column, kind)
+    if types.is_duration(found) and types.is_duration(kind):
+        return _moments(column.view(pa.int64()).view(pa.timestamp(found.unit)), kind)
+    if types.is_time(found) and is_string(kind):
+        column = column.cast(pa.string())
+    return column.cast(kind)
+
+
+def _moments(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return moments in the unit of a type; what is finer is cut off, as Spark does.
+
+    A zone is a label: the numbers are counted from the same moment in UTC with it and without.
+    """
+    unit = column.type.unit
+    column = column.view(pa.timestamp(unit))
+    if unit in _FINER_THAN[kind.unit]:
+        column = pc.floor_temporal(column, unit=_UNITS[kind.unit])
+    return column.cast(pa.timestamp(kind.unit)).view(pa.int64()).view(kind)
+
+
+def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.Array:
+    """Return 16 bytes each as texts such as `8c9a7b1e-27a0-4d35-9d34-4d7f0a3c2b11`."""
+    rows = len(column)
+    found: Any = column.buffers()[1]
+    data = np.frombuffer(found, np.uint8) if found is not None else np.zeros(0, np.uint8)
+    start = column.offset * _UUID_BYTES
+    digits = np.frombuffer(data[start : start + rows * _UUID_BYTES].tobytes().hex().encode(), "u1")
+    texts = np.full((rows, _UUID_TEXT_BYTES), ord("-"), np.uint8)
+    places = [at for at in range(_UUID_TEXT_BYTES) if at not in _UUID_HYPHENS]
+    texts[:, places] = digits.reshape(rows, 2 * _UUID_BYTES)
+    offsets = np.arange(rows + 1, dtype=np.int32) * _UUID_TEXT_BYTES
+    validity = column.is_valid().buffers()[1] if column.null_count else None
+    return pa.Array.from_buffers(
+        pa.string(), rows, [validity, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    )
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.UuidType)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def _kind(kind: pa.DataType) -> str:
+    types = pa.types
+    for name, matches in (
+        ("number", (types.is_integer, types.is_floating, types.is_decimal)),
+        ("text", (is_string,)),
+        ("binary", (is_binary,)),
+        ("timestamp", (types.is_timestamp,)),
+        ("date", (types.is_date,)),
+        ("duration", (types.is_duration,)),
+    ):
+        if any(match(kind) for match in matches):
+            return name
+    return str(kind.id)

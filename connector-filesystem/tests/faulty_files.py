@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are not local for the connector, on storage that can be unavailable."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from connectors_core.testing import Outage, TestSystem
+
+PROTOCOL = "faulty"
+_LATE = 0.01
+
+
+class Storage(TestSystem):
+    """The storage of this process; an address is what a path begins with."""
+
+    name = "files"
+    variable = "CONNECTORS_FILES_ADDRESS"
+    now: ClassVar[Outage | None] = None
+
+    def embedded(self) -> AbstractContextManager[str]:
+        return self._registered()
+
+    @contextmanager
+    def _registered(self) -> Iterator[str]:
+        yield f"{PROTOCOL}://"
+
+    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
+        return self._unavailable(outage)
+
+    @contextmanager
+    def _unavailable(self, outage: Outage) -> Iterator[None]:
+        Storage.now = outage
+        try:
+            yield
+        finally:
+            Storage.now = None
+
+
+def reach_storage() -> None:
+    """What every access begins with.
+
+    Raises:
+        OSError: The storage is not available.
+    """
+    now = Storage.now
+    if now is Outage.SLOW:
+        threading.Event().wait(_LATE)
+    elif now is Outage.STOPPED:
+        raise ConnectionRefusedError("the storage is not there")
+    elif now is Outage.DISCONNECTED:
+        Storage.now = None
+        raise ConnectionResetError("the storage has gone")
+    elif now is Outage.REFUSING:
+        raise OSError(errno.EBUSY, "slow down")
+
+
+class FaultyFiles(LocalFileSystem):  # type: ignore[misc]
+    """Files of this machine, without their paths being known as such."""
+
+    protocol = PROTOCOL
+    cachable = False
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, str):
+            path = path.removeprefix(f"{PROTOCOL}://")
+        return super()._strip_protocol(path)
+
+    def unstrip_protocol(self, name: str) -> str:
+        return f"{PROTOCOL}://{self._strip_protocol(name)}"
+
+    def _open(self, *arguments: Any, **settings: Any) -> Any:
+        reach_storage()
+        return _FaultyFile(super()._open(*arguments, **settings))
+
+
+def _reaching(name: str) -> Any:
+    def reaching(self: FaultyFiles, *arguments: Any, **settings: Any) -> Any:
+        reach_storage()
+        return getattr(LocalFileSystem, name)(self, *arguments, **settings)
+
+    return reaching
+
+
+_CALLS = ("ls", "info", "exists", "mkdir", "makedirs", "mv", "cp_file", "rm", "rm_file", "rmdir")
+for _name in _CALLS:
+    setattr(FaultyFiles, _name, _reaching(_name))
+
+
+class _FaultyFile:
+    """A file of which every read and write reaches the storage."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, *size: int) -> bytes:
+        reach_storage()
+        data: bytes = self._file.read(*size)
+        return data
+
+    def write(self, data: Any) -> int:
+        reach_storage()
+        written: int = self._file.write(data)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> _FaultyFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._file)
+
+
+# Where this module is imported: also in a driver of its own.
+fsspec.register_implementation(PROTOCOL, FaultyFiles, clobber=True)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of pyarrow, polars and DuckDB, read by the connector and by DuckDB in another time zone.
+
+Every difference is a decision that `docs/formats.md` tells of, and stands here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import duckdb
+import polars
+import pytest
+from corpus import DUCKDB, INSTANT, MOMENT, WRITERS, of_duckdb
+from reading_files import rows_of
+
+from connector_filesystem import FileSource
+
+# What is read here, where DuckDB reads what Spark has no type for.
+OTHER_COLUMNS: Final[dict[tuple[str, str], Any]] = {
+    ("pyarrow", "dec60"): "-123456789012345678901234567890123456789012.3456789000",
+    ("pyarrow", "time_ms"): "05:15:30.123",
+    ("pyarrow", "time_us"): "05:15:30.000001",
+    ("pyarrow", "local_ns"): datetime(1970, 1, 1),
+    ("polars", "time"): "05:15:30.000001000",
+    ("polars", "local_ns"): datetime(1970, 1, 1),
+    ("polars", "duration"): timedelta(1, 2, 3),
+    ("duckdb", "time"): "05:15:30.000001",
+    ("duckdb", "time_of_zone"): "03:15:30.000000",
+    ("duckdb", "local_ns"): datetime(1970, 1, 1),
+    ("duckdb", "interval"): b"\0\0\0\0\1\0\0\0\0\xddm\0",
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_parquet_is_read_as_by_duckdb_or_as_decided(tmp_path, name):
+    names, write = WRITERS[name]
+    path = tmp_path / "a.parquet"
+    write(path)
+    here, theirs = rows_of(FileSource(path)), of_duckdb(f"select * from '{path}'")
+    for column in names:
+        values = [row[column] for row in here]
+        other = OTHER_COLUMNS.get((name, column))
+        expected = [other, None] if other is not None else [row[column] for row in theirs]
+        assert repr(values) == repr(expected) or values == expected, column
+
+
+ROWS: Final = [
+    {
+        "id": 1,
+        "long": 2**64,
+        "x": 0.1,
+        "flag": True,
+        "text": 'a "quoted", text \\ ✓',
+        "day": MOMENT.date(),
+        "list": [1, None],
+        "struct": {"a": 1, "b": "x"},
+    },
+    {"id": None, "long": 1, "x": -1e300, "flag": None, "text": None, "day": None}
+    | {"list": [], "struct": {"a": None, "b": ""}},
+]
+FLAT: Final = ("id", "long", "x", "flag", "text", "day")
+
+
+def written(path, columns):
+    """A file by the writer that its name tells."""
+    frame = polars.DataFrame(ROWS, schema_overrides={"long": polars.Int128}).select(columns)
+    writer, _, format = path.name.rpartition(".")
+    if writer == "polars":
+        (frame.write_csv if format == "csv" else frame.write_ndjson)(path)
+        return
+    frame = frame.with_columns(frame["long"].cast(polars.String))
+    connection = duckdb.connect()
+    connection.register("frame", frame.to_arrow())
+    of_long = "select * replace (long::hugeint as long) from frame"
+    options = "format csv, header" if format == "csv" else "format json"
+    connection.execute(f"copy ({of_long}) to '{path}' ({options})")
+
+
+@pytest.mark.parametrize("writer", ["polars", "duckdb"])
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_text_is_read_as_it_was_written(tmp_path, writer, format):
+    columns = FLAT if format == "csv" else ROWS[0].keys()
+    path = tmp_path / f"{writer}.{format}"
+    written(path, columns)
+    inferred = rows_of(FileSource(path))
+    expected = [{name: row[name] for name in columns} for row in ROWS]
+    for row, wanted in zip(inferred, expected, strict=True):
+        assert row["long"] == Decimal(wanted["long"])
+        rest = [name for name in columns if name != "long"]
+        assert {name: row[name] for name in rest} == {name: wanted[name] for name in rest}
+    declared = FileSource(
+        path,
+        schema="id BIGINT, long DECIMAL(38, 0), x DOUBLE, flag BOOLEAN, text STRING, day DATE"
+        + ("" if format == "csv" else ", list ARRAY<INT>, struct MAP<STRING, STRING>"),
+    )
+    for row, wanted in zip(rows_of(declared), expected, strict=True):
+        texts = {name: row[name] for name in FLAT}
+        assert texts == {name: wanted[name] for name in FLAT}
+        if format == "json":
+            a = wanted["struct"]["a"]
+            entries = [("a", None if a is None else str(a)), ("b", wanted["struct"]["b"])]
+            assert row["struct"] == entries
+
+
+def test_instants_of_text_are_those_of_duckdb(tmp_path):
+    path = tmp_path / "a.json"
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'America/New_York'")
+    connection.execute(f"copy (select {DUCKDB['instant']} as at) to '{path}' (format json)")
+    assert b"01:15:30.123456-04" in path.read_bytes()
+    [row] = rows_of(FileSource(path, schema="at TIMESTAMP"))
+    assert row == {"at": INSTANT}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Source and sink on an object store: a strict one, and one that answers as MinIO and Ceph do."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
+import pytest
+import s3fs
+
+from connector_filesystem import BucketAssigner, FileSink, FileSource
+from connector_filesystem.source.reader import read_split
+from connectors_core.errors import DataLossError, SplitChangedError
+from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
+
+BUCKET = "lake"
+_LISTED_TIME = re.compile(rb"(<LastModified>[^<.]*)(?:\.\d+)?Z</LastModified>")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with S3Server(buckets=[BUCKET]) as server:
+        yield server
+
+
+def with_milliseconds(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
+    """Listings tell parts of a second, answers to HEAD cannot: as MinIO and Ceph do it."""
+    answer = forward()
+    return replace(answer, body=_LISTED_TIME.sub(rb"\1.789Z</LastModified>", answer.body))
+
+
+class Lake:
+    """A folder of a bucket, and how connectors reach it."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+        revealed = {**options, "secret": options["secret"].reveal()}
+        self.fs = s3fs.S3FileSystem(**revealed, use_listings_cache=False)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.fs.pipe_file(f"{self.url}/{name}", data)
+
+    def source(self, folder: str = "in", **settings: Any) -> FileSource:
+        url = f"{self.url}/{folder}"
+        return FileSource(url, schema="x BIGINT", storage_options=self.options, **settings)
+
+
+@pytest.fixture(params=["strict", "milliseconds"])
+def lake(request: pytest.FixtureRequest, server: S3Server) -> Iterator[Lake]:
+    if request.param == "strict":
+        yield Lake(server.storage_options())
+        return
+    with HttpRelay(server.port, with_milliseconds) as relay:
+        yield Lake(server.storage_options(relay.endpoint))
+
+
+def splits(source: FileSource) -> list[Any]:
+    found = source._selection.files(may_be_missing=False)
+    return [split for file in found for split in source._selection.splits_of(file)]
+
+
+def read(source: FileSource, split: Any) -> list[int]:
+    chunks = read_split(source.read_settings(), split)
+    return [row["x"] for chunk in chunks if chunk.batch for row in chunk.batch.to_pylist()]
+
+
+def test_an_object_is_read_whatever_the_precision_of_times(lake: Lake) -> None:
+    lake.put("in/a.csv", b"x\n1\n2\n")
+    source = lake.source()
+    (split,) = splits(source)
+    assert split.etag
+    assert read(source, split) == [1, 2]
+
+
+def test_an_object_that_was_replaced_or_removed_is_an_error(lake: Lake) -> None:
+    lake.put("in/a.csv", b"x\n1\n2\n")
+    source = lake.source()
+    (split,) = splits(source)
+    lake.put("in/a.csv", b"x\n1\n3\n")  # within the same second, of the same size
+    with pytest.raises(SplitChangedError):
+        read(source, split)
+    lake.fs.rm_file(f"{lake.url}/in/a.csv")
+    with pytest.raises(DataLossError):
+        read(source, split)
+
+
+def test_a_pipeline_from_store_to_store_is_exact(lake: Lake) -> None:
+    expected = []
+    for number in range(5):
+        rows = range(number * 100, number * 100 + 100)
+        expected += rows
+        if number % 2:
+            out = pa.BufferOutputStream()
+            pq.write_table(pa.table({"x": pa.array(rows, pa.int64())}), out)
+            lake.put(f"in/{number}.parquet", out.getvalue().to_pybytes())
+        else:
+            lake.put(f"in/{number}.csv", b"x\n" + b"".join(b"%d\n" % each for each in rows))
+    sink = FileSink(
+        f"{lake.url}/out",
+        bucket_assigner=BucketAssigner.of(lambda batch: pa.array(["b"] * batch.num_rows)),
+        storage_options=lake.options,
+    )
+    # The second run finds that all is done, though it tells new files by another rule.
+    for order in ("modification-time", "any"):
+        pipeline = LocalPipeline(
+            "lake",
+            checkpoint_location=f"{lake.url}/checkpoint",
+            storage_options=lake.options,
+        )
+        source = lake.source(monitor_interval=timedelta(seconds=1), order=order)
+        pipeline.sink_to(pipeline.from_source(source, uid="in"), sink, uid="out")
+        assert pipeline.run(available_now=True, drain=False, timeout=60)
+    files = [name for name in lake.fs.find(f"{lake.url}/out") if name.endswith(".parquet")]
+    found = pa_dataset.dataset(files, filesystem=lake.fs, format="parquet").to_table()
+    assert sorted(found["x"].to_pylist()) == expected
+    assert not [name for name in lake.fs.find(f"{lake.url}/out") if "_staging" in name]

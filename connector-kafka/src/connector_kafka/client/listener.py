@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which security protocol a broker speaks at an address, asked without the client's settings.
+
+A broker closes the connection of a client that speaks another one, and does not say why.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from typing import Final
+
+from connector_kafka.errors import KafkaRequestError
+
+__all__ = ["check_protocol", "protocol_at"]
+
+_SECONDS: Final = 2.0
+_SASL_HANDSHAKE: Final = 17
+_NO_MECHANISM: Final = b"-"
+# Correlation id, error code.
+_ANSWER: Final = struct.Struct(">ih")
+_SIZE: Final = struct.Struct(">i")
+_UNSUPPORTED_MECHANISM: Final = 33
+_NO_LOGIN_HERE: Final = 34
+
+
+def check_protocol(host: str, port: int, configured: str) -> None:
+    """Compare `security.protocol` with what the broker at an address speaks; takes some seconds.
+
+    Nothing is sent of the user's: no password, no certificate. Driver and executor.
+
+    Args:
+        host: The broker's.
+        port: The broker's.
+        configured: What the client was told.
+
+    Raises:
+        KafkaRequestError: The broker speaks another protocol.
+    """
+    spoken = protocol_at(host, port)
+    if spoken is not None and spoken != configured:
+        raise KafkaRequestError(
+            f"the broker at {host}:{port} speaks another protocol",
+            expected=f"{spoken}, which the broker speaks at this port",
+            found=configured,
+            option="properties.security.protocol",
+            hint="set what the listener at this port has, or name the port of another listener",
+        )
+
+
+def protocol_at(host: str, port: int) -> str | None:
+    """Return the value of `security.protocol` for an address; None where it cannot be told."""
+    try:
+        encrypted = _speaks_tls(host, port)
+        with socket.create_connection((host, port), _SECONDS) as plain:
+            if not encrypted:
+                login = _wants_login(plain)
+            else:
+                with _context().wrap_socket(plain, server_hostname=host) as secured:
+                    login = _wants_login(secured)
+    except OSError:  # gone meanwhile, or it wants a certificate first
+        return None
+    if login is None:
+        return None
+    transport = "SSL" if encrypted else "PLAINTEXT"
+    return f"SASL_{transport}" if login else transport
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    with socket.create_connection((host, port), _SECONDS) as plain:
+        try:
+            with _context().wrap_socket(plain, server_hostname=host):
+                return True
+        except ssl.SSLError as error:
+            # Who sends an alert speaks TLS, and only wants something that is not shown here.
+            return "ALERT" in (error.reason or "")
+        except OSError:
+            return False
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # it is asked what it speaks, and told nothing
+    return context
+
+
+def _wants_login(connection: socket.socket) -> bool | None:
+    """Offer a way to log in that there is not: the answer says whether there are others."""
+    client = b"listener-check"
+    request = struct.pack(">hhih", _SASL_HANDSHAKE, 1, 0, len(client)) + client
+    request += struct.pack(">h", len(_NO_MECHANISM)) + _NO_MECHANISM
+    connection.sendall(_SIZE.pack(len(request)) + request)
+    answer = b""
+    while len(answer) < _SIZE.size + _ANSWER.size:
+        read = connection.recv(4096)
+        if not read:
+            return None
+        answer += read
+    _, code = _ANSWER.unpack_from(answer, _SIZE.size)
+    return {_UNSUPPORTED_MECHANISM: True, _NO_LOGIN_HERE: False}.get(code)

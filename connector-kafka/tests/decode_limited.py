@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes a batch that expands to far more than it is, in little memory; tests run it.
+
+`python decode_limited.py CODEC RECORDS SIZE` makes a batch of so many records of so many zero
+bytes, reads it, and prints what came of it and how many MiB of memory that took at most.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import zlib
+from collections.abc import Callable, Iterable
+
+import cramjam
+import lz4.frame
+import pyarrow as pa
+from record_batches import START, sealed
+
+from connector_kafka.errors import CorruptRecordsError
+from connector_kafka.records import decode
+from connector_kafka.records.compression import Compression, compress
+
+_PIECE = 1 << 20
+# The machine is spared a decoder that takes this.
+_FAR_TOO_MUCH = 1 << 10
+
+
+def number(value: int) -> bytes:
+    """A number that is not negative, of variable length."""
+    value <<= 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def pieces(records: int, size: int) -> Iterable[bytes]:
+    """Records of zeros, a piece at a time."""
+    zeros = bytes(min(size, _PIECE))
+    for delta in range(records):
+        head = bytes(2) + number(delta) + b"\x01" + number(size)
+        yield number(len(head) + size + 1) + head
+        for _ in range(size // len(zeros) if size else 0):
+            yield zeros
+        yield bytes(size % len(zeros) + 1 if size else 1)
+
+
+def packed(compression: Compression, parts: Iterable[bytes]) -> bytes:
+    """The parts, compressed without holding them all."""
+    begin, add, end = _begin(compression)
+    return b"".join([begin, *(add(part) for part in parts), end()])
+
+
+def _begin(
+    compression: Compression,
+) -> tuple[bytes, Callable[[bytes], bytes], Callable[[], bytes]]:
+    if compression is Compression.GZIP:
+        deflate = zlib.compressobj(wbits=31)
+        return b"", deflate.compress, deflate.flush
+    if compression is Compression.LZ4:
+        lz4_frames = lz4.frame.LZ4FrameCompressor(block_linked=False)
+        return lz4_frames.begin(), lz4_frames.compress, lz4_frames.flush
+    if compression is Compression.ZSTD:
+        zstd = cramjam.zstd.Compressor()
+
+        def add(part: bytes) -> bytes:
+            zstd.compress(part)
+            return bytes(zstd.flush())
+
+        return b"", add, lambda: bytes(zstd.finish())
+    header = compress(b"", compression)
+    return header, lambda part: compress(part, compression)[len(header) :], bytes
+
+
+def batch_of_zeros(compression: Compression, records: int, size: int) -> bytes:
+    """A batch of records that compress well."""
+    content = packed(compression, pieces(records, size))
+    fields = [0, 0, 0, 2, 0, compression, records - 1, START, START, -1, -1, -1, records]
+    return sealed(fields, content)
+
+
+def mebibytes(what: str) -> int:
+    """A figure of this process: `VmSize`, `VmRSS`, or `VmHWM`, the most there was of that."""
+    with open("/proc/self/status") as status:
+        return int(status.read().split(f"{what}:")[1].split()[0]) // 1024
+
+
+def main(codec: str, records: str, size: str) -> None:
+    """See the module."""
+    raw = batch_of_zeros(Compression[codec], int(records), int(size))
+    limit = (mebibytes("VmSize") + _FAR_TOO_MUCH) << 20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with open("/proc/self/clear_refs", "w") as references:
+        references.write("5")  # forgets the most there was
+    before = mebibytes("VmRSS")
+    rows = content = 0
+    try:
+        for part in decode(raw, topic="t", partition=0, start_offset=0, columns=["value"]):
+            rows += part.records.num_rows
+            content += sum(pa.compute.binary_length(part.records.column("value")).to_pylist())
+    except CorruptRecordsError as error:
+        came = {"refused": str(error)}
+    else:
+        came = {"rows": rows, "bytes": content}
+    print(json.dumps({**came, "mebibytes": mebibytes("VmHWM") - before}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`connectors state rewind` and `connectors state give-up`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from connectors_core._display import count
+from connectors_core.cli.state_options import (
+    CheckpointOption,
+    DryRunOption,
+    LocationArgument,
+    QueryOption,
+    StorageOption,
+    YesOption,
+    confirm,
+    locations_of,
+    query_of,
+)
+from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.errors import ConfigurationError
+from connectors_core.recovery import giving_up, rewinding
+from connectors_core.recovery.locations import Locations
+from connectors_core.state import Lease
+
+
+def rewind_state(
+    location: LocationArgument,
+    epoch: Annotated[
+        int | None,
+        typer.Argument(min=0, help="Go back to where the sources stood behind this epoch."),
+    ] = None,
+    *,
+    to_start: Annotated[
+        bool,
+        typer.Option(
+            help="Go back to the first start: the sources begin where their own options, or --at, "
+            "say."
+        ),
+    ] = False,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="UID=POSITION",
+            help="With --to-start: where a source begins, in its own terms, such as "
+            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated.",
+        ),
+    ] = None,
+    query: QueryOption = None,
+    checkpoint: CheckpointOption = None,
+    storage_option: StorageOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Take a pipeline that is stopped back, so that it reads again what came after an epoch.
+
+    What was written stays in the sinks, and is written again. Without an epoch, this names those
+    that you can go back to. A query with state of Spark's is refused. Nothing is removed.
+    """
+    locations = locations_of(location, checkpoint, storage_option)
+    identity = locations.whole_identity()
+    if not identity.streaming:
+        raise ConfigurationError(
+            "a batch pipeline has nothing to rewind: each run reads what its sources hold"
+        )
+    chosen = query_of(identity, query)
+    starts = _starts(at or [], chosen)
+    if starts and not to_start:
+        raise ConfigurationError("--at needs --to-start", option="at")
+    if epoch is None and not to_start:
+        _show_epochs(locations, chosen)
+        return
+    if epoch is not None and to_start:
+        raise ConfigurationError("an epoch and --to-start exclude each other", option="to_start")
+    target = rewinding.TO_START if epoch is None else epoch
+    if dry_run:
+        _show_rewinding(rewinding.plan_rewinding(locations, chosen, target), starts)
+        typer.echo("nothing was done")
+        return
+    with Lease.acquire(locations.state) as lease:
+        found = rewinding.plan_rewinding(locations, chosen, target)
+        _show_rewinding(found, starts)
+        confirm("Rewind the pipeline?", yes=yes)
+        rewinding.rewind(locations, found, lease, starts)
+    typer.echo("rewound; the next start reads on from there")
+
+
+def _starts(given: list[str], query: QueryIdentity) -> dict[str, str]:
+    starts = {}
+    for each in given:
+        uid, _, position = each.partition("=")
+        if uid not in query.lines or not position:
+            raise ConfigurationError(
+                f"{each!r} does not say where a source of {query.folder} begins",
+                expected=f"UID=POSITION, with a uid of {', '.join(dict.fromkeys(query.lines))}",
+                option="at",
+            )
+        starts[uid] = position
+    return starts
+
+
+def give_up_epoch(
+    location: LocationArgument,
+    epoch: Annotated[int, typer.Argument(min=0, help="The epoch to give up.")],
+    *,
+    read_again: Annotated[
+        bool,
+        typer.Option(
+            help="Read the rows of the epoch again with the next start, and write them to all "
+            "sinks. Only for the newest epoch of a query without state of Spark's."
+        ),
+    ] = False,
+    query: QueryOption = None,
+    checkpoint: CheckpointOption = None,
+    storage_option: StorageOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Give up an epoch that is decided and can never be committed, or whose decision is lost.
+
+    This is the last way out: it names the rows that it abandons, by sink and writer. First mend
+    what the error of the commit names, or restore a backup. With --read-again no row is lost.
+    """
+    locations = locations_of(location, checkpoint, storage_option)
+    identity = locations.whole_identity()
+    chosen = query_of(identity, query)
+    if dry_run:
+        _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
+        typer.echo("nothing was done")
+        return
+    with Lease.acquire(locations.state) as lease:
+        found, again = _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
+        confirm(f"Give up epoch {epoch}?", yes=yes)
+        giving_up.give_up(locations, found, identity.pipeline_id, lease)
+        if again is not None:
+            rewinding.rewind(locations, again, lease)
+    typer.echo(f"epoch {epoch} is given up; the next start continues behind it")
+
+
+def _plan_giving_up(
+    locations: Locations,
+    identity: PipelineIdentity,
+    query: QueryIdentity,
+    epoch: int,
+    *,
+    read_again: bool,
+) -> tuple[giving_up.GivingUp, rewinding.Rewinding | None]:
+    found = giving_up.plan_giving_up(locations, query, epoch)
+    again = None
+    if read_again:
+        again = giving_up.plan_reading_again(locations, identity, query, epoch)
+    _show_giving_up(found, read_again=read_again)
+    if again is not None:
+        _show_rewinding(again)
+    return found, again
+
+
+def _show_epochs(locations: Locations, query: QueryIdentity) -> None:
+    epochs = rewinding.epochs_to_rewind_to(locations.state.child(query.folder))
+    if not epochs:
+        typer.echo(f"{query.folder} has no epoch to go back to; --to-start is possible")
+        return
+    typer.echo(f"{query.folder} can be taken back to these epochs:")
+    typer.echo(", ".join(map(str, epochs)))
+
+
+def _show_rewinding(found: rewinding.Rewinding, starts: Mapping[str, str] | None = None) -> None:
+    where = "the start" if found.epoch < 0 else f"epoch {found.epoch}"
+    plan = "no plan" if found.plan < 0 else f"plan {found.plan}"
+    more = "at least " if found.forgotten else ""
+    typer.echo(
+        f"{found.query} goes back to {where}, after {plan}: {found.plans} plans are read again"
+    )
+    if found.epoch < 0:
+        for uid in found.read_again:
+            begins = (starts or {}).get(uid, "where its options say")
+            typer.echo(f"{uid} begins {begins}")
+    table = _table("source or sink", "rows")
+    for uid, rows in found.read_again.items():
+        table.add_row(Text(uid), f"{more}{count(rows)} are read again")
+    for uid, rows in found.written.items():
+        table.add_row(Text(uid), f"{more}{count(rows)} were written since, and stay")
+    Console().print(table)
+
+
+def _show_giving_up(found: giving_up.GivingUp, *, read_again: bool) -> None:
+    if found.lost_decision:
+        typer.echo(
+            f"epoch {found.epoch} of {found.query} has no decision: which rows it holds is not "
+            "known. Sinks that are done with it have them; others may not. A batch that Spark has "
+            "not finished writes them once more."
+        )
+        return
+    fate = "are read again" if read_again else "are LOST"
+    for uid, rows in found.rows.items():
+        typer.echo(f"epoch {found.epoch} of {found.query}: {count(rows)} rows of {uid} {fate}")
+    table = _table("sink", "writer", "committables", "rows")
+    for each in found.abandoned:
+        table.add_row(
+            Text(each.sink), str(each.subtask), count(each.committables), count(each.rows)
+        )
+    Console().print(table)
+    for uid in found.done:
+        kept = "gets its rows twice" if read_again else "keeps its rows"
+        typer.echo(f"{uid} has committed the epoch and {kept}")
+    typer.echo("Committables that were committed before the error stay committed.")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

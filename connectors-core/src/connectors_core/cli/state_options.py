@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments that the commands on a state location share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.errors import ConfigurationError
+from connectors_core.recovery.locations import Locations
+from connectors_core.state import StateStore
+
+LocationArgument = Annotated[
+    str, typer.Argument(help="The state (or checkpoint) location, a path or URL.")
+]
+CheckpointOption = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="URL",
+        help="The checkpoint location, a path or a URL of fsspec, where it is another one.",
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Option of the file system; may be repeated."),
+]
+QueryOption = Annotated[
+    str | None, typer.Option(help="Folder of the query, where the pipeline has several.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, then stop.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def storage_options(given: list[str] | None) -> dict[str, Any]:
+    """Options of the form ``key=value``; a value that is JSON is taken as such."""
+    options: dict[str, Any] = {}
+    for option in given or ():
+        key, found, value = option.partition("=")
+        if not (key and found):
+            raise ConfigurationError(
+                "a storage option has no value",
+                expected="--storage-option KEY=VALUE",
+                option="storage_option",
+            )
+        try:
+            options[key] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            options[key] = value
+    return options
+
+
+def locations_of(location: str, checkpoint: str | None, options: list[str] | None) -> Locations:
+    """Where the state of a pipeline is."""
+    given = storage_options(options)
+    state = StateStore(location, given)
+    return Locations(state, state if checkpoint is None else StateStore(checkpoint, given))
+
+
+def query_of(identity: PipelineIdentity, folder: str | None) -> QueryIdentity:
+    """The query that is meant.
+
+    Raises:
+        ConfigurationError: There are several and none is named, or it is not there.
+    """
+    known = {query.folder: query for query in identity.queries}
+    if folder is None and len(known) == 1:
+        return identity.queries[0]
+    if folder not in known:
+        raise ConfigurationError(
+            f"pipeline {identity.name!r} has several queries"
+            if folder is None
+            else f"pipeline {identity.name!r} has no query {folder!r}",
+            expected=", ".join(
+                f"{query.folder} ({', '.join(dict.fromkeys(query.lines))})"
+                for query in identity.queries
+            ),
+            option="query",
+        )
+    return known[folder]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask whether to go ahead; a no ends the command with exit code 1."""
+    if not yes:
+        typer.confirm(question, abort=True)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which abilities of a sink go together. Driver, no pyspark."""
+
+from __future__ import annotations
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.sink.abilities import SupportsRewriting
+from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+
+
+def check_topologies(sink: Sink, uid: str) -> None:
+    """Refuse a sink whose topologies cannot run.
+
+    Args:
+        sink: Any sink.
+        uid: Its uid.
+
+    Raises:
+        ConfigurationError: It has abilities that need others, or that exclude each other.
+    """
+    committing = isinstance(
+        sink, SupportsPreCommitTopology | SupportsPostCommitTopology | SupportsRewriting
+    )
+    if committing and not isinstance(sink, TwoPhaseCommittingSink):
+        raise ConfigurationError(
+            f"sink {uid!r} has abilities of a sink that commits but nothing to commit",
+            expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+    if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
+        raise ConfigurationError(
+            f"sink {uid!r} has a pre-commit topology, and its committables may be lost: it would "
+            "not be known whose rows are to be written again",
+            expected="SupportsPreCommitTopology or SupportsRewriting",
+            found=type(sink).__name__,
+        )

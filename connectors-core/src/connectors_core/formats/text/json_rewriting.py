@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""JSON that Arrow's parser does not take, rewritten as JSON that it takes; no object per value.
+
+Two things that Spark reads are strange to Arrow: an object that is a map, and a value that is no
+text in a column of texts. `{"a": 1}` becomes `[{"key": "a", "value": 1}]` where a map is wanted,
+and `1.50` or `{"a": 1}` become `"1.50"` and `"{\"a\": 1}"` where a text is. The parser checks all
+the rest as ever. Two things it no longer sees are checked here: the inside of such texts, and that
+keys and values of maps take turns. So what is not JSON before is not JSON after.
+
+A few passes over the bytes find the brackets, commas and colons outside of strings, and their
+depth. Then the schema is followed down, all containers of one depth at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from connectors_core.formats.text.texts import is_string
+
+__all__ = ["has_maps", "has_moments", "has_texts", "rewritten_json"]
+
+_Ints = npt.NDArray[np.int64]
+_Flags = npt.NDArray[np.bool_]
+
+_OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = map(ord, "{}[]")
+_COLON, _COMMA, _QUOTE, _BACKSLASH = map(ord, ':,"\\')
+_NOTHING: Final = -1
+
+
+def _table(characters: str) -> _Flags:
+    table = np.zeros(256, np.bool_)
+    table[list(characters.encode())] = True
+    return table
+
+
+_STRUCTURAL: Final = _table("{}[]:,")
+_OPENING: Final = _table("{[")
+_CLOSING: Final = _table("}]")
+_SPACE: Final = _table(" \t\r\n")
+# What must be escaped in a text, but for quotes and backslashes; between values no other may stand.
+_ESCAPES: Final = tuple(
+    (ord(character), escape)
+    for character, escape in (
+        ('"', b'\\"'),
+        ("\\", b"\\\\"),
+        ("\t", b"\\t"),
+        ("\r", b"\\r"),
+        ("\n", b"\\n"),
+    )
+)
+
+
+def has_maps(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether there is a map among types, or within one of them."""
+    return any(_holds(kind, pa.types.is_map) for kind in kinds)
+
+
+def has_texts(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether there is a text among types, or within one of them."""
+    return any(_holds(kind, is_string) for kind in kinds)
+
+
+def has_moments(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether there is a timestamp among types, or within one of them."""
+    return any(_holds(kind, pa.types.is_timestamp) for kind in kinds)
+
+
+def _holds(kind: pa.DataType, wanted: Any) -> bool:
+    if wanted(kind):
+        return True
+    if not pa.types.is_nested(kind):
+        return False
+    return any(_holds(kind.field(at).type, wanted) for at in range(kind.num_fields))
+
+
+def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
+    """Rewrite objects of JSON for Arrow's parser.
+
+    Args:
+        data: Objects that follow each other.
+        schema: What is wanted of them.
+
+    Returns:
+        The same objects, with maps as arrays of objects of `key` and `value`, and with every value
+        but null as a text where a text is wanted.
+
+    Raises:
+        pa.ArrowInvalid: It is not JSON; what else is wrong is left to the parser.
+    """
+    found = _Tokens(np.frombuffer(data, np.uint8))
+    edits = _Edits(found)
+    nodes = _nodes_of(schema)
+    _follow(found, nodes, edits)
+    return edits.apply()
+
+
+# --- The schema ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Node:
+    """A type that must be followed, or that is wanted as a text.
+
+    Attributes:
+        opening: The bracket that its values begin with; 0 for a text.
+        fields: Names of the fields of a struct, with the numbers of their nodes.
+        values: Number of the node of the values of a list or a map.
+        is_map: Whether it is a map.
+    """
+
+    opening: int = 0
+    fields: tuple[tuple[bytes, int], ...] = ()
+    values: int = _NOTHING
+    is_map: bool = False
+
+
+def _nodes_of(schema: pa.Schema) -> list[_Node]:
+    """Return the nodes of a schema; the first is the record."""
+    nodes: list[_Node] = []
+
+    def node_of(kind: pa.DataType) -> int:
+        types = pa.types
+        if not _holds(kind, is_string) and not _holds(kind, types.is_map):
+            return _NOTHING
+        number = len(nodes)
+        node = _Node()
+        nodes.append(node)
+        if types.is_struct(kind):
+            follow(node, kind)
+        elif types.is_map(kind):
+            node.opening, node.is_map = _OPEN_OBJECT, True
+            node.values = node_of(kind.item_type)
+        elif types.is_nested(kind):
+            node.opening, node.values = _OPEN_ARRAY, node_of(kind.value_type)
+        return number
+
+    def follow(node: _Node, fields: Iterable[pa.Field]) -> None:
+        node.opening = _OPEN_OBJECT
+        numbers = [(field.name.encode(), node_of(field.type)) for field in fields]
+        node.fields = tuple(each for each in numbers if each[1] != _NOTHING)
+
+    root = _Node()
+    nodes.append(root)
+    follow(root, schema)
+    return nodes
+
+
+# --- The tokens ----------------------------------------------------------------------------------
+
+
+class _Tokens:
+    """Brackets, commas and colons of a text of JSON, and where its strings are.
+
+    Raises:
+        pa.ArrowInvalid: A string or a bracket is not closed.
+    """
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        self.data = data
+        quotes = data == _QUOTE
+        backslashes = np.flatnonzero(data == _BACKSLASH)
+        if len(backslashes):
+            quotes[_behind_odd_runs(backslashes, len(data))] = False
+        inside = np.cumsum(quotes, dtype=np.uint8) & 1
+        if len(inside) and inside[-1]:
+            _refuse()
+        structural = _STRUCTURAL[data]
+        structural &= inside == 0
+        self.at = np.flatnonzero(structural)
+        self.char = data[self.at]
+        opening, closing = _OPENING[self.char], _CLOSING[self.char]
+        depth = np.cumsum(opening.astype(np.int64) - closing)
+        if len(depth) and (depth.min() < 0 or depth[-1]):
+            _refuse()
+        # A bracket belongs to the depth of what it holds.
+        self.depth = depth + closing
+        self.backslashes = backslashes
+        self._filled = np.append(np.flatnonzero(~_SPACE[data]), len(data))
+
+    def trimmed(self, starts: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
+        """Return ranges without the space around what is in them; empty ones end at their start."""
+        first = np.searchsorted(self._filled, starts)
+        last = np.searchsorted(self._filled, ends) - 1
+        is_empty = last < first
+        begin = self._filled[first]
+        end = self._filled[np.maximum(last, 0)] + 1
+        return np.where(is_empty, starts, begin), np.where(is_empty, starts, end)
+
+    def equals(self, starts: _Ints, ends: _Ints, text: bytes) -> _Flags:
+        """Return which ranges hold exactly some bytes."""
+        same: _Flags = (ends - starts) == len(text)
+        if text and same.any():
+            at = starts[same, None] + np.arange(len(text))
+            same[same] = (self.data[at] == np.frombuffer(text, np.uint8)).all(axis=1)
+        return same
+
+
+def _behind_odd_runs(backslashes: _Ints, size: int) -> _Ints:
+    """Return what an escaping backslash stands before; of two the second is itself escaped."""
+    begins = np.empty(len(backslashes), np.bool_)
+    begins[0] = True
+    np.not_equal(np.diff(backslashes), 1, out=begins[1:])
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(backslashes)), 0))
+    number = np.arange(len(backslashes)) - first
+    escaped: _Ints = backslashes[number % 2 == 0] + 1
+    return escaped[escaped < size]
+
+
+# --- What is rewritten ---------------------------------------------------------------------------
+
+
+def _follow(found: _Tokens, nodes: Sequence[_Node], edits: _Edits) -> None:
+    """Follow the schema into the objects, one depth after another."""
+    depth = 1
+    # Where containers that must be followed open, and the node of each.
+    opened = found.at[(found.depth == depth) & (found.char == _OPEN_OBJECT)]
+    node_of = np.zeros(len(opened), np.int64)
+    while len(opened):
+        of_depth = np.flatnonzero(found.depth == depth)
+        at, char = found.at[of_depth], found.char[of_depth]
+        opens = _OPENING[char]
+        # The node of each container of this depth, and so of each of its tokens.
+        containers = np.full(int(opens.sum()), _NOTHING, np.int64)
+        containers[np.searchsorted(at[opens], opened)] = node_of
+        node = containers[np.cumsum(opens) - 1]
+        child = np.full(len(at), _NOTHING, np.int64)
+        for number in np.unique(node_of).tolist():
+            tokens = np.flatnonzero(node == number)
+            if nodes[number].is_map:
+                _check_map(found, at, char, tokens)
+                edits.of_map(at, char, tokens)
+            _set_children(found, nodes[number], at, char, tokens, child)
+        opened, node_of = _enter(found, nodes, at, child, edits)
+        depth += 1
+
+
+def _set_children(
+    found: _Tokens, node: _Node, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints, child: _Ints
+) -> None:
+    """Set the nodes of the values that stand behind the tokens of containers of one node."""
+    if node.opening == _OPEN_ARRAY:
+        child[tokens[~_CLOSING[char[tokens]]]] = node.values
+        return
+    colons = tokens[char[tokens] == _COLON]
+    if node.is_map:
+        child[colons] = node.values
+        return
+    if not len(colons):
+        return
+    # A key is the string between the token before the colon and the colon.
+    begins, ends = found.trimmed(at[colons - 1] + 1, at[colons])
+    begins, ends = begins + 1, ends - 1
+    for name, number in node.fields:
+        child[colons[found.equals(begins, ends, name)]] = number
+    escaped = np.flatnonzero(_has_backslash(found, begins, ends))
+    for key in escaped.tolist():
+        try:
+            name = json.loads(found.data[begins[key] - 1 : ends[key] + 1].tobytes())
+        except ValueError:
+            _refuse()
+        for field, number in node.fields:
+            if field.decode() == name:
+                child[colons[key]] = number
+
+
+def _has_backslash(found: _Tokens, begins: _Ints, ends: _Ints) -> _Flags:
+    places = found.backslashes
+    return np.searchsorted(places, ends) > np.searchsorted(places, begins)
+
+
+def _enter(
+    found: _Tokens, nodes: Sequence[_Node], at: _Ints, child: _Ints, edits: _Edits
+) -> tuple[_Ints, _Ints]:
+    """Look at the values that have a node: quote those that shall be texts, enter the others."""
+    of_interest = np.flatnonzero(child != _NOTHING)
+    if not len(of_interest) or of_interest[-1] + 1 >= len(at):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    begins, ends = found.trimmed(at[of_interest] + 1, at[of_interest + 1])
+    number = child[of_interest]
+    first = np.where(ends > begins, found.data[np.minimum(begins, len(found.data) - 1)], 0)
+    opening = np.array([node.opening for node in nodes], np.int64)[number]
+    is_text = (opening == 0) & (first != 0) & (first != _QUOTE)
+    is_text[is_text] = ~found.equals(begins[is_text], ends[is_text], b"null")
+    edits.quote(begins[is_text], ends[is_text])
+    # The parser would take an array of entries for a map.
+    is_map = np.array([node.is_map for node in nodes])[number]
+    if (is_map & (first == _OPEN_ARRAY)).any():
+        _refuse()
+    entered = (opening != 0) & (first == opening)
+    return begins[entered], number[entered]
+
+
+def _check_map(found: _Tokens, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints) -> None:
+    """Check what the parser cannot see any more: keys and values take turns, keys are strings."""
+    this, behind = char[tokens], char[np.minimum(tokens + 1, len(char) - 1)]
+    starts = at[tokens] + 1
+    begins, ends = found.trimmed(starts, at[np.minimum(tokens + 1, len(at) - 1)])
+    is_open, is_close = this == _OPEN_OBJECT, this == _CLOSE_OBJECT
+    before_key = is_open | (this == _COMMA)
+    is_empty = is_open & (behind == _CLOSE_OBJECT) & (begins == ends)
+    is_key = before_key & (behind == _COLON) & (begins < ends)
+    is_key[is_key] = found.data[begins[is_key]] == _QUOTE
+    is_value = (this == _COLON) & ((behind == _COMMA) | (behind == _CLOSE_OBJECT))
+    if not (is_empty | is_key | is_value | is_close).all():
+        _refuse()
+
+
+class _Edits:
+    """What is to be put in the place of single bytes, and before and behind them."""
+
+    def __init__(self, found: _Tokens) -> None:
+        self._found = found
+        self._places: list[_Ints] = []
+        self._texts: list[bytes] = []
+        self._begins: list[_Ints] = []
+        self._ends: list[_Ints] = []
+
+    def of_map(self, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints) -> None:
+        """Write maps as arrays of their entries."""
+        this = char[tokens]
+        is_open = this == _OPEN_OBJECT
+        behind = tokens + 1 - (tokens + 1 == len(char))
+        before = tokens - (tokens > 0)
+        opens_empty = is_open & (char[behind] == _CLOSE_OBJECT)
+        closes_empty = (this == _CLOSE_OBJECT) & (char[before] == _OPEN_OBJECT)
+        for chosen, text in (
+            (opens_empty, b"["),
+            (closes_empty, b"]"),
+            (is_open & ~opens_empty, b'[{"key":'),
+            (this == _COLON, b',"value":'),
+            (this == _COMMA, b'},{"key":'),
+            ((this == _CLOSE_OBJECT) & ~closes_empty, b"}]"),
+        ):
+            self._places.append(at[tokens[chosen]])
+            self._texts.append(text)
+
+    def quote(self, begins: _Ints, ends: _Ints) -> None:
+        """Write values as texts of what they are.
+
+        Raises:
+            pa.ArrowInvalid: One of them is not JSON.
+        """
+        if not len(begins):
+            return
+        _check_values(self._found.data, begins, ends)
+        self._begins.append(begins)
+        self._ends.append(ends)
+
+    def apply(self) -> pa.Buffer:
+        """Return the text with all of it done."""
+        data = self._found.data
+        size = len(data)
+        sizes = np.ones(size, np.int32)
+        begins = np.concatenate([*self._begins, np.zeros(0, np.int64)])
+        ends = np.concatenate([*self._ends, np.zeros(0, np.int64)])
+        if len(begins):
+            marks = np.zeros(size + 1, np.int8)
+            marks[begins] = 1
+            marks[ends] -= 1
+            quoted = np.flatnonzero(np.cumsum(marks, dtype=np.int8)[:size])
+            for code, escape in _ESCAPES:
+                self._places.append(quoted[data[quoted] == code])
+                self._texts.append(escape)
+        for places, text in zip(self._places, self._texts, strict=True):
+            sizes[places] = len(text)
+        # A quote before the first byte of a text, and one behind its last.
+        sizes[begins] += 1
+        sizes[ends - 1] += 1
+        to = np.cumsum(sizes, dtype=np.int64) - sizes
+        written = np.empty(int(sizes.sum(dtype=np.int64)), np.uint8)
+        written[to[begins]] = _QUOTE
+        written[to[ends - 1] + sizes[ends - 1] - 1] = _QUOTE
+        to[begins] += 1
+        written[to] = data
+        for places, text in zip(self._places, self._texts, strict=True):
+            written[to[places][:, None] + np.arange(len(text))] = np.frombuffer(text, np.uint8)
+        return pa.py_buffer(written)
+
+
+def _check_values(data: npt.NDArray[np.uint8], begins: _Ints, ends: _Ints) -> None:
+    """Check that ranges hold a value of JSON each, all of them in one call.
+
+    As brackets and quotes are even within each range, none can take a part of the next.
+    """
+    values = [data[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
+    try:
+        json.loads(
+            b"[" + b",".join(values) + b"]",
+            parse_int=lambda _: None,
+            parse_float=lambda _: None,
+            parse_constant=_refuse,
+        )
+    except (ValueError, RecursionError):
+        _refuse()
+
+
+def _refuse(_: object = None) -> NoReturn:
+    raise pa.ArrowInvalid("JSON parse error: not JSON")

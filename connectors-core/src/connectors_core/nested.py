@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of nested types: casts, and which of their fields may be null.
+
+Arrow's own casts refuse a null in a field that may not be null, even where the struct that the
+field belongs to is null itself. Spark passes such columns: below a null struct every field is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["CastValues", "cast_column", "map_entries", "nullable_column", "nullable_type"]
+
+#: Casts a column that is not nested; raises `pa.ArrowInvalid` if a value does not fit.
+CastValues: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+
+_MOST_ELEMENTS: Final = 2**31 - 1
+
+
+def nullable_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type in which every nested field may be null; the keys of a map never are."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(nullable_type(kind.key_type), _nullable_field(kind.item_field))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_nullable_field(kind.value_field), kind.list_size)
+    if types.is_list(kind):
+        return pa.list_(_nullable_field(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(_nullable_field(kind.value_field))
+    return kind
+
+
+def nullable_column(column: pa.Array) -> pa.Array:
+    """Return the same values as `nullable_type`; their buffers are not copied."""
+    kind = nullable_type(column.type)
+    if kind.equals(column.type):
+        return column
+    types = pa.types
+    if types.is_struct(kind):
+        fields = [nullable_column(column.field(at)) for at in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(
+            fields, fields=list(kind), mask=column.is_null() if column.null_count else None
+        )
+    if types.is_map(kind):
+        entries = column.values
+        children = [nullable_column(entries.field(at)) for at in (0, 1)]
+        values = pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])
+    else:
+        values = nullable_column(column.values)
+    buffers = column.buffers()[: 1 if types.is_fixed_size_list(kind) else 2]
+    return pa.Array.from_buffers(
+        kind, len(column), buffers, offset=column.offset, children=[values]
+    )
+
+
+def map_entries(maps: pa.MapArray) -> pa.ListArray:
+    """Return maps as lists of structs of a key and a value; their buffers are not copied."""
+    maps = nullable_column(maps)
+    entries = pa.list_(pa.struct([maps.type.key_field, maps.type.item_field]))
+    return pa.Array.from_buffers(
+        entries, len(maps), maps.buffers()[:2], offset=maps.offset, children=[maps.values]
+    )
+
+
+def cast_column(
+    column: pa.Array, field: pa.Field, cast_values: CastValues = pa.Array.cast
+) -> pa.Array:
+    """Cast a column, nested ones field by field; what a struct lacks is null.
+
+    A list of structs of `key` and `value` is also a map.
+
+    Args:
+        column: The values.
+        field: The wanted name, type and nullability.
+        cast_values: Casts what is not nested.
+
+    Returns:
+        Values of the type of the field. Below a null, a field that may not be null can be null.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit, or is null where it may not be.
+    """
+    return _cast(column, field, field.name, 0, cast_values)
+
+
+def _nullable_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, nullable_type(field.type))
+
+
+def _cast(
+    column: pa.Array, field: pa.Field, path: str, nulls_above: int, cast_values: CastValues
+) -> pa.Array:
+    """Cast a column of which some values are null because what they are part of is null."""
+    if not field.nullable and column.null_count > nulls_above:
+        raise pa.ArrowInvalid(f"column {path} is null and may not be")
+    kind, found = field.type, column.type
+    if found.equals(kind):
+        return column
+    types = pa.types
+    if isinstance(found, pa.BaseExtensionType) and types.is_nested(found.storage_type):
+        return _cast(column.storage, field, path, nulls_above, cast_values)
+    if types.is_null(found):
+        return pa.nulls(len(column), kind)
+    if types.is_struct(kind) and types.is_struct(found):
+        return _cast_struct(column, kind, path, cast_values)
+    if types.is_map(kind) and (types.is_map(found) or _is_entries(found)):
+        return _cast_map(column, kind, path, cast_values)
+    if _is_any_list(kind) and _is_any_list(found):
+        return _cast_list(column, kind, path, cast_values)
+    return cast_values(column, kind)
+
+
+def _cast_struct(
+    column: pa.Array, kind: pa.DataType, path: str, cast_values: CastValues
+) -> pa.Array:
+    found = column.type
+    # In `flatten` what is below a null is null, whatever the buffers hold.
+    values = column.flatten()
+    fields = []
+    for field in kind:
+        at = found.get_field_index(field.name)
+        value = pa.nulls(len(column), field.type) if at < 0 else values[at]
+        fields.append(_cast(value, field, f"{path}.{field.name}", column.null_count, cast_values))
+    return pa.Array.from_buffers(kind, len(column), [_validity(column)], children=fields)
+
+
+def _cast_list(column: pa.Array, kind: pa.DataType, path: str, cast_values: CastValues) -> pa.Array:
+    if pa.types.is_fixed_size_list(kind):
+        return column.cast(kind)
+    values = _cast(pc.list_flatten(column), kind.value_field, f"{path}[]", 0, cast_values)
+    wide = pa.types.is_large_list(kind)
+    return pa.Array.from_buffers(
+        kind, len(column), [_validity(column), _offsets(column, wide)], children=[values]
+    )
+
+
+def _cast_map(column: pa.Array, kind: pa.DataType, path: str, cast_values: CastValues) -> pa.Array:
+    lists = map_entries(column) if pa.types.is_map(column.type) else column
+    entries = pc.list_flatten(lists)
+    key_field, item_field = kind.key_field, kind.item_field
+    keys = _cast(entries.field(0), key_field, f"{path}.key", 0, cast_values)
+    items = _cast(entries.field(1), item_field, f"{path}.value", 0, cast_values)
+    struct = pa.struct([key_field, item_field])
+    values = pa.Array.from_buffers(struct, len(entries), [None], children=[keys, items])
+    buffers = [_validity(lists), _offsets(lists, False)]
+    return pa.Array.from_buffers(kind, len(column), buffers, children=[values])
+
+
+def _is_entries(kind: pa.DataType) -> bool:
+    """Whether a type is a list of structs of a key and a value."""
+    return bool(
+        pa.types.is_list(kind)
+        and pa.types.is_struct(kind.value_type)
+        and [field.name for field in kind.value_type] == ["key", "value"]
+    )
+
+
+def _is_any_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def _validity(column: pa.Array) -> pa.Buffer | None:
+    return column.is_valid().buffers()[1] if column.null_count else None
+
+
+def _offsets(lists: pa.Array, wide: bool) -> pa.Buffer:
+    """Return where each list begins among the elements of all of them, without those of nulls."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if wide:
+        return pa.py_buffer(offsets)
+    if offsets[-1] > _MOST_ELEMENTS:
+        raise pa.ArrowInvalid(f"{offsets[-1]} elements are too many for one column of lists")
+    return pa.py_buffer(offsets.astype(np.int32))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""External systems that are unavailable for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
+from typing import Final
+
+from connectors_core.errors import RetryableError
+
+OUTAGE_SECONDS: Final = 0.4
+
+
+class Outage(StrEnum):
+    """How an external system can be unavailable. What it holds stays."""
+
+    STOPPED = "stopped"
+    """It is not there: its connections end, and new ones fail."""
+    DISCONNECTED = "disconnected"
+    """Its connections end in the middle of an answer, once; new ones are welcome."""
+    SLOW = "slow"
+    """It answers late."""
+    REFUSING = "refusing"
+    """It takes connections and serves none of them for now: it says so, or hangs up."""
+
+
+FAILING: Final = (Outage.STOPPED, Outage.DISCONNECTED, Outage.REFUSING)
+"""Those in which a call can fail."""
+
+
+LEAVING: Final = (Outage.DISCONNECTED, Outage.REFUSING)
+"""Those of them behind which a network of the tests itself has no other handle than before."""
+
+
+@contextmanager
+def passing(
+    outage: AbstractContextManager[None], seconds: float = OUTAGE_SECONDS
+) -> Iterator[threading.Event]:
+    """An outage that begins here and passes by itself, whatever waits for it.
+
+    Args:
+        outage: The system is unavailable within it.
+        seconds: How long, at most: the end of this context ends it, too.
+
+    Yields:
+        An event that is set when the system is back; at the end of this context it is.
+    """
+    begun, enough, over = threading.Event(), threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    def pass_by() -> None:
+        try:
+            with outage:
+                begun.set()
+                enough.wait(seconds)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            over.set()
+            begun.set()
+
+    thread = threading.Thread(target=pass_by, name="outage")
+    thread.start()
+    begun.wait()
+    try:
+        yield over
+    finally:
+        enough.set()
+        thread.join()
+        if failures:
+            raise failures[0]
+
+
+def assert_worth_another_attempt(error: BaseException) -> None:
+    """An error in an outage says that the same call may succeed later.
+
+    Raises:
+        AssertionError: It says something else, or is not of the tree of errors.
+    """
+    assert isinstance(error, RetryableError), (
+        f"{type(error).__name__} is no RetryableError: it would not be tried again: {error}"
+    )

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user sees when a pipeline fails on Spark, in batch and in streaming."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pipeline_support import LogSource, counts, new_pipeline, once, travel_with_closures
+
+from connectors_core.errors import (
+    BadRecordError,
+    ConfigurationError,
+    ConnectorError,
+    FatalError,
+    ForeignError,
+    RetryableError,
+)
+from connectors_core.runtime import workers
+from connectors_core.runtime.status import PipelineState
+from connectors_core.sink import SupportsConnectionCheck
+from connectors_core.testing.directory_sink import DirectorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from connectors_core import Pipeline
+
+travel_with_closures(__name__)
+
+SCREEN = 50
+MODES = pytest.mark.parametrize("streaming", [False, True], ids=["batch", "streaming"])
+
+
+def built(
+    spark: SparkSession, root: Path, log: LogSource, *, streaming: bool, change=lambda df: df
+) -> Pipeline:
+    pipeline = new_pipeline(spark, root, streaming=streaming)
+    df: DataFrame = pipeline.from_source(log, uid="log")
+    pipeline.sink_to(change(df), DirectorySink(root / "out"), uid="out")
+    return pipeline
+
+
+def raised_by(pipeline: Pipeline) -> ConnectorError:
+    with pipeline, pytest.raises(ConnectorError) as failure:
+        pipeline.run(timeout=60)
+    shown = "".join(traceback.format_exception(failure.value))
+    assert len(shown.splitlines()) <= SCREEN, shown
+    status = pipeline.status()
+    assert status.state is PipelineState.FAILED
+    assert failure.value.found is not None
+    assert failure.value.found in str(status.error)
+    return failure.value
+
+
+@MODES
+def test_a_bad_record_is_told_with_its_place_and_the_next_run_continues(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    log = LogSource(tmp_path / "log")
+    log.write("a", [0, 1, "bad", 3])
+    error = raised_by(built(spark, tmp_path, log, streaming=streaming))
+    assert isinstance(error.__cause__, BadRecordError)
+    assert error.found is not None
+    assert error.found.startswith("BadRecordError: [BAD_RECORD] bad record of split 'a' at 2")
+    assert log.reads == 1, "a further attempt would fail in the same way"
+    (tmp_path / "log" / "a.log").write_text("0 0\n1 1\n2 2\n3 3\n")
+    with built(spark, tmp_path, log, streaming=streaming) as pipeline:
+        assert pipeline.run(timeout=60)
+    assert counts(DirectorySink(tmp_path / "out")) == once(range(4))
+
+
+@MODES
+def test_an_exception_of_the_users_code_is_told_in_its_own_words(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            raise LookupError("no such plane")
+
+    log = LogSource(tmp_path / "log")
+    log.write("a", range(4))
+    change = lambda df: df.mapInArrow(broken, df.schema)  # noqa: E731
+    error = raised_by(built(spark, tmp_path, log, streaming=streaming, change=change))
+    assert isinstance(error, FatalError)
+    assert error.found == "LookupError: no such plane"
+    assert isinstance(error.__cause__, ForeignError)
+    assert "broken" in error.__cause__.traceback_text
+
+
+@MODES
+def test_an_error_of_the_jvm_is_told_by_its_first_line(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    from pyspark.sql import functions as F
+
+    log = LogSource(tmp_path / "log")
+    log.write("a", range(4))
+    change = lambda df: df.select(  # noqa: E731
+        F.when(F.col("n") < 2, F.col("n")).otherwise(F.raise_error("no plane")).alias("n")
+    )
+    error = raised_by(built(spark, tmp_path, log, streaming=streaming, change=change))
+    assert error.found is not None
+    assert "no plane" in error.found
+
+
+def test_a_query_that_spark_refuses_is_a_matter_of_configuration(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = LogSource(tmp_path / "log")
+    change = lambda df: df.groupBy("n").count()  # noqa: E731
+    error = raised_by(built(spark, tmp_path, log, streaming=True, change=change))
+    assert isinstance(error, ConfigurationError)
+
+
+# --- Workers without the packages -----------------------------------------------------------------
+
+
+def test_workers_that_differ_from_the_driver_are_compared_with_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert workers.workers_differ(spark) is None
+    monkeypatch.setattr(workers, "installed_version", {"pyarrow": "1.0"}.get)
+    error = workers.workers_differ(spark)
+    assert isinstance(error, ConfigurationError)
+    assert "(driver 1.0)" in str(error)
+    assert f"export PYSPARK_PYTHON={sys.executable}" in str(error.hint)
+
+
+_BARE = """
+import sys, traceback
+from pathlib import Path
+from pyspark.sql import SparkSession
+from connectors_core import Pipeline
+from connectors_core.errors import ConnectorError
+from connectors_core.source import NumberSequenceSource
+from connectors_core.testing.directory_sink import DirectorySink
+
+root = Path(sys.argv[1])
+spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+for streaming in (False, True):
+    folder = root / str(streaming)
+    try:
+        with Pipeline(
+            spark, "p", checkpoint_location=str(folder), streaming=streaming
+        ) as pipeline:
+            df = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+            pipeline.sink_to(df, DirectorySink(folder / "out"), uid="out")
+            pipeline.run(timeout=60)
+    except ConnectorError:
+        print(traceback.format_exc(), "----")
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_python_without_the_packages_is_reported_as_the_doctor_does(
+    tmp_path: Path,
+) -> None:
+    """The workers' Python is the default, which has no package of the driver's."""
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    if subprocess.run([bare, "-c", "import pyarrow"], capture_output=True).returncode == 0:
+        pytest.skip("the Python that environments are made from has pyarrow itself")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(bare)
+    environment = dict(os.environ) | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    environment.pop("PYSPARK_PYTHON", None)
+    environment.pop("PYSPARK_DRIVER_PYTHON", None)
+    ran = subprocess.run(
+        [sys.executable, "-c", _BARE, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    batch, streaming, _ = ran.stdout.split("----")
+    for shown in (batch, streaming):
+        assert len(shown.strip().splitlines()) <= SCREEN
+        assert "Python workers do not have what the driver has" in shown
+        assert "pyarrow is missing" in shown
+        assert f"export PYSPARK_PYTHON={sys.executable}" in shown
+
+
+# --- Before anything starts -----------------------------------------------------------------------
+
+
+class UnreachableSink(DirectorySink, SupportsConnectionCheck):
+    def check_connection(self, timeout: float) -> None:
+        raise RetryableError("the service does not answer", found="localhost:9 refused")
+
+
+@MODES
+def test_a_system_that_does_not_answer_fails_the_start_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    log = LogSource(tmp_path / "log")
+    log.write("a", range(4))
+
+    def pipeline(**options: object) -> Pipeline:
+        made = new_pipeline(spark, tmp_path, streaming=streaming, **options)
+        df = made.from_source(log, uid="log")
+        made.sink_to(df, UnreachableSink(tmp_path / "out"), uid="out")
+        return made
+
+    with pipeline() as refused, pytest.raises(RetryableError, match="sink 'out'") as raised:
+        refused.run(timeout=60)
+    assert "localhost:9 refused" in str(raised.value)
+    assert log.reads == 0
+    with pipeline(connection_timeout=None) as unasked:
+        assert unasked.run(timeout=60)
+    assert counts(DirectorySink(tmp_path / "out")) == once(range(4))

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of the state of pipelines on Spark, and going back in it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pipeline_support import counts, wait_until
+from pyspark.sql import functions as F
+from typer.testing import CliRunner
+
+from connectors_core import Pipeline
+from connectors_core.cli import app
+from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.recovery import backup
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.state import StateStore
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.faults import Fault, FaultPoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 3000
+DISTINCT = 700
+PLAIN, STATEFUL = False, True
+
+
+def done(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["state", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def build(
+    spark: SparkSession, state: Path, sink: DirectorySink, *, stateful: bool, limit: int = 50
+) -> Pipeline:
+    pipeline = Pipeline(
+        spark, "copied", checkpoint_location=str(state), streaming=True, parallelism=2
+    )
+    numbers = pipeline.from_source(
+        NumberSequenceSource(0, ROWS - 1, split_rows=500),
+        uid="numbers",
+        limits=PlanLimits(rows=limit),
+    )
+    if stateful:
+        numbers = numbers.select((F.col("value") % DISTINCT).alias("value"))
+        numbers = numbers.dropDuplicates(["value"])
+    pipeline.sink_to(numbers, sink, uid="out")
+    return pipeline
+
+
+def values(sink: DirectorySink, epochs: range) -> Counter[Any]:
+    tables = [sink.read(epoch) for epoch in epochs]
+    return Counter(
+        value for rows in tables if rows.num_columns for value in rows["value"].to_pylist()
+    )
+
+
+@pytest.mark.parametrize(
+    "stateful", [PLAIN, pytest.param(STATEFUL, marks=pytest.mark.slow)], ids=["plain", "stateful"]
+)
+def test_a_pipeline_continues_from_a_copy_that_was_taken_while_it_ran(
+    spark: SparkSession, tmp_path: Path, stateful: bool
+) -> None:
+    before, after = DirectorySink(tmp_path / "before"), DirectorySink(tmp_path / "after")
+    state, restored = tmp_path / "state", tmp_path / "restored"
+    with build(spark, state, before, stateful=stateful) as first:
+        first.start()
+        wait_until(lambda: counts(before, "value").total() >= 150, "some epochs", first)
+        assert "which runs" in done("backup", state, tmp_path / "copy.zip")
+        copied = counts(before, "value").total()
+        wait_until(lambda: counts(before, "value").total() > copied, "another epoch", first)
+    cut = backup.verify_copy(str(tmp_path / "copy.zip"), {}).cuts[0]
+    done("restore", tmp_path / "copy.zip", restored)
+    assert build(spark, restored, after, stateful=stateful, limit=1000).run()
+    kept = values(before, range(cut.epoch + 1))
+    assert kept.total() >= 100
+    assert kept + counts(after, "value") == Counter(range(DISTINCT if stateful else ROWS))
+    if stateful:
+        result = CliRunner().invoke(app, ["state", "rewind", str(restored), "--to-start", "--yes"])
+        assert (result.exit_code, "state of Spark" in result.output) == (2, True)
+        return
+    # Back to where the copy was taken: all that came after it is read and written again.
+    first_restored = counts(after, "value")
+    epochs = decisions_since(StateStore(str(restored)).child("query-0"), 0)
+    done("rewind", restored, max(epoch for epoch in epochs if epoch <= cut.epoch), "--yes")
+    assert build(spark, restored, after, stateful=False, limit=1000).run()
+    assert counts(after, "value") == first_restored + first_restored
+
+
+@pytest.mark.slow
+def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_copy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = DirectorySink(tmp_path / "out")
+    job = DriverJob(
+        location=str(tmp_path / "state"),
+        source=NumberSequenceSource(0, 199, split_rows=50, batch_rows=10),
+        sinks={"out": sink},
+        settings={"limits": PlanLimits(rows=20)},
+        spark={"spark.master": "local[2]"},
+    )
+    log = tmp_path / "driver.log"
+    fault = Fault(FaultPoint.AFTER_DECISION, nth=3, once=tmp_path / "fired")
+    assert run_driver(job, log, fault) == -9, log.read_text()
+    wait_for_survivors(log)
+    done("backup", tmp_path / "state", tmp_path / "copy")
+    done("restore", tmp_path / "copy", tmp_path / "restored")
+    again = DriverJob(**{**vars(job), "location": os.fspath(tmp_path / "restored")})
+    assert run_driver(again, log) == 0, log.read_text()
+    assert counts(sink, "value") == Counter(range(200))

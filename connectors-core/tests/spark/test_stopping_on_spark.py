@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines that are stopped from outside: by another thread, or by SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pipeline_support import (
+    LogSource,
+    counts,
+    new_pipeline,
+    once,
+    travel_with_closures,
+    wait_until,
+)
+
+from connectors_core.runtime.status import PipelineState
+from connectors_core.state import Lease, StateStore
+from connectors_core.testing.directory_sink import DirectorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from connectors_core import Pipeline
+
+travel_with_closures(__name__)
+
+
+def test_a_batch_run_that_is_stopped_writes_nothing_and_the_next_one_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = LogSource(tmp_path / "log")
+    log.write("a", range(30))
+    gate = log.folder / "gate"
+    gate.touch()
+    sink = DirectorySink(tmp_path / "out")
+
+    def build() -> Pipeline:
+        pipeline = new_pipeline(spark, tmp_path, streaming=False)
+        pipeline.sink_to(pipeline.from_source(log, uid="log"), sink, uid="out")
+        return pipeline
+
+    with build() as pipeline:
+        answers: list[bool] = []
+        running = threading.Thread(target=lambda: answers.append(pipeline.run()))
+        running.start()
+        wait_until(lambda: log.reads > 0, "a reader waits")
+        pipeline.stop()
+        running.join(60)
+        assert answers == [False]
+        assert pipeline.status().state is PipelineState.STOPPED
+    gate.unlink()
+    assert not counts(sink)
+    with build() as pipeline:
+        assert pipeline.run()
+    assert counts(sink) == once(range(30))
+
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from connectors_core import Pipeline
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.testing.directory_sink import DirectorySink
+
+root = Path(sys.argv[1])
+spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint"), streaming=True) as pipeline:
+    df = pipeline.from_source(
+        NumberSequenceSource(0, 99_999), uid="numbers", limits=PlanLimits(rows=50)
+    )
+    pipeline.sink_to(df, DirectorySink(root / "out"), uid="out")
+    try:
+        pipeline.run()
+    finally:
+        print("finally", pipeline.status().state, flush=True)
+"""
+
+
+@pytest.mark.line("4.3")
+def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
+    tmp_path: Path,
+) -> None:
+    sink = DirectorySink(tmp_path / "out")
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(
+            lambda: bool(counts(sink, "value")) or process.poll() is not None,
+            "the first rows, of a Spark of its own",
+            seconds=180,
+        )
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        shown, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "finally stopped" in shown
+    rows = counts(sink, "value")
+    assert set(rows.values()) == {1}
+    assert len(rows) % 50 == 0
+    assert not sink.staged()
+    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State from which something was removed is refused at the start, before anything is written."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import pytest
+
+from connectors_core.errors import StateCorruptedError
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.environment import InProcess
+
+SECONDS = 30
+ROWS = 60
+
+
+class Setup:
+    """A pipeline that ended, with six plans and epochs of ten rows each."""
+
+    def __init__(self, root):
+        self.root = root
+        self.state = root / "state" / "query-0"
+        self.sink = DirectorySink(root / "out")
+
+    def run(self, rows=ROWS):
+        pipeline = InProcess().pipeline("p", self.root / "state", parallelism=1)
+        source = NumberSequenceSource(0, rows - 1, split_rows=ROWS, batch_rows=5)
+        frame = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=10))
+        pipeline.sink_to(frame, self.sink, uid="out")
+        with pipeline:
+            assert pipeline.run(timeout=SECONDS)
+
+    def files(self):
+        """All files but those of the lease, which every start takes."""
+        found = (path for path in (self.root / "state").rglob("*") if path.is_file())
+        return sorted(path for path in found if path.parent.name != "lease")
+
+    def numbered(self, folder):
+        return sorted((self.state / folder).iterdir())
+
+    def values(self):
+        return sorted(self.sink.read()["value"].to_pylist())
+
+
+@pytest.fixture
+def setup(tmp_path):
+    setup = Setup(tmp_path)
+    setup.run()
+    return setup
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def assert_refused(setup, *says):
+    before = setup.files(), sorted(setup.sink.path.rglob("*"))
+    with pytest.raises(StateCorruptedError) as caught:
+        setup.run()
+    for word in ("not complete", "backup", *says):
+        assert word in str(caught.value)
+    assert (setup.files(), sorted(setup.sink.path.rglob("*"))) == before
+
+
+def test_complete_state_is_accepted(setup):
+    setup.run()
+    assert setup.values() == list(range(ROWS))
+
+
+@pytest.mark.parametrize("position", [1, 3, -1])
+def test_a_decision_that_is_gone_is_missed(setup, position):
+    gone = setup.numbered("decisions")[position]
+    remove(gone)
+    assert_refused(setup, f"decision {int(gone.stem)} is missing")
+
+
+def test_all_decisions_that_are_gone_are_missed(setup):
+    remove(setup.state / "decisions")
+    assert_refused(setup, "decision 0 is missing", "no decision")
+
+
+def test_decisions_of_an_older_copy_than_the_plans_are_missed(setup):
+    setup.run()  # the plans now say what was decided when it began
+    for folder in ("decisions", "done"):
+        for gone in setup.numbered(folder)[4:]:
+            remove(gone)
+    assert_refused(setup, "decision 5 is missing", "decision 3 as the newest")
+
+
+def test_decisions_and_done_marks_that_are_gone_leave_a_gap(setup):
+    for folder in ("decisions", "done"):
+        for gone in setup.numbered(folder)[2:4]:
+            remove(gone)
+    assert_refused(setup, "decisions 2 to 3 are missing")
+
+
+@pytest.mark.parametrize("position", [2, -1])
+def test_a_plan_that_is_gone_is_missed(setup, position):
+    gone = setup.numbered("plans")[position]
+    remove(gone)
+    assert_refused(setup, f"plan {int(gone.stem)} is missing")
+
+
+def test_plans_and_reports_that_are_gone_at_the_end_are_missed(setup):
+    decided = len(setup.numbered("decisions")) - 1
+    for folder in ("plans", "reports"):
+        for gone in setup.numbered(folder)[decided:]:
+            remove(gone)
+    assert_refused(setup, f"plan {decided} is missing", f"epoch {decided} holds")
+
+
+def test_a_report_of_a_decided_plan_that_is_gone_is_missed(setup):
+    decided = len(setup.numbered("decisions"))
+    for gone in setup.numbered("plans")[decided:]:
+        remove(gone)
+    for gone in setup.numbered("reports")[decided - 1 :]:
+        remove(gone)
+    assert_refused(setup, f"a report of plan {decided - 1} is missing")
+
+
+def test_a_log_of_batches_that_is_older_than_the_decisions_is_refused(setup):
+    for folder in ("offsets", "commits"):
+        files = (setup.state / "spark-0" / folder).iterdir()
+        for gone in sorted(files, key=lambda path: int(path.name))[-3:]:
+            remove(gone)
+    assert_refused(setup, "checkpoint is older")
+
+
+def test_plans_that_are_older_than_the_log_of_batches_are_refused(setup):
+    for folder in ("plans", "reports", "decisions", "done"):
+        for gone in setup.numbered(folder)[-2:]:
+            remove(gone)
+    assert_refused(setup, "plan 5 is missing", "log reads")
+
+
+def test_an_identity_that_is_gone_is_missed(setup):
+    remove(setup.root / "state" / "pipeline")
+    assert_refused(setup, "which pipeline")
+
+
+def test_the_state_of_another_pipeline_is_refused(setup, tmp_path):
+    other = Setup(tmp_path / "other")
+    other.run()
+    remove(setup.root / "state" / "pipeline")
+    shutil.copytree(other.root / "state" / "pipeline", setup.root / "state" / "pipeline")
+    assert_refused(setup, "belongs to another pipeline")
+
+
+def test_what_an_interrupted_purge_leaves_is_complete(setup):
+    for path in setup.numbered("decisions")[:2]:
+        remove(path)
+    setup.run()
+    assert setup.values() == list(range(ROWS))
+
+
+def test_files_that_are_not_the_pipelines_are_passed_over_and_named(setup, caplog):
+    for folder in ("plans", "decisions", "reports", "done", "lease"):
+        (setup.state.parent if folder == "lease" else setup.state).joinpath(folder).joinpath(
+            ".DS_Store"
+        ).write_bytes(b"\0\0\0\1Bud1")
+    (setup.state / "decisions" / "0000000003.json~").write_bytes(b"")
+    (setup.state / "plans" / "notes.txt").write_bytes(b"")
+    (setup.state.parent / "pipeline" / ".DS_Store").write_bytes(b"")
+    with caplog.at_level(logging.WARNING, "connectors_core"):
+        setup.run()
+    assert setup.values() == list(range(ROWS))
+    for name in ("plans/.DS_Store", "plans/notes.txt", "decisions/0000000003.json~"):
+        assert name in caplog.text

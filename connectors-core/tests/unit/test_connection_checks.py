@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Systems are asked for an answer before a pipeline starts; who gave none is named."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    FatalError,
+    RetryableError,
+)
+from connectors_core.source import HybridSource, NumberSequenceSource
+
+
+class Part(SupportsConnectionCheck):
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.timeout: float | None = None
+
+    def check_connection(self, timeout: float) -> None:
+        self.timeout = timeout
+        if self.error is not None:
+            raise self.error
+
+    def __repr__(self) -> str:
+        return "Part('localhost:9')"
+
+
+def test_every_part_with_the_ability_is_asked() -> None:
+    first, second = Part(), Part()
+    check_connections({"source 'a'": first, "sink 'b'": second, "sink 'c'": object()}, 3.0)
+    assert (first.timeout, second.timeout) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RetryableError("no answer", found="connection refused"), RetryableError),
+        (ConfigurationError("no such user", option="username"), ConfigurationError),
+        (FatalError("something else answers"), FatalError),
+        (OSError(111, "refused"), FatalError),
+    ],
+)
+def test_the_part_its_address_and_the_cause_are_named(
+    error: Exception, kind: type[ConnectorError]
+) -> None:
+    with pytest.raises(kind) as raised:
+        check_connections({"source 'a'": Part(), "sink 'b'": Part(error)}, 1.0)
+    assert raised.value.code == "CONNECTION"
+    assert "sink 'b'" in str(raised.value)
+    assert "localhost:9" in str(raised.value)
+    assert raised.value.__cause__ is error
+    assert raised.value.hint is not None
+    if isinstance(error, ConnectorError):
+        assert raised.value.option == error.option
+    else:
+        assert "refused" in str(raised.value.found)
+
+
+def test_a_check_that_does_not_return_is_not_waited_for() -> None:
+    ended = threading.Event()
+
+    class Hangs(Part):
+        def check_connection(self, timeout: float) -> None:
+            ended.wait(30)
+
+    began = time.monotonic()
+    try:
+        with pytest.raises(RetryableError, match=r"source 'a'") as raised:
+            check_connections({"source 'a'": Hangs(), "source 'b'": Hangs()}, 0.1)
+    finally:
+        ended.set()
+    assert "no answer within 0.1 s" in str(raised.value)
+    assert time.monotonic() - began < 10
+
+
+def test_parts_are_asked_at_the_same_time() -> None:
+    together = threading.Barrier(3)
+
+    class Meets(Part):
+        def check_connection(self, timeout: float) -> None:
+            together.wait(timeout)
+
+    check_connections({str(number): Meets() for number in range(3)}, 20.0)
+
+
+def test_a_hybrid_source_asks_for_those_it_is_made_of() -> None:
+    class Numbers(NumberSequenceSource, SupportsConnectionCheck):
+        def check_connection(self, timeout: float) -> None:
+            asked.append(timeout)
+
+    asked: list[float] = []
+    chain = HybridSource.builder(Numbers(0, 9)).add_source(NumberSequenceSource(10, 19))
+    check_connections({"source 'a'": chain.add_source(Numbers(20, 29)).build()}, 4.0)
+    assert asked == [2.0, 2.0]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A failure in Spark: its first telling line, on one screen, as an error of the tree."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from connectors_core.errors import (
+    BadRecordError,
+    ConfigurationError,
+    ConnectorError,
+    FatalError,
+    ForeignError,
+    RetryableError,
+)
+from connectors_core.runtime.failures import PythonFailure, telling_line, translated
+
+STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for n in range(300))
+
+
+class Spark(Exception):
+    """Stands for an exception of Spark's: known by its module."""
+
+    __module__ = "pyspark.errors.exceptions.captured"
+
+
+def in_task(error: Exception, *, frames: int = 3) -> str:
+    """The text that Spark's driver has of an exception in a Python task."""
+    lines = "".join(f'  File "reader.py", line {n}, in poll\n    read()\n' for n in range(frames))
+    shown = "".join(traceback.format_exception_only(error))
+    return (
+        "An error occurred while calling o123.collect.\n"
+        ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 "
+        "failed 4 times, most recent failure: Lost task 0.3 in stage 7.0 (TID 9) (host executor "
+        "driver): org.apache.spark.api.python.PythonException: "
+        f"Traceback (most recent call last):\n{lines}{shown}\n{STACK}\nDriver stacktrace:\n{STACK}"
+        f"Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call "
+        f"last):\n{lines}{shown}\n{STACK}\t\tThread State: RUNNABLE"
+    )
+
+
+def test_an_error_of_the_tree_comes_back_from_the_text_of_a_task() -> None:
+    sent = BadRecordError("no number\nin line 2", split_id="a", position="3", option="format")
+    found = PythonFailure.of(in_task(sent))
+    assert found is not None
+    assert isinstance(found.error, BadRecordError)
+    assert str(found.error) == str(sent)
+    assert found.error.option == "format"
+    assert found.error.raw is None
+
+
+def test_the_last_exception_of_a_chain_is_the_one_that_was_raised() -> None:
+    text = (
+        "Traceback (most recent call last):\n  File 'a.py'\nKeyError: 'n'\n\nThe above exception "
+        "was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+        "  File 'b.py'\npackage.Broken: two\nlines\n\n\tat org.apache.Some(Thing.scala:1)\n"
+    )
+    found = PythonFailure.of(text)
+    assert found is not None
+    assert (found.type_name, found.message) == ("package.Broken", "two\nlines")
+
+
+def test_the_exception_that_the_pipeline_raises_fits_on_a_screen() -> None:
+    error = Spark(in_task(ValueError("bad " * 2000 + "\nx" * 500), frames=60))
+    shown = "".join(traceback.format_exception(translated(error, "query-0 (log -> out)")))
+    assert len(shown.splitlines()) < 40
+    assert max(map(len, shown.splitlines())) < 1000
+    assert "ValueError: bad bad" in shown
+    assert "RUNNABLE" not in shown
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (RetryableError("the broker does not answer"), RetryableError),
+        (ConfigurationError("no such topic", option="topic"), ConfigurationError),
+        (BadRecordError("no number"), FatalError),
+        (ValueError("first\nsecond"), FatalError),
+    ],
+)
+def test_the_class_says_what_to_do_as_that_of_the_cause_does(
+    raised: Exception, expected: type[ConnectorError]
+) -> None:
+    error = translated(Spark(in_task(raised)), "query-0")
+    assert type(error) is expected
+    assert error.found is not None
+    assert error.found.startswith(f"{type(raised).__name__}: ")
+    assert "second" not in error.found
+    cause = error.__cause__
+    assert isinstance(cause, type(raised) if isinstance(raised, ConnectorError) else ForeignError)
+    if isinstance(raised, ConnectorError):
+        assert (error.option, error.hint) == (raised.option, raised.hint)
+    assert isinstance(error.__context__, Spark), "Spark's own is kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due "
+            "to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task "
+            "0.0 in stage 1.0 (TID 1) (host executor driver): java.lang.OutOfMemoryError: Java "
+            f"heap space\n{STACK}\n\tThread State: RUNNABLE",
+            "java.lang.OutOfMemoryError: Java heap space",
+        ),
+        (
+            f"An error occurred while calling o1.collect.\n: java.io.IOException: no room\n{STACK}",
+            "java.io.IOException: no room",
+        ),
+        (
+            "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n\n",
+            "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
+        ),
+        ("", "Spark"),
+    ],
+)
+def test_a_failure_of_the_jvm_is_told_by_its_first_line(text: str, line: str) -> None:
+    assert telling_line(Spark(text)) == line
+
+
+def test_an_exception_of_the_driver_itself_stays_the_cause() -> None:
+    error = OSError(28, "No space left on device")
+    wrapped = translated(error, "query-0", hint="make room")
+    assert wrapped.__cause__ is error
+    assert wrapped.hint == "make room"
+    assert wrapped.found == "OSError: [Errno 28] No space left on device"
+
+
+def test_an_error_of_the_tree_is_raised_as_it_is() -> None:
+    error = FatalError("state is damaged")
+    assert translated(error, "query-0") is error

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver freezes, is taken for gone, and resumes beside the one that took over.
+
+The drivers that freeze are processes, stopped by SIGSTOP. Their leases last longer than they are
+frozen, so no look at the lease stops them when they resume.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors_core.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.coordinator.plan_log import (
+    decisions_since,
+    newest_decision,
+    newest_plan,
+    plans_since_snapshot,
+    read_decision,
+    read_plan,
+)
+from connectors_core.errors import LeaseError
+from connectors_core.protocol import DECISIONS, PLANS, Decision, Plan, decision_path, plan_path
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.state import Lease, StateStore
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import DriverJob, run_driver
+from connectors_core.testing.environment import InProcess
+from connectors_core.testing.faults import (
+    READING_FREEZES,
+    SUCCESSORS,
+    WRITING_FREEZES,
+    Fault,
+    FaultAction,
+    FaultPoint,
+)
+from connectors_core.testing.leased_sink import LeasedDirectorySink
+from connectors_core.testing.local_pipeline import ATTEMPTS
+from connectors_core.testing.trial import Trial, meetings
+
+ROWS = 90
+# What shows most of the whole product, which `make test-full` runs.
+ALWAYS = {
+    (FaultPoint.BEFORE_PLAN, "has ended"),
+    (FaultPoint.BEFORE_REPORT, "writes"),
+    (FaultPoint.AFTER_PREPARE, "decides"),
+    (FaultPoint.BEFORE_DECISION, "has ended"),
+    (FaultPoint.AFTER_DECISION, "commits"),
+    (FaultPoint.BEFORE_SWEEP, "writes"),
+}
+
+
+class Case(Trial):
+    """A pipeline of numbers into two folders, which many drivers run."""
+
+    def __init__(self, root, sinks):
+        super().__init__(InProcess(), root, 0)
+        self.sinks = sinks
+
+    @property
+    def store(self):
+        return StateStore(str(self.location / "query-0"))
+
+    def job(self):
+        return DriverJob(
+            location=str(self.location),
+            source=NumberSequenceSource(0, ROWS - 1, split_rows=30, batch_rows=5),
+            sinks=self.sinks,
+            settings={"limits": PlanLimits(rows=20)},
+        )
+
+    def assert_complete(self):
+        for sink in self.sinks.values():
+            assert sorted(sink.read()["value"].to_pylist()) == list(range(ROWS))
+
+    def take_over(self, point, while_it, *more):
+        self.take_over_from_frozen(
+            self.job(), point, SUCCESSORS[while_it], self.assert_complete, *more
+        )
+        for sink in self.sinks.values():
+            assert sink.staged() == []
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path, {name: DirectorySink(tmp_path / name) for name in ("one", "two")})
+
+
+@pytest.mark.parametrize(
+    ("point", "while_it"), meetings((*READING_FREEZES, *WRITING_FREEZES), ALWAYS)
+)
+def test_a_driver_resumes_while_its_successor(case, point, while_it):
+    case.take_over(point, while_it)
+
+
+@pytest.mark.parametrize("while_it", ["decides", "has ended"])
+def test_a_driver_whose_epoch_failed_rolls_back_while_its_successor(case, while_it):
+    failures = [
+        Fault(FaultPoint.BEFORE_PREPARE, action=FaultAction.RAISE, nth=number + 1)
+        for number in range(2 * ATTEMPTS)
+    ]
+    case.take_over(FaultPoint.BEFORE_ROLL_BACK, while_it, *failures)
+
+
+@pytest.mark.parametrize("point", [FaultPoint.BEFORE_FENCE, FaultPoint.BEFORE_RECOVERY])
+@pytest.mark.parametrize("while_it", ["decides", pytest.param("has ended", marks=pytest.mark.slow)])
+def test_a_driver_that_freezes_while_it_starts_resumes_while_its_successor(
+    case, tmp_path, point, while_it
+):
+    killed = Fault(FaultPoint.AFTER_PREPARE, nth=2, once=tmp_path / "killed")
+    run_driver(case.job(), tmp_path / "first.log", killed)
+    assert killed.fired
+    case.take_over(point, while_it)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        FaultPoint.BEFORE_REWRITE,
+        pytest.param(FaultPoint.BEFORE_REWRITE_RECORD, marks=pytest.mark.slow),
+        FaultPoint.AFTER_REWRITE_RECORD,
+    ],
+)
+@pytest.mark.parametrize("while_it", ["commits", "has ended"])
+def test_rows_that_were_lost_are_written_again_by_two_drivers(tmp_path, point, while_it):
+    sink = LeasedDirectorySink(tmp_path / "leased")
+    sink.lose(2)
+    case = Case(tmp_path, {"leased": sink})
+    case.take_over(point, while_it)
+    assert sink.losses() == 0
+
+
+# --- Fences ---------------------------------------------------------------------------------------
+
+
+class HeldBy:
+    """A lease of an incarnation, as far as a fence looks at it."""
+
+    def __init__(self, incarnation, newest=None):
+        self.incarnation = incarnation
+        self.newest = newest or incarnation
+
+    def confirm(self):
+        if self.newest > self.incarnation:
+            raise LeaseError("another driver has taken over")
+
+
+def a_decision(epoch, incarnation=1):
+    return Decision(
+        pipeline_id="p",
+        epoch=epoch,
+        incarnation=incarnation,
+        spark_query_id="q",
+        batch_id=epoch,
+        plan=epoch,
+        sinks={},
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    return StateStore(str(tmp_path))
+
+
+def test_the_first_driver_of_a_pipeline_needs_no_fence(store):
+    fence_decisions(store, HeldBy(1), pipeline_id="p")
+    fence_plans(store, HeldBy(1), pipeline_id="p")
+    assert store.list("", recursive=True) == []
+
+
+def test_the_second_driver_fences_the_first_even_where_that_left_nothing(store):
+    fence_decisions(store, HeldBy(2), pipeline_id="p")
+    fence_plans(store, HeldBy(2), pipeline_id="p")
+    assert read_decision(store, 0).is_fence
+    assert read_plan(store, 0).is_fence
+    assert (newest_decision(store), newest_plan(store)) == (-1, -1)
+    assert not DECISIONS.create(store, decision_path(0), a_decision(0))
+
+
+def test_fences_follow_the_newest_and_point_to_the_last_that_is_none(store):
+    for epoch in range(3):
+        DECISIONS.create(store, decision_path(epoch), a_decision(epoch))
+    for incarnation in range(2, 5):
+        fence_decisions(store, HeldBy(incarnation), pipeline_id="p")
+    assert [read_decision(store, epoch).previous for epoch in (3, 4, 5)] == [2, 2, 2]
+    assert newest_decision(store) == 2
+    assert list(decisions_since(store, 1)) == [1, 2]
+
+
+def test_a_decision_that_was_first_counts_and_the_next_number_is_fenced(store, monkeypatch):
+    create = type(DECISIONS).create
+
+    def after_the_former_driver(self, state, path, document):
+        create(DECISIONS, store, decision_path(0), a_decision(0))
+        return create(self, state, path, document)
+
+    monkeypatch.setattr(type(DECISIONS), "create", after_the_former_driver)
+    fence_decisions(store, HeldBy(2), pipeline_id="p")
+    assert not read_decision(store, 0).is_fence
+    assert read_decision(store, 1).is_fence
+    assert newest_decision(store) == 0
+
+
+def test_a_driver_that_was_taken_over_while_it_fences_stops(store):
+    fence_decisions(store, HeldBy(3), pipeline_id="p")
+    late = HeldBy(2, newest=3)
+    create = type(DECISIONS).create
+
+    def after_the_successor(self, state, path, document):
+        create(DECISIONS, store, decision_path(1), a_decision(1, incarnation=3))
+        return create(self, state, path, document)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(DECISIONS), "create", after_the_successor)
+        with pytest.raises(LeaseError):
+            fence_decisions(store, late, pipeline_id="p")
+
+
+def test_a_restart_begins_with_the_snapshot_before_the_fences(case, tmp_path):
+    killed = Fault(FaultPoint.BEFORE_DECISION, nth=2, once=tmp_path / "killed")
+    run_driver(case.job(), tmp_path / "first.log", killed)
+    store = case.store
+    newest = newest_plan(store)
+    for incarnation in range(7, 9):
+        fence_plans(store, HeldBy(incarnation), pipeline_id="p")
+    assert newest_plan(store) == newest
+    plans = plans_since_snapshot(store, newest)
+    assert plans[0].holds_snapshot
+    assert all(isinstance(plan, Plan) and not plan.is_fence for plan in plans)
+    with case.job().build(case.environment) as pipeline:
+        case.run_to_end(pipeline)
+    case.assert_complete()
+
+
+def test_a_released_pipeline_is_fenced_too(case):
+    for _ in range(2):
+        with case.job().build(case.environment) as pipeline:
+            case.run_to_end(pipeline)
+    lease = Lease.acquire(StateStore(str(case.location)))
+    lease.release()
+    assert lease.incarnation == 3
+    assert PLANS.read(case.store, plan_path(newest_plan(case.store) + 1)).is_fence
+    case.assert_complete()

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline is taken back to an epoch, and an epoch that is lost is given up."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors_core.cli import app
+from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    LeaseError,
+    StateCorruptedError,
+    UnsupportedError,
+)
+from connectors_core.source import NumberSequenceSource, PlanLimits, SupportsRewinding
+from connectors_core.state import Lease, StateStore
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.environment import InProcess
+from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
+
+SECONDS = 30
+ROWS = 100
+
+
+class Setup:
+    """A pipeline with epochs of ten rows each."""
+
+    source = NumberSequenceSource
+
+    def __init__(self, root):
+        self.state = root / "state"
+        self.sink, self.other = DirectorySink(root / "out"), DirectorySink(root / "other")
+        self.store = StateStore(str(self.state)).child("query-0")
+
+    def pipeline(self, limit=10):
+        pipeline = InProcess().pipeline("p", self.state, parallelism=1)
+        source = self.source(0, ROWS - 1, split_rows=40, batch_rows=5)
+        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=limit))
+        pipeline.sink_to(rows, self.sink, uid="out")
+        pipeline.sink_to(rows, self.other, uid="other")
+        return pipeline
+
+    def run(self, *faults):
+        with injected(*faults), self.pipeline() as pipeline:
+            assert pipeline.run(timeout=SECONDS)
+
+    def times_written(self, sink=None):
+        rows = (sink or self.sink).read()
+        return Counter(rows["value"].to_pylist()) if rows.num_columns else Counter()
+
+    def rows_behind(self, epoch):
+        """What was written behind an epoch so far."""
+        later = [e for e in decisions_since(self.store, 0) if e > epoch]
+        return Counter(v for e in later for v in self.sink.read(e)["value"].to_pylist())
+
+    def files(self):
+        found = (path for path in self.state.rglob("*") if path.is_file())
+        return sorted(path for path in found if path.parent.name != "lease")
+
+    def lose_an_epoch(self):
+        """Let the driver die right behind a decision, and remove what it staged for a sink."""
+        with pytest.raises(FaultInjected):
+            self.run(Fault(FaultPoint.AFTER_DECISION, nth=4, action=FaultAction.RAISE))
+        epoch = max(decisions_since(self.store, 0))
+        shutil.rmtree(self.sink.path / "_staging")
+        with pytest.raises(ConnectorError):
+            self.run()
+        return epoch
+
+
+@pytest.fixture
+def setup(tmp_path):
+    return Setup(tmp_path)
+
+
+def command(setup, name, *arguments):
+    return CliRunner().invoke(app, ["state", name, str(setup.state), *map(str, arguments)])
+
+
+def done(setup, name, *arguments):
+    result = command(setup, name, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+# --- rewind ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 9])
+def test_what_came_after_an_epoch_is_read_and_written_again(setup, epoch):
+    setup.run()
+    again = setup.rows_behind(epoch)
+    said = done(setup, "rewind", epoch, "--yes")
+    assert f"{again.total()} are read again" in said
+    assert f"{again.total()} were written since" in said
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) + again
+    assert setup.times_written(setup.other) == Counter(range(ROWS)) + again
+    setup.run()  # and once only
+    assert setup.times_written() == Counter(range(ROWS)) + again
+
+
+def test_a_pipeline_is_taken_back_again_and_again(setup):
+    setup.run()
+    expected = Counter(range(ROWS))
+    for epoch in (6, 4):
+        expected += Counter({value: 1 for value in range(ROWS) if value >= (epoch + 1) * 10})
+        done(setup, "rewind", epoch, "--yes")
+        setup.run()
+    assert setup.times_written() == expected
+    done(setup, "rewind", 2, "--yes")
+    done(setup, "rewind", 5, "--yes")  # the last word counts
+    setup.run()
+    assert setup.times_written() == expected + Counter(range(60, ROWS))
+
+
+def test_it_is_taken_back_to_the_start(setup):
+    setup.run()
+    done(setup, "rewind", "--to-start", "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(list(range(ROWS)) * 2)
+
+
+class Rewindable(NumberSequenceSource, SupportsRewinding):
+    """Begins at a number."""
+
+    def create_enumerator_at(self, context, position):
+        if not position.isdigit():
+            raise ConfigurationError(f"{position!r} is no number")
+        later = NumberSequenceSource(int(position), ROWS - 1, split_rows=40, batch_rows=5)
+        return later.create_enumerator(context)
+
+
+def test_it_is_taken_back_to_a_position_in_the_terms_of_the_source(setup):
+    setup.source = Rewindable
+    setup.run()
+    said = done(setup, "rewind", "--to-start", "--at", "numbers=70", "--yes")
+    assert "numbers begins 70" in said
+    with pytest.raises(FaultInjected):  # the next start finds the position too
+        setup.run(Fault(FaultPoint.BEFORE_PLAN, action=FaultAction.RAISE))
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) + Counter(range(70, ROWS))
+    setup.run()  # and the position counts once
+    assert setup.times_written() == Counter(range(ROWS)) + Counter(range(70, ROWS))
+
+
+def test_a_position_that_is_not_understood_can_be_replaced(setup):
+    setup.run()
+    for wrong in (["--at", "numbers=7"], ["--to-start", "--at", "letters=7"]):
+        assert command(setup, "rewind", *wrong, "--yes").exit_code == 2
+    done(setup, "rewind", "--to-start", "--at", "numbers=seventy", "--yes")
+    with pytest.raises(UnsupportedError, match="cannot begin at 'seventy'"):
+        setup.run()
+    setup.source = Rewindable
+    with pytest.raises(ConfigurationError, match="no number"):
+        setup.run()
+    done(setup, "rewind", "--to-start", "--at", "numbers=90", "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) + Counter(range(90, ROWS))
+
+
+def test_a_driver_that_is_killed_after_a_rewind_continues_exactly(setup):
+    setup.run()
+    done(setup, "rewind", 4, "--yes")
+    for point in (FaultPoint.AFTER_PLAN, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT):
+        with pytest.raises(FaultInjected):
+            setup.run(Fault(point, action=FaultAction.RAISE))
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) + Counter(range(50, ROWS))
+
+
+def test_without_an_epoch_the_possible_ones_are_named(setup):
+    setup.run()
+    assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9" in done(setup, "rewind")
+
+
+def test_nothing_changes_before_it_is_confirmed(setup):
+    setup.run()
+    before = setup.files()
+    assert "nothing was done" in done(setup, "rewind", 3, "--dry-run")
+    result = CliRunner().invoke(app, ["state", "rewind", str(setup.state), "3"], input="n\n")
+    assert result.exit_code == 1
+    for wrong in (["77"], ["3", "--to-start"], ["3", "--query", "query-7"]):
+        result = command(setup, "rewind", *wrong, "--yes")
+        assert result.exit_code == 2, result.output
+    assert setup.files() == before
+
+
+def test_a_running_pipeline_and_one_with_state_of_sparks_are_refused(setup):
+    setup.run()
+    with Lease.acquire(StateStore(str(setup.state))):
+        result = command(setup, "rewind", 3, "--yes")
+        assert (result.exit_code, "holds" in result.output) == (2, True)
+    (setup.state / "query-0" / "spark-0" / "state").mkdir()
+    (setup.state / "query-0" / "spark-0" / "state" / "1.delta").write_bytes(b"")
+    result = command(setup, "rewind", 3, "--yes")
+    assert (result.exit_code, "state of Spark" in result.output) == (2, True)
+    assert "state restore" in result.output
+
+
+def test_a_rewind_is_a_way_out_of_a_missing_plan(setup):
+    setup.run()
+    (setup.state / "query-0" / "plans" / "0000000006.json").unlink()
+    with pytest.raises(StateCorruptedError, match="plan 6 is missing") as caught:
+        setup.run()
+    assert "state rewind" in str(caught.value)
+    assert done(setup, "rewind").strip().endswith("0, 1, 2, 3, 4, 5")
+    again = setup.rows_behind(5)
+    done(setup, "rewind", 5, "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) + again
+
+
+# --- give up --------------------------------------------------------------------------------------
+
+
+def test_what_an_epoch_abandons_is_named_and_all_else_is_written(setup):
+    epoch = setup.lose_an_epoch()
+    said = done(setup, "give-up", epoch, "--yes")
+    assert "10 rows of out are LOST" in said
+    assert "given up" in done(setup, "show")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) - Counter(range(30, 40))
+    assert setup.times_written(setup.other) <= Counter(range(ROWS))
+
+
+def test_what_an_epoch_abandons_is_read_again_where_that_is_asked_for(setup):
+    epoch = setup.lose_an_epoch()
+    said = done(setup, "give-up", epoch, "--read-again", "--yes")
+    assert "10 rows of out are read again" in said
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS))
+
+
+def test_the_first_epoch_can_be_read_again(setup):
+    with pytest.raises(FaultInjected):
+        setup.run(Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE))
+    done(setup, "give-up", 0, "--read-again", "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS))
+
+
+def test_only_what_is_not_committed_can_be_given_up(setup):
+    epoch = setup.lose_an_epoch()
+    before = setup.files()
+    for wrong in (epoch - 1, epoch + 1):
+        result = command(setup, "give-up", wrong, "--yes")
+        assert result.exit_code == 2
+        assert f"not committed: {epoch}" in result.output
+    assert "nothing was done" in done(setup, "give-up", epoch, "--dry-run")
+    assert (
+        CliRunner()
+        .invoke(app, ["state", "give-up", str(setup.state), str(epoch)], input="n\n")
+        .exit_code
+        == 1
+    )
+    assert setup.files() == before
+
+
+@pytest.mark.parametrize("epoch", [4, 9])
+def test_a_decision_that_is_gone_is_given_up(setup, epoch):
+    setup.run()
+    (setup.state / "query-0" / "decisions" / f"{epoch:010d}.json").unlink()
+    with pytest.raises(StateCorruptedError, match=f"decision {epoch} is missing") as caught:
+        setup.run()
+    assert "state give-up" in str(caught.value)
+    assert "no decision" in done(setup, "give-up", epoch, "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS))
+
+
+def test_a_running_pipeline_gives_nothing_up(setup):
+    epoch = setup.lose_an_epoch()
+    with Lease.acquire(StateStore(str(setup.state))):
+        with pytest.raises(LeaseError):
+            Lease.acquire(StateStore(str(setup.state)))
+        assert command(setup, "give-up", epoch, "--yes").exit_code == 2
