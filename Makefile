@@ -145,12 +145,17 @@ test-full: ## test with the slow tests too
 
 ## Things to run
 
-.PHONY: demo bench matrix
+.PHONY: demo bench soak matrix
 demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
 	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
 bench: env$$(LINE) ## the benchmarks on one Spark; of Kafka alone: make bench ONLY=kafka
 	$(call SPARK_PYTHON,$(LINE)) -m benchmarks $(ONLY:%=--only %)
+
+MINUTES ?= 30
+SEED ?= 1
+soak: env$$(LINE) ## pipelines under faults: make soak MINUTES=30 SEED=1 SPARK=3.5 ONLY=epochs (or flights)
+	$(call SPARK_PYTHON,$(LINE)) -m benchmarks.soak --minutes $(MINUTES) --seed $(SEED) $(ONLY:%=--only %)
 
 matrix: env$(NEWEST) ## all cells of the compatibility matrix, each major with today's core
 	$(BIN)/release-tools test --all

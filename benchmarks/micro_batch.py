@@ -22,23 +22,31 @@ ROWS_PER_PLAN = 2
 WARM_UP_SHARE = 3
 
 
+def trigger_times(progress: list[Any]) -> dict[int, float]:
+    """Milliseconds of the batches with rows, by their numbers."""
+    documents = (each if isinstance(each, dict) else json.loads(each.json) for each in progress)
+    return {
+        document["batchId"]: document["durationMs"]["triggerExecution"]
+        for document in documents
+        if document["numInputRows"] > 0
+    }
+
+
 def median_trigger(progress: list[Any]) -> float:
     """Median milliseconds of the batches with rows, without the first third."""
-    times = []
-    for each in progress:
-        document = each if isinstance(each, dict) else json.loads(each.json)
-        if document["numInputRows"] > 0:
-            times.append(document["durationMs"]["triggerExecution"])
+    times = list(trigger_times(progress).values())
     return statistics.median(times[len(times) // WARM_UP_SHARE :])
 
 
-def ours(spark: SparkSession, plans: int) -> float:
-    """A pipeline from a number sequence into nothing, two rows a plan."""
+@contextmanager
+def trivial(spark: SparkSession, plans: int) -> Iterator[tuple[Pipeline, Path]]:
+    """A pipeline from a number sequence into nothing, two rows a plan; and its checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Path(folder) / "checkpoint"
         pipeline = Pipeline(
             spark,
             "latency",
-            checkpoint_location=str(Path(folder) / "checkpoint"),
+            checkpoint_location=str(checkpoint),
             streaming=True,
             parallelism=2,
         )
@@ -49,10 +57,16 @@ def ours(spark: SparkSession, plans: int) -> float:
         )
         pipeline.sink_to(numbers, NoopSink(), uid="noop")
         with pipeline:
-            pipeline.start()
-            query = spark.streams.active[0]
-            pipeline.await_termination()
-            return median_trigger(list(query.recentProgress))
+            yield pipeline, checkpoint
+
+
+def ours(spark: SparkSession, plans: int) -> float:
+    """The trivial pipeline."""
+    with trivial(spark, plans) as (pipeline, _):
+        pipeline.start()
+        query = spark.streams.active[0]
+        pipeline.await_termination()
+        return median_trigger(list(query.recentProgress))
 
 
 def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,15 +18,13 @@ import typer
 
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
-from connector_kafka.testing.tools import console_consumer
 from examples.flights import report, search
-from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places, prepare
+from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
 from examples.flights.history import DAY, END_OF_TIME, History
+from examples.flights.running import fetch_outputs, prepare_servers, start_driver
 from examples.flights.verify import verify
 
-_HOUSE = Path(__file__).parents[2]
-_PARTITIONS = 3
 # After which share of the flights each is killed, while the rest is still being sent.
 _KILL_DRIVER_AT, _KILL_BROKER_AT, _KILL_SEARCH_AT = 0.6, 0.7, 0.8
 
@@ -49,10 +45,7 @@ def main(
     flights = prepare(places, days)
     history = History(places.checkpoint, places.notes)
     with KafkaBroker(folder=places.broker) as broker, ElasticsearchServer() as server:
-        search.prepare_indices(server, places)
-        # Or the broker would delete the flights of 2013 at once: it goes by their timestamps.
-        broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
-        broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
+        prepare_servers(places, broker, server)
         say(
             f"{flights:,} flights: {len(list(places.flights.iterdir()))} days are files, the rest"
             f" is sent to Kafka {broker.version}; Elasticsearch {server.version} has the aircraft"
@@ -64,14 +57,7 @@ def main(
         while not play.drive():
             pass
         say("comparing what came out with the raw tables")
-        places.enriched.write_bytes(
-            b"".join(
-                (record.value or b"") + b"\n"
-                for record in console_consumer(broker.bootstrap_servers, ENRICHED_TOPIC)
-            )
-        )
-        with places.indexed.open("w") as lines:
-            lines.writelines(f"{json.dumps(each)}\n" for each in search.indexed_flights(server))
+        fetch_outputs(places, broker, server)
         delays = search.mean_delays(server)
     verified = verify(places, days)
     found = report.summary(
@@ -119,19 +105,7 @@ class _Play:
         """Run a driver; False when it was killed on its way."""
         self.drivers += 1
         log = self.places.root / f"driver-{self.drivers}.log"
-        with log.open("wb") as out:
-            driver = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "examples.flights.pipeline"),
-                    *(str(self.places.root), self.broker.bootstrap_servers, self.server.url),
-                ],
-                cwd=_HOUSE,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+        driver = start_driver(self.places, self.broker, self.server, log)
         try:
             while driver.poll() is None:
                 self._watch()

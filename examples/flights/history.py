@@ -7,6 +7,7 @@ where rows were written, a *decision*. None of them is ever changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -53,15 +54,19 @@ class History:
     def refresh(self) -> None:
         """Take in what came since the last time."""
         self._refresh_notes()
-        found = [
-            (path.stat().st_mtime, path)
+        paths = (
+            path
             for kind in _KINDS
             for path in self.checkpoint.glob(f"query-*/{kind}/**/*.json")
             if path not in self._seen
-        ]
-        for moment, path in sorted(found):
+        )
+        found = []
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):  # removed as one that is old
+                found.append((path.stat().st_mtime, path, path.read_bytes()))
+        for moment, path, document in sorted(found):
             self._seen.add(path)
-            self._take(moment, json.loads(path.read_bytes())["payload"])
+            self._take(moment, json.loads(document)["payload"])
 
     def _refresh_notes(self) -> None:
         lines = self.notes.read_text().splitlines() if self.notes.exists() else []

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small disk that can be filled: a `tmpfs` in a mount namespace, which goes with its process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+_VARIABLE: Final = "SOAK_DISK"
+_SIZE: Final = "1g"
+_MOUNT: Final = f'mount -t tmpfs -o size={_SIZE} soak "$0" && exec '
+
+
+def enter(folder: Path) -> bool:
+    """Run this program again where a folder is a small disk.
+
+    Root mounts it in a namespace of its own; others are root in a user namespace for as long as it
+    takes, then themselves again.
+
+    Returns:
+        Whether it is one; there is no such disk where the system allows neither.
+    """
+    if _VARIABLE in os.environ:
+        return os.environ[_VARIABLE] == str(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        command = ["unshare", "--mount", "sh", "-c", _MOUNT + '"$@"', str(folder)]
+    else:
+        back = f"unshare --user --map-user={os.geteuid()} --map-group={os.getegid()} "
+        root = ["unshare", "--user", "--map-root-user", "--mount"]
+        command = [*root, "sh", "-c", f'{_MOUNT}{back}"$@"', str(folder)]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*command, "true"], check=False).returncode
+    ):
+        return False
+    program = [*command, *sys.orig_argv]
+    os.execvpe(program[0], program, {**os.environ, _VARIABLE: str(folder)})
+
+
+def fill(folder: Path) -> None:
+    """Take all that is free, by a file `filler`; again when something was removed meanwhile."""
+    size = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    with (folder / "filler").open("ab") as filler:
+        while size >= 4096:
+            try:
+                os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), size)
+            except OSError:  # others write too
+                size //= 2
+
+
+def clear(folder: Path) -> None:
+    """Give it back."""
+    (folder / "filler").unlink(missing_ok=True)

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flights pipeline while everything around it fails, one driver after another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from examples.flights.data import Places, prepare
+from examples.flights.feed import Feed
+from examples.flights.history import History
+from examples.flights.running import fetch_outputs, prepare_servers, start_driver
+from examples.flights.verify import verify
+
+from benchmarks.soak import disk
+from benchmarks.soak.measuring import Measurements, count_files
+from benchmarks.soak.processes import Process, jvm, tree, workers
+from benchmarks.soak.schedule import TARGETS, Fault, schedule
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_kafka.testing import KafkaBroker
+from connectors_core.testing.servers import ServerProcess
+
+# Half of the days are files, half are sent: six days a minute.
+_DAYS_PER_MINUTE: Final = 12
+# Spark and the pipeline keep so many epochs, not 100: what is kept is soon all that is ever kept.
+_RETAINED: Final = 20
+_TICK_SECONDS: Final = 0.5
+_MEASURE_SECONDS: Final = 2.0
+_TELL_SECONDS: Final = 15.0
+# A pipeline that gets nowhere for so long hangs.
+_HANGS_AFTER: Final = 300.0
+# Two drivers that are both free to run settle who goes on within this time.
+_SETTLED_AFTER: Final = 90.0
+_ENDED_AFTER: Final = 60.0
+_ERROR: Final = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt)\b.*")
+
+
+@dataclass(eq=False)
+class Driver:
+    """A driver of the pipeline.
+
+    Attributes:
+        number: The first one is 1.
+        process: Its Python.
+        log: What it printed.
+        started: When, on the monotonic clock.
+        killed: How it was killed, if it was.
+        out: Whether it is frozen while another one is started.
+    """
+
+    number: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    started: float
+    killed: str = ""
+    out: bool = False
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def end(self) -> str:
+        """How it ended."""
+        text = self.log.read_text(errors="replace")
+        errors = [line for line in text.splitlines() if _ERROR.match(line)]
+        error = errors[-1][:300] if errors else f"status {self.process.returncode}"
+        return f"{self.killed}; {error}" if self.killed else error
+
+
+class Soak:
+    """One run.
+
+    Args:
+        root: Folder of its files; `disk` in it is a small disk.
+        seconds: How long flights are sent; faults come in this time.
+        seed: Of the faults.
+        full_disks: Whether the disk may be filled.
+        say: Takes a line of what happens.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        seconds: float,
+        seed: int,
+        *,
+        full_disks: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.seconds = seconds
+        self._root = root
+        self._say = say
+        targets = tuple(target for target in TARGETS if full_disks or target != "disk")
+        self._schedule = schedule(seed, seconds, targets)
+        self._seed = seed
+        self._places = Places(root / "disk")
+        self._history = History(self._places.checkpoint, root / "notes.jsonl")
+        self._found = Measurements()
+        self._drivers: list[Driver] = []
+        self._ended: list[dict[str, Any]] = []
+        self._happened: list[dict[str, Any]] = []
+        self._seen: set[Process] = set()
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._began = 0.0
+        self._progress = (0, 0.0)
+        self._both_since = 0.0
+
+    def run(self) -> tuple[Measurements, dict[str, Any]]:
+        """Run the pipeline to its end and compare what came out."""
+        days = max(2, min(365, int(_DAYS_PER_MINUTE * self.seconds / 60)))
+        for name in ("logs", "broker"):
+            shutil.rmtree(self._root / name, ignore_errors=True)
+        (self._root / "logs").mkdir(parents=True)
+        flights = prepare(self._places, days)
+        # Only what the pipeline writes is on the disk that may be full.
+        self._history.notes.unlink(missing_ok=True)
+        self._places.notes.symlink_to(self._history.notes)
+        options = f"--conf spark.sql.streaming.minBatchesToRetain={_RETAINED} pyspark-shell"
+        os.environ |= {"PYSPARK_SUBMIT_ARGS": options, "PYTHONFAULTHANDLER": "1"}
+        with ExitStack() as stack:
+            self._broker = stack.enter_context(KafkaBroker(folder=self._root / "broker"))
+            self._server = stack.enter_context(ElasticsearchServer())
+            stack.callback(self._kill_all)
+            prepare_servers(self._places, self._broker, self._server)
+            self._say(f"{flights:,} flights of {days} days, {len(self._schedule)} faults")
+            feed = Feed(self._places, self._broker.bootstrap_servers, self.seconds)
+            feed.send_overlap()
+            feed.start()
+            self._began = time.monotonic()
+            self._drive()
+            self._say("comparing what came out with the raw tables")
+            fetch_outputs(self._places, self._broker, self._server)
+            self._check_left_behind()
+        return self._found, self._judge_rows(verify(self._places, days), flights)
+
+    # --- the main loop --------------------------------------------------------------------------
+
+    def _drive(self) -> None:
+        """Until a driver has read all: one runs, the others play, and all is measured."""
+        measured = counted = told = 0.0
+        with ThreadPoolExecutor(len(TARGETS)) as players, self._ending():
+            plays = [players.submit(self._play, target) for target in TARGETS]
+            while not self._finished():
+                time.sleep(_TICK_SECONDS)
+                self._history.refresh()
+                self._end_what_hangs()
+                for play in plays:
+                    if play.done():
+                        play.result()
+                now = self._now()
+                if now - measured >= _MEASURE_SECONDS:
+                    measured = now
+                    self._measure(now)
+                if now - counted >= 5 * _MEASURE_SECONDS:
+                    counted = now
+                    files = count_files(self._places.checkpoint)
+                    self._found.add("state files", now, files)
+                if now - told >= _TELL_SECONDS:
+                    told = now
+                    self._tell()
+        moments = sorted({at for at, uid, _ in self._history.rows if uid == "archive"})
+        offset = time.time() - self._now()
+        for before, at in pairwise(moments):
+            self._found.add("time per epoch (ms)", at - offset, (at - before) * 1000)
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Let no player go on when this is over."""
+        try:
+            yield
+        finally:
+            self._over.set()
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _finished(self) -> bool:
+        """See which drivers have ended; start one where none is left."""
+        with self._lock:
+            for driver in [each for each in self._drivers if not each.lives]:
+                self._drivers.remove(driver)
+                if driver.process.returncode == 0:
+                    self._say(f"driver {driver.number} has read all")
+                    return True
+                self._note_end(driver)
+            if not self._drivers:
+                self._start_driver()
+        return False
+
+    def _note_end(self, driver: Driver) -> None:
+        how = driver.end()
+        age = time.monotonic() - driver.started
+        self._say(f"driver {driver.number} ended after {age:.0f} s: {how}")
+        self._ended.append({"driver": driver.number, "at": self._now(), "age": age, "how": how})
+
+    def _start_driver(self) -> Driver:
+        number = len(self._ended) + len(self._drivers) + 1
+        log = self._root / "logs" / f"driver-{number}.log"
+        process = start_driver(self._places, self._broker, self._server, log)
+        driver = Driver(number, process, log, time.monotonic())
+        self._drivers.append(driver)
+        self._say(f"driver {number} starts")
+        return driver
+
+    def _processes(self, driver: Driver) -> list[Process]:
+        """Those of a driver: its Python first, then what descends from it."""
+        found = tree(driver.process.pid)
+        self._seen.update(found)
+        return found
+
+    def _end_what_hangs(self) -> None:
+        """Kill drivers that get nowhere, or that do not settle who goes on; that is a problem."""
+        now = time.monotonic()
+        if self._history.epochs != self._progress[0] or not self._progress[1]:
+            self._progress = (self._history.epochs, now)
+        with self._lock:
+            both = len([driver for driver in self._drivers if not driver.out]) > 1
+            self._both_since = (self._both_since or now) if both else now
+            if now - self._progress[1] > _HANGS_AFTER:
+                self._problem(f"no epoch for {_HANGS_AFTER:.0f} s")
+            elif now - self._both_since > _SETTLED_AFTER:
+                self._problem(f"two drivers run for {_SETTLED_AFTER:.0f} s")
+            else:
+                return
+            self._progress = (self._history.epochs, now)
+            for driver in self._drivers:
+                driver.killed = "killed as it hangs"
+                driver.process.send_signal(signal.SIGABRT)  # prints where its threads are
+                for process in self._processes(driver)[1:]:
+                    process.send(signal.SIGKILL)
+
+    def _problem(self, what: str) -> None:
+        self._say(f"PROBLEM: {what}")
+        self._found.problems.append(f"{self._now():.0f} s: {what}")
+
+    def _measure(self, now: float) -> None:
+        with self._lock:
+            free = [driver for driver in self._drivers if not driver.out]
+        for driver in free[-1:]:
+            self._found.take(now, self._processes(driver), time.monotonic() - driver.started)
+
+    def _tell(self) -> None:
+        history = self._history
+        counts = f"{history.read['flights']:,} read, {history.written['archive']:,} written"
+        self._say(f"{counts} in {history.epochs} epochs; {self._found.newest()}")
+
+    # --- the play -------------------------------------------------------------------------------
+
+    def _play(self, target: str) -> None:
+        """All faults of a target, one after another."""
+        play = {
+            "driver": self._disturb_driver,
+            "worker": self._disturb_worker,
+            "broker": lambda fault: self._disturb_server(self._broker, fault),
+            "Elasticsearch": lambda fault: self._disturb_server(self._server, fault),
+            "disk": self._fill_disk,
+        }[target]
+        for fault in (each for each in self._schedule if each.target == target):
+            if self._over.wait(max(0.0, fault.at - self._now())):
+                return
+            began = self._now()
+            self._say(f"{target}: {fault.kind}" + f", {fault.seconds:.1f} s" * bool(fault.seconds))
+            hit = play(fault)
+            self._happened.append(
+                asdict(fault) | {"began": began, "ended": self._now(), "hit": hit}
+            )
+
+    def _disturb_driver(self, fault: Fault) -> bool:
+        with self._lock:
+            driver = self._drivers[-1] if self._drivers else None
+        processes = self._processes(driver) if driver else []
+        if fault.kind.endswith("its Python"):
+            processes = processes[:1]
+        elif fault.kind.endswith("its JVM"):
+            found = jvm(processes)
+            processes = [found] if found else []
+        if not driver or not processes:
+            return False
+        if fault.kind.startswith("kill"):
+            driver.killed = fault.kind
+            for process in processes:
+                process.send(signal.SIGKILL)
+            return True
+        other = fault.kind.endswith("start another")
+        with self._lock:
+            driver.out = other
+            for process in processes:
+                process.send(signal.SIGSTOP)
+            if other:
+                self._start_driver()
+        self._over.wait(fault.seconds)
+        for process in processes:
+            process.send(signal.SIGCONT)
+        driver.out = False
+        return True
+
+    def _disturb_worker(self, fault: Fault) -> bool:
+        with self._lock:
+            found = [each for driver in self._drivers for each in workers(self._processes(driver))]
+        if not found:
+            return False
+        worker = found[int(fault.choice * len(found))]
+        if fault.kind == "kill":
+            worker.send(signal.SIGKILL)
+        else:
+            worker.send(signal.SIGSTOP)
+            self._over.wait(fault.seconds)
+            worker.send(signal.SIGCONT)
+        return True
+
+    def _disturb_server(self, server: ServerProcess, fault: Fault) -> bool:
+        if fault.kind == "kill":
+            server.kill()
+            self._over.wait(fault.seconds)
+            server.start()
+        else:
+            server.pause()
+            self._over.wait(fault.seconds)
+            server.resume()
+        return True
+
+    def _fill_disk(self, fault: Fault) -> bool:
+        end = time.monotonic() + fault.seconds
+        try:
+            while time.monotonic() < end:
+                disk.fill(self._places.root)
+                if self._over.wait(0.2):
+                    break
+        finally:
+            disk.clear(self._places.root)
+        return True
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _kill_all(self) -> None:
+        self._over.set()
+        for driver in self._drivers:
+            for process in self._processes(driver):
+                process.send(signal.SIGKILL)
+            driver.process.wait()
+
+    def _check_left_behind(self) -> None:
+        """No process of a driver outlives it for long, no staged file its epoch."""
+        deadline = time.monotonic() + _ENDED_AFTER
+        while left := [each for each in self._seen if each.lives]:
+            if time.monotonic() > deadline:
+                self._problem(f"processes of drivers are left: {left}")
+                break
+            time.sleep(_TICK_SECONDS)
+        for sink in (self._places.archive, self._places.delays):
+            staged = [path for path in sink.glob("_staging/**/*") if path.is_file()]
+            if staged:
+                self._problem(f"staged files are left in {sink}: {staged}")
+
+    def _judge_rows(self, verified: dict[str, Any], flights: int) -> dict[str, Any]:
+        rows = {sink: verified[sink] for sink in ("archive", "enriched", "index", "delays")}
+        for sink, found in rows.items():
+            wrong = {name: found[name] for name in ("missing", "duplicates", "unexpected")}
+            self._say(f"{sink}: {found['found']:,} of {found['expected']:,} rows, {wrong}")
+            if any(wrong.values()):
+                self._problem(f"{sink} is not exact: {wrong}")
+        if self._history.read["flights"] != flights:
+            self._problem(f"{self._history.read['flights']:,} of {flights:,} flights were read")
+        happened = [each for each in self._happened if each["hit"]]
+        return {
+            "seed": self._seed,
+            "seconds": self.seconds,
+            "flights": flights,
+            "epochs": self._history.epochs,
+            "rows": rows,
+            "faults": self._happened,
+            "faults_by_kind": Counter(f"{each['target']}: {each['kind']}" for each in happened),
+            "drivers": self._ended,
+        }

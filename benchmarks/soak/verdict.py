@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether something grew: the first fifth of a run against its last."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+_AGE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much more the last fifth may take.
+
+    Attributes:
+        ratio: Of the first fifth.
+        slack: Added to that.
+        why: What may differ without anything growing.
+    """
+
+    ratio: float
+    slack: float
+    why: str
+
+
+LIMITS: Final = {
+    "time per epoch (ms)": Limit(1.25, 20, "other work on the machine"),
+    "driver, Python (MB)": Limit(1.1, 15, "the allocator keeps what was freed"),
+    "driver, JVM (MB)": Limit(1.2, 60, "the JVM collects garbage when it wants to"),
+    "driver, JVM's live objects (MB)": Limit(1.1, 10, "Spark keeps its last 100 progresses"),
+    "Python worker (MB)": Limit(1.15, 15, "workers are of various ages"),
+    "state files": Limit(1.2, 60, "removed every 20 epochs, Spark's own every minute"),
+    "threads": Limit(1.1, 8, "pools of the JVM follow the load"),
+    "handles": Limit(1.1, 15, "sockets of workers come and go"),
+}
+
+
+class Point(NamedTuple):
+    """A measured value.
+
+    Attributes:
+        at: When in the run, in seconds or epochs.
+        value: The value.
+        age: Of the driver then, in seconds, where it matters.
+    """
+
+    at: float
+    value: float
+    age: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a measure.
+
+    Attributes:
+        measure: A key of `LIMITS`.
+        first: Typical value in the first fifth; None where the two cannot be compared.
+        last: The same in the last fifth.
+    """
+
+    measure: str
+    first: float | None
+    last: float | None
+
+    @property
+    def allowed(self) -> float | None:
+        """The most that the last fifth may take."""
+        limit = LIMITS[self.measure]
+        return None if self.first is None else self.first * limit.ratio + limit.slack
+
+    @property
+    def flat(self) -> bool:
+        """Whether it did not grow, and that can be told."""
+        return self.last is not None and self.allowed is not None and self.last <= self.allowed
+
+
+def judge(measure: str, points: Iterable[Point], length: float) -> Verdict:
+    """Compare the fifths of a run, drivers only with those of the same age.
+
+    A driver that just started takes less than one that has run for minutes, so each half minute
+    of age counts by its median, where both fifths have it.
+
+    Args:
+        measure: What was measured, a key of `LIMITS`.
+        points: The values.
+        length: When the run ended; it began at 0.
+    """
+    first: dict[int, list[float]] = {}
+    last: dict[int, list[float]] = {}
+    for point in points:
+        part = int(5 * point.at / length)
+        if part in (0, 4):  # what comes after the run does not count
+            fifth = first if part == 0 else last
+            fifth.setdefault(int(point.age // _AGE_SECONDS), []).append(point.value)
+    ages = first.keys() & last.keys()
+    if not ages:
+        return Verdict(measure, None, None)
+    return Verdict(measure, *(_typical(fifth, ages) for fifth in (first, last)))
+
+
+def _typical(fifth: dict[int, list[float]], ages: set[int]) -> float:
+    return statistics.mean(statistics.median(fifth[age]) for age in ages)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every run of the pipeline takes: servers that are ready, a driver, what came out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing.tools import console_consumer
+from examples.flights import search
+from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places
+
+_HOUSE = Path(__file__).parents[2]
+_PARTITIONS = 3
+
+
+def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
+    """Make the topics and the indices."""
+    search.prepare_indices(server, places)
+    # Or the broker would delete the flights of 2013 at once: it goes by their timestamps.
+    broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
+    broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
+
+
+def start_driver(
+    places: Places, broker: KafkaBroker, server: ElasticsearchServer, log: Path
+) -> subprocess.Popen[bytes]:
+    """A driver of the pipeline, in a process group of its own with its JVM."""
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "examples.flights.pipeline"),
+                *(str(places.root), broker.bootstrap_servers, server.url),
+            ],
+            cwd=_HOUSE,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+
+def fetch_outputs(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
+    """Bring what stands in the topic and in the index into files."""
+    places.enriched.write_bytes(
+        b"".join(
+            (record.value or b"") + b"\n"
+            for record in console_consumer(broker.bootstrap_servers, ENRICHED_TOPIC)
+        )
+    )
+    with places.indexed.open("w") as lines:
+        lines.writelines(f"{json.dumps(each)}\n" for each in search.indexed_flights(server))
