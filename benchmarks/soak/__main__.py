@@ -74,7 +74,8 @@ def _report(
     version = pyspark.__version__
     table = Table(title=f"{part.value}, Spark {version}")
     for column in ("measure", "first fifth", "last fifth", "at most", "", "what may differ"):
-        table.add_column(column, justify="left" if "f" in column and " " not in column else "right")
+        numbers = column in ("first fifth", "last fifth", "at most")
+        table.add_column(column, justify="right" if numbers else "left")
     for each in verdicts:
         flat = "flat" if each.flat else "GROWS" if each.first is not None else "not measured"
         cells = (_cell(value) for value in (each.first, each.last, each.allowed))

@@ -46,7 +46,10 @@ _HANGS_AFTER: Final = 300.0
 # Two drivers that are both free to run settle who goes on within this time.
 _SETTLED_AFTER: Final = 90.0
 _ENDED_AFTER: Final = 60.0
-_ERROR: Final = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt)\b.*")
+# A line that names an error, and what is indented below it.
+_ERROR: Final = re.compile(
+    r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*(?:\n  .*)*", re.MULTILINE
+)
 
 
 @dataclass(eq=False)
@@ -76,9 +79,10 @@ class Driver:
 
     def end(self) -> str:
         """How it ended."""
-        text = self.log.read_text(errors="replace")
-        errors = [line for line in text.splitlines() if _ERROR.match(line)]
-        error = errors[-1][:300] if errors else f"status {self.process.returncode}"
+        errors = _ERROR.findall(self.log.read_text(errors="replace"))
+        error = (
+            " ".join(errors[-1].split())[:400] if errors else f"status {self.process.returncode}"
+        )
         return f"{self.killed}; {error}" if self.killed else error
 
 
@@ -329,6 +333,7 @@ class Soak:
             server.kill()
             self._over.wait(fault.seconds)
             server.start()
+            self._say(f"{fault.target}: back")
         else:
             server.pause()
             self._over.wait(fault.seconds)

@@ -30,21 +30,25 @@ class Measurements:
 
     def take(self, at: float, driver: Sequence[Process], age: float = 0.0) -> None:
         """Look at the processes of a driver: its Python first, then what descends from it."""
+        if not driver:
+            return
         spark = jvm(driver)
-        usages = [Usage.of(each.pid) for each in (driver[0], spark) if each] if driver else []
-        if len(usages) < 2 or not (usages[0] and usages[1]):
+        python, java = (Usage.of(each.pid) if each else None for each in (driver[0], spark))
+        if not (python and java):
             return  # it starts or ends
-        self.add("driver, Python (MB)", at, usages[0].memory, age)
-        self.add("driver, JVM (MB)", at, usages[1].memory, age)
-        self.add("threads", at, usages[0].threads + usages[1].threads, age)
-        self.add("handles", at, usages[0].handles + usages[1].handles, age)
-        own = [usage.memory for each in workers(driver) if (usage := Usage.of(each.pid))]
+        for name, usage in (("Python", python), ("the JVM", java)):
+            self.add(f"driver, {name.removeprefix('the ')} (MB)", at, usage.memory, age)
+            self.add(f"driver, threads of {name}", at, usage.threads, age)
+            self.add(f"driver, handles of {name}", at, usage.handles, age)
+        own = [found.memory for each in workers(driver) if (found := Usage.of(each.pid))]
         if own:
             self.add("Python worker (MB)", at, max(own), age)
 
     def newest(self) -> str:
-        """The last value of each measure, for people."""
-        return ", ".join(f"{name} {points[-1].value:,.0f}" for name, points in self.points.items())
+        """The last values of some measures, for people."""
+        told = ("driver, Python (MB)", "driver, JVM (MB)", "state files")
+        values = [(name, self.points[name][-1].value) for name in told if name in self.points]
+        return ", ".join(f"{name} {value:,.0f}" for name, value in values)
 
     def verdicts(self, length: float) -> list[Verdict]:
         """What became of each measure in a run of this length."""

@@ -11,7 +11,7 @@ from typing import Final
 # weight, and its least and most seconds.
 _PLAY: Final = {
     "driver": (
-        50,
+        75,
         {
             "kill all its processes": (2, 0, 0),
             "kill its Python": (1, 0, 0),
@@ -23,10 +23,10 @@ _PLAY: Final = {
             "freeze all and start another": (2, 35, 80),
         },
     ),
-    "worker": (20, {"kill": (2, 0, 0), "freeze": (1, 1, 10)}),
-    "broker": (80, {"kill": (1, 0, 8), "freeze": (1, 2, 20)}),
-    "Elasticsearch": (80, {"kill": (1, 0, 8), "freeze": (1, 2, 20)}),
-    "disk": (120, {"fill": (1, 5, 20)}),
+    "worker": (40, {"kill": (2, 0, 0), "freeze": (1, 1, 10)}),
+    "broker": (100, {"kill": (1, 0, 8), "freeze": (1, 2, 20)}),
+    "Elasticsearch": (100, {"kill": (1, 0, 8), "freeze": (1, 2, 20)}),
+    "disk": (150, {"fill": (1, 5, 20)}),
 }
 TARGETS: Final = tuple(_PLAY)
 # The last faults are over so long before the end.

@@ -33,8 +33,10 @@ LIMITS: Final = {
     "driver, JVM's live objects (MB)": Limit(1.1, 10, "Spark keeps its last 100 progresses"),
     "Python worker (MB)": Limit(1.15, 15, "workers are of various ages"),
     "state files": Limit(1.2, 60, "removed every 20 epochs, Spark's own every minute"),
-    "threads": Limit(1.1, 8, "pools of the JVM follow the load"),
-    "handles": Limit(1.1, 15, "sockets of workers come and go"),
+    "driver, threads of Python": Limit(1.1, 3, "Py4J has a thread for each call from the JVM"),
+    "driver, threads of the JVM": Limit(1.2, 40, "two pools of Spark's of 100 fill and empty"),
+    "driver, handles of Python": Limit(1.1, 5, "connections to the JVM and to servers"),
+    "driver, handles of the JVM": Limit(1.1, 30, "connections to workers come and go"),
 }
 
 

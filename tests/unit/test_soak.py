@@ -49,8 +49,8 @@ def test_drivers_are_compared_at_equal_ages() -> None:
 
 
 def test_what_cannot_be_compared_is_not_flat() -> None:
-    assert not judge("threads", [], 100).flat
-    assert not judge("threads", [Point(1, 5, age=1), Point(99, 5, age=100)], 100).flat
+    assert not judge("state files", [], 100).flat
+    assert not judge("state files", [Point(1, 5, age=1), Point(99, 5, age=100)], 100).flat
 
 
 def test_processes_are_found_with_what_they_take() -> None:
