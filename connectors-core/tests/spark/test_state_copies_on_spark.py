@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 from connectors_core import Pipeline
 from connectors_core.cli import app
-from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.errors import StateCorruptedError
+from connectors_core.protocol import decision_path
 from connectors_core.recovery import backup
 from connectors_core.source import NumberSequenceSource, PlanLimits
 from connectors_core.state import StateStore
@@ -38,7 +40,13 @@ def done(*arguments: object) -> str:
 
 
 def build(
-    spark: SparkSession, state: Path, sink: DirectorySink, *, stateful: bool, limit: int = 50
+    spark: SparkSession,
+    state: Path,
+    sink: DirectorySink,
+    *,
+    stateful: bool,
+    limit: int = 50,
+    where: str | None = None,
 ) -> Pipeline:
     pipeline = Pipeline(
         spark, "copied", checkpoint_location=str(state), streaming=True, parallelism=2
@@ -51,7 +59,7 @@ def build(
     if stateful:
         numbers = numbers.select((F.col("value") % DISTINCT).alias("value"))
         numbers = numbers.dropDuplicates(["value"])
-    pipeline.sink_to(numbers, sink, uid="out")
+    pipeline.sink_to(numbers if where is None else numbers.where(where), sink, uid="out")
     return pipeline
 
 
@@ -115,3 +123,26 @@ def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_copy(
     again = DriverJob(**{**vars(job), "location": os.fspath(tmp_path / "restored")})
     assert run_driver(again, log) == 0, log.read_text()
     assert counts(sink, "value") == Counter(range(200))
+
+
+@pytest.mark.parametrize(
+    "stateful", [PLAIN, pytest.param(STATEFUL, marks=pytest.mark.slow)], ids=["plain", "stateful"]
+)
+def test_the_decision_on_rows_of_which_none_was_written_is_missed(
+    spark: SparkSession, tmp_path: Path, stateful: bool
+) -> None:
+    state, sink = tmp_path / "state", DirectorySink(tmp_path / "out")
+
+    def run() -> None:
+        pipeline = build(spark, state, sink, stateful=stateful, limit=1000, where="value < 0")
+        assert pipeline.run()
+
+    run()
+    store = StateStore(str(state)).child("query-0")
+    newest = newest_decision(store)
+    assert newest >= 2
+    store.delete(decision_path(newest))
+    with pytest.raises(StateCorruptedError, match=f"decision {newest} is missing"):
+        run()
+    done("give-up", state, newest, "--yes")
+    run()

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from connectors_core.errors import StateCorruptedError
+from connectors_core.protocol import PLANS
 from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
 
@@ -91,6 +94,29 @@ def test_decisions_of_an_older_copy_than_the_plans_are_missed(setup):
         for gone in setup.numbered(folder)[4:]:
             remove(gone)
     assert_refused(setup, "decision 5 is missing", "decision 3 as the newest")
+
+
+def remove_the_newest_decisions(setup, count):
+    for folder in ("decisions", "done"):
+        for gone in setup.numbered(folder)[-count:]:
+            remove(gone)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_newest_decisions_are_missed_with_their_done_marks(setup, count):
+    remove_the_newest_decisions(setup, count)
+    assert_refused(setup, f"decision {6 - count} is missing", "which Spark has finished")
+
+
+def test_plans_of_early_releases_do_not_presuppose_a_decision(setup):
+    store = StateStore(str(setup.state))
+    for path in setup.numbered("plans"):
+        plan = PLANS.read(store, f"plans/{path.name}")
+        remove(path)
+        assert PLANS.create(store, f"plans/{path.name}", replace(plan, decided=None))
+    remove_the_newest_decisions(setup, 1)
+    setup.run()
+    assert setup.values() == list(range(ROWS))
 
 
 def test_decisions_and_done_marks_that_are_gone_leave_a_gap(setup):

@@ -275,6 +275,18 @@ def test_a_decision_that_is_gone_is_given_up(setup, epoch):
     assert setup.times_written() == Counter(range(ROWS))
 
 
+def test_the_newest_decision_is_given_up_when_its_done_marks_are_gone_too(setup):
+    setup.run()
+    (setup.state / "query-0" / "decisions" / "0000000009.json").unlink()
+    shutil.rmtree(setup.state / "query-0" / "done" / "0000000009")
+    with pytest.raises(StateCorruptedError, match="decision 9 is missing"):
+        setup.run()
+    assert command(setup, "backup", setup.state.parent / "copy").exit_code == 2
+    assert "no decision" in done(setup, "give-up", 9, "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS))
+
+
 def test_a_running_pipeline_gives_nothing_up(setup):
     epoch = setup.lose_an_epoch()
     with Lease.acquire(StateStore(str(setup.state))):

@@ -137,7 +137,7 @@ def give_up_epoch(
     with Lease.acquire(locations.state) as lease:
         found, again = _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
         confirm(f"Give up epoch {epoch}?", yes=yes)
-        giving_up.give_up(locations, found, identity.pipeline_id, lease)
+        giving_up.give_up(locations, chosen, found, identity.pipeline_id, lease)
         if again is not None:
             rewinding.rewind(locations, again, lease)
     typer.echo(f"epoch {epoch} is given up; the next start continues behind it")

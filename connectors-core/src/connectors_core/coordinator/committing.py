@@ -36,9 +36,14 @@ from connectors_core.sink.topology import SupportsPostCommitTopology
 from connectors_core.state import Lease, StateStore
 
 _LOGGER: Final = logging.getLogger(__name__)
+GIVE_UP_HINT: Final = (
+    "where its rows are gone for good, `connectors state give-up` abandons them or writes them "
+    "again"
+)
+"""The last way out for a person whose epoch is decided and cannot be committed."""
 _DECIDED_HINT: Final = (
-    "the epoch is decided and stays so: correct what the cause names and start again; where its "
-    "rows are gone for good, `connectors state give-up` abandons them or writes them again"
+    "the epoch is decided and stays so: correct what the cause names and start again; "
+    + GIVE_UP_HINT
 )
 SWEEP_EVERY_EPOCHS = 8
 SWEPT_EPOCHS = 16
@@ -217,7 +222,8 @@ class SinkCommitter:
                 f"sink {self._uid!r} has lost {by_outcome[CommitOutcome.LOST][0].committable!r}",
                 expected="a sink with the ability SupportsRewriting, whose rows are written again",
                 found=type(self._sink).__name__,
-                hint="the epoch is decided and stays so: report it to the author of the sink",
+                hint="the epoch is decided and stays so: report it to the author of the sink; "
+                + GIVE_UP_HINT,
             )
         for failed in by_outcome[CommitOutcome.FAILED]:
             raise CommitError(
@@ -361,7 +367,8 @@ class EpochCommitter:
                 raise CommitError(
                     f"epoch {decision.epoch} holds committables of {uid!r}, which has no committer",
                     expected="the two-phase sink that wrote them",
-                    hint="start once more with the sink (or record policy) as it was",
+                    hint="start once more with the sink (or record policy) as it was; "
+                    + GIVE_UP_HINT,
                 )
             fault_point("after_commit", epoch=decision.epoch, sink=uid)
             mark_done(self._store, decision.epoch, uid)
@@ -405,7 +412,7 @@ class EpochCommitter:
             raise CommitError(
                 f"epoch {decision.epoch} of {', '.join(lost)} is lost as often as it is written",
                 found=f"{self._retries.attempts} attempts",
-                hint=hint,
+                hint=f"{hint}; {GIVE_UP_HINT}",
             ) from error
 
     def _sweep(self, epochs: range) -> None:

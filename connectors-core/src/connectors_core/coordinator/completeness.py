@@ -10,6 +10,8 @@ what is there is compared with what it presupposes:
 - A done mark, and an amendment, presupposes its decision; a report presupposes its plan.
 - A decision presupposes the plan whose rows it holds, with all its reports.
 - A plan names the newest decision at its time. Its copy may be newer than those of the decisions.
+- Each epoch that read rows is decided on, and where Spark keeps state each micro-batch is: one that
+  Spark has finished presupposes its decision.
 - Every document names the pipeline.
 """
 
@@ -33,6 +35,7 @@ from connectors_core.coordinator.plan_log import (
     newest_plan,
     read_decision,
     read_plan,
+    read_reports,
 )
 from connectors_core.errors import StateCorruptedError
 from connectors_core.protocol import DECISIONS_FOLDER, PLANS_FOLDER, Decision, Plan
@@ -114,6 +117,55 @@ def verify_same_moment(
             expected=f"batch {newest.batch_id} in its log, which epoch {newest.epoch} decided",
             found="no batch" if logged_batch < 0 else f"batch {logged_batch} as the newest",
         )
+
+
+def verify_decided(
+    store: StateStore, *, spark_query_id: str, first: int, batch: int, plan: int, stateful: bool
+) -> None:
+    """Check that what Spark has finished is decided. Changes nothing.
+
+    Plans of early releases, which decided on nothing where nothing was written, are passed over.
+
+    Args:
+        store: The state location of the query.
+        spark_query_id: Spark's id of the query.
+        first: The plan before the first one of Spark's checkpoint.
+        batch: The newest batch that Spark has finished, -1 for none.
+        plan: The last plan that is read when this batch ends.
+        stateful: Spark keeps state for the query, so a batch without rows writes some.
+
+    Raises:
+        StateCorruptedError: A decision is missing.
+    """
+    decided = last_decided_batch(store, spark_query_id)
+    decided_batch, decided_plan = (-1, -1) if decided is None else (decided.batch_id, decided.plan)
+    if decided_batch >= batch:
+        return
+    for number in document_numbers(store, PLANS_FOLDER):
+        if not max(first, plan - 1 if stateful else decided_plan) < number <= plan:
+            continue
+        document = read_plan(store, number)
+        if document.decided is not None and (stateful or _has_rows(store, document)):
+            epoch = newest_number(store, DECISIONS_FOLDER) + 1
+            raise _missing(
+                store,
+                f"decision {epoch} is missing",
+                expected=f"a decision on batch {batch}, which Spark has finished"
+                if stateful
+                else f"a decision on the rows of plan {number}, which Spark has finished",
+                found="no decision"
+                if decided is None
+                else f"the one on batch {decided_batch} as the newest",
+            )
+
+
+def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | None:
+    """The newest decision on a batch of a query, given up ones included; None for none."""
+    for epoch in reversed(document_numbers(store, DECISIONS_FOLDER)):
+        decision = read_decision(store, epoch)
+        if decision.spark_query_id == spark_query_id:
+            return decision
+    return None
 
 
 def verify_identified(root: StateStore) -> None:
@@ -236,6 +288,15 @@ def _refuse_unread(
             f"a report of plan {decision.plan} is missing",
             expected=f"all reports of the plan, whose rows epoch {decision.epoch} holds",
         )
+
+
+def _has_rows(store: StateStore, plan: Plan) -> bool:
+    reports = read_reports(store, plan).values()
+    return any(
+        report is not None and (report.rows or report.skipped or report.dead_letters)
+        for own in reports
+        for report in own
+    )
 
 
 def _named(what: str, numbers: range) -> str:

@@ -217,6 +217,7 @@ def _verify_state(root: StateStore, manifest: Manifest) -> None:
             logged_batch=logged,
             logged_plan=log.plan_after(logged),
         )
+        Locations(root, root).verify_decided(query)
         for plan in plans_since_snapshot(store, newest_plan(store))[:-1]:
             if complete_reports(store, plan) is None:
                 raise StateCorruptedError(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from connectors_core.coordinator.completeness import missing_decisions
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
 from connectors_core.coordinator.numbering import document_numbers, folder_numbers
-from connectors_core.coordinator.plan_log import decisions_since, is_done
-from connectors_core.errors import ConfigurationError
+from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_number
+from connectors_core.errors import ConfigurationError, StateCorruptedError
 from connectors_core.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
@@ -62,8 +62,9 @@ class GivingUp:
     rows: dict[str, int]
 
 
-def unfinished_epochs(store: StateStore) -> list[int]:
+def unfinished_epochs(locations: Locations, query: QueryIdentity) -> list[int]:
     """Epochs that can be given up: decided and not committed, or without their decision."""
+    store = locations.state.child(query.folder)
     decisions = decisions_since(store, 0)
     known = document_numbers(store, DECISIONS_FOLDER)
     unfinished = [
@@ -73,7 +74,15 @@ def unfinished_epochs(store: StateStore) -> list[int]:
     ]
     marked = set(folder_numbers(store, "done")) - set(known)
     gone = {epoch for epoch in marked if not known or epoch > known[0]}
-    return sorted({*unfinished, *gone, *missing_decisions(store)})
+    return sorted({*unfinished, *gone, *missing_decisions(store), *_lost_newest(locations, query)})
+
+
+def _lost_newest(locations: Locations, query: QueryIdentity) -> list[int]:
+    try:
+        locations.verify_decided(query)
+    except StateCorruptedError:
+        return [newest_number(locations.state.child(query.folder), DECISIONS_FOLDER) + 1]
+    return []
 
 
 def is_given_up(store: StateStore, epoch: int, sink: str) -> bool:
@@ -93,7 +102,7 @@ def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> Gi
         ConfigurationError: The epoch is committed, or was never decided.
     """
     store = locations.state.child(query.folder)
-    possible = unfinished_epochs(store)
+    possible = unfinished_epochs(locations, query)
     if epoch not in possible:
         raise ConfigurationError(
             f"epoch {epoch} of {query.folder} cannot be given up",
@@ -166,26 +175,30 @@ def plan_reading_again(
     return rewinding_to(store, query, epoch=-1, plan=-1)
 
 
-def give_up(locations: Locations, giving_up: GivingUp, pipeline_id: str, lease: Lease) -> None:
+def give_up(
+    locations: Locations, query: QueryIdentity, giving_up: GivingUp, pipeline_id: str, lease: Lease
+) -> None:
     """Mark an epoch as done for the sinks that have not committed it.
 
     Args:
         locations: Where the pipeline is.
+        query: One of its queries.
         giving_up: What to do.
         pipeline_id: The pipeline.
         lease: Held by the caller.
     """
-    store = locations.state.child(giving_up.query)
+    store = locations.state.child(query.folder)
     epoch = giving_up.epoch
     if giving_up.lost_decision:
+        log = locations.spark(query)  # what it has finished is not missed any more
         previous = [number for number in decisions_since(store, 0) if number < epoch]
         fence = Decision(
             pipeline_id=pipeline_id,
             epoch=epoch,
             incarnation=lease.incarnation,
-            spark_query_id="",
-            batch_id=-1,
-            plan=-1,
+            spark_query_id=query.spark_query_id,
+            batch_id=log.last_committed,
+            plan=log.plan_after(log.last_committed),
             sinks={},
             previous=max(previous, default=-1),
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from connectors_core.coordinator.completeness import verify_decided
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
 from connectors_core.coordinator.spark_offsets import corrupted_log, logged_offsets
 from connectors_core.errors import StateLocationError
@@ -73,6 +74,23 @@ class Locations:
         """Spark's checkpoint of a query."""
         return SparkCheckpoint(self.checkpoint, query)
 
+    def verify_decided(self, query: QueryIdentity) -> None:
+        """Check that what Spark has finished of a query is decided.
+
+        Raises:
+            StateCorruptedError: A decision is missing.
+        """
+        log = self.spark(query)
+        batch = log.last_committed
+        verify_decided(
+            self.state.child(query.folder),
+            spark_query_id=query.spark_query_id,
+            first=query.first,
+            batch=batch,
+            plan=log.plan_after(batch),
+            stateful=log.has_state,
+        )
+
 
 class SparkCheckpoint:
     """The logs of one streaming query as files; `SparkLog` reads them through the JVM.
@@ -107,6 +125,11 @@ class SparkCheckpoint:
     def committed(self) -> list[int]:
         """The batches that Spark has finished, in order."""
         return self._batches("commits")
+
+    @property
+    def last_committed(self) -> int:
+        """The newest batch that Spark has finished, -1 for none."""
+        return max(self.committed(), default=-1)
 
     def plan_after(self, batch: int) -> int:
         """The last plan that was read when a batch ends, -1 before the first.

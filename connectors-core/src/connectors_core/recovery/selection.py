@@ -77,9 +77,10 @@ def cut_of(
         StateCorruptedError: A document that must be there is missing.
     """
     store = locations.state.child(query.folder)
+    log = locations.spark(query)
+    batch = log.last_committed  # first: what it decided is listed then
     plans = document_numbers(store, "plans")
     decisions = document_numbers(store, "decisions")
-    log = locations.spark(query)
     if not running:
         return QueryCut(
             query=query.folder,
@@ -88,7 +89,6 @@ def cut_of(
             plan=max(plans, default=-1),
             epoch=max(decisions, default=-1),
         )
-    batch = max(log.committed(), default=-1)
     epoch = max(decisions, default=-1)
     for number in reversed(decisions):
         decision = _decision(store, number)
@@ -98,7 +98,7 @@ def cut_of(
             later = not all(is_done(store, number, uid) for uid in decision.sinks)
         if later:
             epoch = number - 1
-        elif decision.sinks:
+        elif not decision.is_fence:
             break
     return QueryCut(
         query=query.folder, whole=False, batch=batch, plan=log.plan_after(batch), epoch=epoch

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from connectors_core._faults import fault_point
-from connectors_core.coordinator.committing import EpochCommitter, Lost
+from connectors_core.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.fencing import taken_by_another
 from connectors_core.coordinator.plan_log import (
@@ -74,6 +74,7 @@ class EpochRunner(Generic[BatchT]):
         lease: Under which this driver decides.
         dead_letters: Where bad records go.
         reported: Told the number of a plan once all its reports are there.
+        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
         progress: Where epochs are counted; the committer's callback counts there too.
     """
 
@@ -88,6 +89,7 @@ class EpochRunner(Generic[BatchT]):
         lease: Lease,
         dead_letters: DeadLetters,
         reported: Callable[[int], None],
+        stateful: Callable[[], bool] = lambda: False,
         progress: EpochProgress | None = None,
     ) -> None:
         self.progress = progress or EpochProgress()
@@ -99,6 +101,7 @@ class EpochRunner(Generic[BatchT]):
         self._lease = lease
         self._dead_letters = dead_letters
         self._reported = reported
+        self._stateful = stateful
         self._rewriter = Rewriter(
             engine,
             sinks=sinks,
@@ -167,7 +170,7 @@ class EpochRunner(Generic[BatchT]):
                         "again",
                         expected="a start with the query, sinks and state under which it was "
                         "written: that writes it again",
-                        hint="undo what was changed since the pipeline ended",
+                        hint="undo what was changed since the pipeline ended; " + GIVE_UP_HINT,
                     )
         return bool(unfinished)
 
@@ -288,7 +291,10 @@ class EpochRunner(Generic[BatchT]):
         messages: Sequence[WriterMessage],
         reports: Sequence[Report],
     ) -> Decision | None:
-        """What the epoch commits; None for an epoch in which nothing happened."""
+        """What the epoch commits; None for an epoch in which nothing happened.
+
+        One that read rows is decided on though it wrote none: that proves a missing decision.
+        """
         epoch = task.epoch
         sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
         bad_records = self._count_bad_records(messages, reports)
@@ -298,7 +304,10 @@ class EpochRunner(Generic[BatchT]):
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
-            return None
+            if not (any(report.rows for report in reports) or self._stateful()):
+                return None
+            # Nothing to commit, so no sink needs a done mark.
+            sinks = {uid: sink for uid, sink in sinks.items() if sink.writer_states}
         return Decision(
             pipeline_id=self._pipeline_id,
             epoch=epoch,

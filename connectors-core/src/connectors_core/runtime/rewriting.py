@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from connectors_core._faults import fault_point
-from connectors_core.coordinator.committing import EpochCommitter, Lost
+from connectors_core.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.fencing import taken_by_another
 from connectors_core.coordinator.plan_log import rewrites_of
@@ -184,7 +184,8 @@ def _replacement(
             "partitions than it had",
             expected=f"{decided.number_of_subtasks} partitions",
             found=f"{len(messages)}",
-            hint="start with the query, parallelism and Spark settings under which it was written",
+            hint="start with the query, parallelism and Spark settings under which it was written; "
+            + GIVE_UP_HINT,
         )
     rows = {each.subtask: each.rows for each in decided.committables}
     again = [message for message in messages if message.subtask in subtasks]
@@ -196,7 +197,8 @@ def _replacement(
                 expected=f"{rows[message.subtask]} rows",
                 found=f"{message.written} rows",
                 hint="the source must give the same rows when it is read again, and the target "
-                "take them; see that none were removed, and that the query is deterministic",
+                "take them; see that none were removed, and that the query is deterministic; "
+                + GIVE_UP_HINT,
             )
     return SinkRewrite(
         subtasks=tuple(sorted(subtasks)),

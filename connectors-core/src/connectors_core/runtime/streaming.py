@@ -14,7 +14,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
-from connectors_core.coordinator.completeness import verify_complete, verify_same_moment
+from connectors_core.coordinator.completeness import (
+    verify_complete,
+    verify_decided,
+    verify_same_moment,
+)
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.fencing import fence_decisions, fence_plans
 from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
@@ -148,6 +152,7 @@ class StreamingRun:
             lease=lease,
             dead_letters=dead_letters,
             reported=self.coordinator.reports_durable,
+            stateful=self._log.has_state,
             progress=progress,
         )
         self._query: StreamingQuery | None = None
@@ -193,6 +198,14 @@ class StreamingRun:
             spark_query_id=self.identity.spark_query_id,
             logged_batch=logged,
             logged_plan=max(each.end for each in resume.values()),
+        )
+        verify_decided(
+            self._store,
+            spark_query_id=self.identity.spark_query_id,
+            first=self.identity.first,
+            batch=self._log.last_committed_batch(),
+            plan=max(each.start for each in resume.values()),
+            stateful=self._log.has_state(),
         )
         fence_decisions(self._store, self._lease, pipeline_id=self._pipeline_id)
         fence_plans(self._store, self._lease, pipeline_id=self._pipeline_id)

@@ -23,6 +23,7 @@ from connectors_core._faults import fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.completeness import (
     verify_complete,
+    verify_decided,
     verify_identified,
     verify_same_moment,
 )
@@ -297,6 +298,15 @@ class _Run:
             newest = self._log.newest()
             verify_same_moment(
                 store, spark_query_id=self._query_id, logged_batch=newest, logged_plan=newest
+            )
+            ended = self._log.next_batch() - 1
+            verify_decided(
+                store,
+                spark_query_id=self._query_id,
+                first=query.first,
+                batch=ended,
+                plan=ended,
+                stateful=False,
             )
             fence_decisions(store, self._lease, pipeline_id=self.pipeline_id)
             fence_plans(store, self._lease, pipeline_id=self.pipeline_id)
