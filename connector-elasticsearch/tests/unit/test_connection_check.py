@@ -5,10 +5,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
-from connector_elasticsearch import ElasticsearchSink, ElasticsearchSource, ElasticsearchTable
+from connector_elasticsearch import (
+    ElasticsearchConnection,
+    ElasticsearchSink,
+    ElasticsearchSource,
+    ElasticsearchTable,
+)
 from connectors_core.coordinator.connection_checks import check_connections
 from connectors_core.errors import RetryableError
 
@@ -33,3 +39,24 @@ def test_source_sink_and_table_name_the_servers_that_do_not_answer(address: str)
         with pytest.raises(RetryableError, match=name) as raised:
             check_connections({name: part}, 2.0)
         assert address in str(raised.value)
+
+
+@pytest.mark.parametrize("given", ["keywords", "options"])
+def test_a_time_that_is_too_short_is_named_as_it_was_given(given: str) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        shown = "request_timeout" if given == "keywords" else "connection.request-timeout"
+        source = (
+            ElasticsearchSource(
+                ElasticsearchConnection(address, request_timeout=timedelta(seconds=1)), "flights"
+            )
+            if given == "keywords"
+            else ElasticsearchSource.from_options(
+                {"hosts": address, "index": "flights", "connection.request-timeout": "1 s"}
+            )
+        )
+        with pytest.raises(RetryableError) as raised:
+            check_connections({"source": source}, 5.0)
+        assert f"option: {shown}" in str(raised.value)

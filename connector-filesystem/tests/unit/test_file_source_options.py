@@ -9,12 +9,19 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from connector_filesystem import CsvOptions, FileSource, Format
+from connector_filesystem import CsvOptions, FileSource, Format, PathTime
 from connector_filesystem.formats import Compression, detect_format
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
 from connectors_core.ddl import parse_schema
-from connectors_core.errors import ConfigurationError, InvalidOptionError, OptionError
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    InvalidOptionError,
+    OptionError,
+)
 from connectors_core.source import Boundedness
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.environment import InProcess
 
 
 def test_options_as_spark_gives_them(tmp_path):
@@ -145,3 +152,34 @@ def test_schemas_as_text():
     for bad in ("", "x", "x FOO", "x INT,", "x DECIMAL(a)", "x ARRAY<INT", "1 INT %"):
         with pytest.raises(InvalidOptionError):
             parse_schema(bad)
+
+
+TIME = PathTime(regex="[a-z]", format="%Y")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"max_record_size": 100}, "max_record_size"),
+        ({"source.max-record-size": 100}, "source.max-record-size"),
+        ({"event_time_lower_bound": TIME}, "event_time_lower_bound"),
+        (
+            {"event-time.path-regex": TIME.regex, "event-time.format": TIME.format},
+            "event-time.format",
+        ),
+    ],
+)
+def test_an_error_of_a_pipeline_names_an_option_as_it_was_given(tmp_path, given, shown):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.csv").write_bytes(b"n\n" + b"x" * 10_000)
+    if shown.isidentifier():
+        source = FileSource(data, schema="n STRING", **given)
+    else:
+        source = FileSource.from_options({"path": str(data), "schema": "n STRING", **given})
+    pipeline = InProcess().pipeline("p", tmp_path / "state", parallelism=1)
+    rows = pipeline.from_source(source, uid="files")
+    pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out")
+    with pipeline, pytest.raises(ConnectorError) as raised:
+        pipeline.run(timeout=30)
+    assert f"option: {shown}" in str(raised.value)

@@ -171,6 +171,7 @@ def test_a_start_beyond_the_end_of_the_log_is_refused_at_once(
     error = refusal(records, reading)
     assert isinstance(error, InvalidOptionError)
     assert error.option == "scan.startup.specific-offsets"
+    assert "option: starting_offsets" in str(error)
     assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
 
 

@@ -106,8 +106,10 @@ class ConnectorError(Exception):
         shown = "\n".join(parts)
         if self.keyword is None:
             return shown
-        shown = shown.replace(repr(self.option), repr(self.keyword))
-        return shown.replace(f"\n  option: {self.option}", f"\n  option: {self.keyword}")
+        key = re.escape(str(self.option))
+        if key.isidentifier():  # else it may be a word of the sentence
+            key = f"(?<=')(?:{key})(?=')|(?<=\n  option: ){key}"
+        return re.sub(rf"(?<![\w.-])(?:{key})(?![\w-]|\.\w)", self.keyword, shown)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"

@@ -11,7 +11,7 @@ import pytest
 
 from connectors_core.errors import ConnectorError, InvalidOptionError
 from connectors_core.options import Option, OptionSet, positive
-from connectors_core.spelling import keyword_of, spelled_in_python
+from connectors_core.spelling import keyword_of, spell, spelled_in_python
 
 POLL: Option[int] = Option("scan.poll-interval", int, validator=positive, doc="How often.")
 FIELDS: Option[int] = Option("value.fields-include", int, validator=positive, doc="Which.")
@@ -86,3 +86,43 @@ def test_a_keyword_is_the_end_of_its_key(key: str, keyword: str | None) -> None:
         "properties",
     ]
     assert keyword_of(key, keywords) == keyword
+
+
+class Task:
+    """Something that a part makes, and that fails later."""
+
+    def fail(self) -> None:
+        raise InvalidOptionError("late", option=POLL.key, hint="lower scan.poll-interval-x or it")
+
+
+class Holder:
+    """A part that holds another one."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ([Made()], "poll_interval"),
+        ([pickle.loads(pickle.dumps(Made()))], "poll_interval"),
+        ([Holder(Holder(Made()))], "poll_interval"),
+        ([Made.from_options({})], POLL.key),
+        ([Made(), Made.from_options({})], POLL.key),
+        ([Holder(Made.from_options({})), object()], POLL.key),
+        ([], POLL.key),
+    ],
+)
+def test_an_error_that_comes_later_is_spelled_as_the_parts_were_made(
+    parts: list[Any], shown: str
+) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        Task().fail()
+    wrapped = ConnectorError("the pipeline failed", option=POLL.key)
+    wrapped.__cause__ = refused.value
+    spell(wrapped, parts)
+    for error in (wrapped, refused.value):
+        assert f"\n  option: {shown}" in str(error)
+        assert error.option == POLL.key
+    assert "lower scan.poll-interval-x or it" in str(refused.value)

@@ -332,7 +332,12 @@ PathLike = str | os.PathLike[str]
 
 
 @public
-@spelled_in_python()
+@spelled_in_python(
+    {
+        "event-time.path-regex": "event_time_lower_bound",
+        "event-time.format": "event_time_lower_bound",
+    }
+)
 class FileSource(Source[FileSplit, FileEnumeratorState], SupportsConnectionCheck):
     """Reads CSV, JSON lines and Parquet from any filesystem of fsspec, batch and streaming.
 

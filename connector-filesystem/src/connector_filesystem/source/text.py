@@ -219,7 +219,7 @@ def blocks_of(
             raise FatalError(
                 f"a record that begins at byte {at} does not end within {max_record_size} bytes",
                 expected="records that end in a line break",
-                option="max-record-size",
+                option="source.max-record-size",
                 hint="raise source.max-record-size, or check format and compression",
             )
         if ended:
@@ -365,7 +365,7 @@ def csv_header(
         if len(data) > max_record_size:
             raise FatalError(
                 f"the header does not end within {max_record_size} bytes",
-                option="max-record-size",
+                option="source.max-record-size",
                 hint="check format and compression",
             )
         more = read(64 << 10)

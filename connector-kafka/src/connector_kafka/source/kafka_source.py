@@ -94,7 +94,18 @@ _PLACES: Final = {
 
 
 @public
-@spelled_in_python({"topic": "topics", "value.fields-include": "value_fields"})
+@spelled_in_python(
+    {
+        "topic": "topics",
+        "value.fields-include": "value_fields",
+        "scan.startup.mode": "starting_offsets",
+        "scan.startup.specific-offsets": "starting_offsets",
+        "scan.startup.timestamp-millis": "starting_offsets",
+        "scan.bounded.mode": "bounded",
+        "scan.bounded.specific-offsets": "bounded",
+        "scan.bounded.timestamp-millis": "bounded",
+    }
+)
 class KafkaSource(
     Source[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsConnectionCheck,

@@ -15,6 +15,7 @@ from connectors_core.errors import (
     FatalError,
     RetryableError,
 )
+from connectors_core.spelling import spell
 
 _GRACE_SECONDS: Final = 1.0
 """A check that keeps to its time has this long to make its own error."""
@@ -72,7 +73,7 @@ class _Check(threading.Thread):
         elif isinstance(error, ConfigurationError):
             kind = ConfigurationError
         known = error if isinstance(error, ConnectorError) else None
-        raise kind(
+        wrapped = kind(
             f"{self._part_name} cannot reach its system: {self._part!r}",
             found=_shown(error),
             option=None if known is None else known.option,
@@ -80,7 +81,10 @@ class _Check(threading.Thread):
             or "check the address, and that the system runs and this machine may reach it; "
             "Pipeline(..., connection_timeout=None) starts without asking",
             code="CONNECTION",
-        ) from error
+        )
+        wrapped.__cause__ = error
+        spell(wrapped, (self._part,))
+        raise wrapped
 
 
 def _shown(error: BaseException) -> str:

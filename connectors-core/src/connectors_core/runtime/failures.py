@@ -9,7 +9,7 @@ line of Spark's message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from connectors_core.errors import (
     RetryableError,
     error_from_text,
 )
+from connectors_core.spelling import spell
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _EXCEPTION: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?", re.DOTALL)
@@ -147,7 +148,9 @@ def telling_line(error: BaseException) -> str:
     return _cut(first if _is_spark(error) else f"{type(error).__name__}: {first}")
 
 
-def translated(error: BaseException, what: str, *, hint: str | None = None) -> ConnectorError:
+def translated(
+    error: BaseException, what: str, *, hint: str | None = None, parts: Iterable[object] = ()
+) -> ConnectorError:
     """An error of the tree for whatever a pipeline failed with.
 
     Its class says what to do, as that of its cause does. The cause is what Python code in a task
@@ -158,8 +161,10 @@ def translated(error: BaseException, what: str, *, hint: str | None = None) -> C
         error: What was raised; one of the tree comes back as it is.
         what: What failed, as the subject of a sentence.
         hint: What to do, where the cause does not say it.
+        parts: The sources, sinks and tables; options are named as these were made.
     """
     if isinstance(error, ConnectorError):
+        spell(error, parts)
         return error
     cause = short_cause(error)
     kind: type[ConnectorError] = FatalError
@@ -178,6 +183,7 @@ def translated(error: BaseException, what: str, *, hint: str | None = None) -> C
     )
     wrapped.__cause__ = cause
     wrapped.__context__ = error
+    spell(wrapped, parts)
     return wrapped
 
 

@@ -86,6 +86,7 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
+from connectors_core.spelling import spelled_as_made
 from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
@@ -191,6 +192,7 @@ class Pipeline:
 
     # --- building -------------------------------------------------------------------------------
 
+    @spelled_as_made
     def from_source(
         self,
         source: AnySource,
@@ -300,6 +302,7 @@ class Pipeline:
             .drop(HEARTBEAT_COLUMN)
         )
 
+    @spelled_as_made
     def lookup_join(
         self,
         df: DataFrame,
@@ -357,6 +360,7 @@ class Pipeline:
         ]
         return joined
 
+    @spelled_as_made
     def sink_to(
         self,
         df: DataFrame,
@@ -540,7 +544,8 @@ class Pipeline:
             self._check_watermarks(job)
         read = {uid for shape in shapes for uid in shape.lines}
         self._warn_of_unread(read)
-        self._check_connections(self._parts(read))
+        parts = self._parts(read)
+        self._check_connections(parts)
         self._claim()
         try:
             identity = self._identify(streaming=True, shapes=shapes)
@@ -562,6 +567,7 @@ class Pipeline:
                     drain=drain,
                     commit_retries=self._commit_retries,
                     lookups=lookups.pinning(query.folder, job.sinks),
+                    parts=tuple(parts.values()),
                     groups=groups,
                 )
                 for query, job in zip(identity.queries, jobs, strict=True)
@@ -580,7 +586,7 @@ class Pipeline:
                     raise
             self._handle_sigterm()
         except BaseException as error:
-            self._error = self._failure(error)
+            self._error = self._failure(error, parts)
             self._release()
             raise self._error from self._error.__cause__
 
@@ -594,7 +600,8 @@ class Pipeline:
         self._warn_of_unread(read)
         batches = [batch for uid, batch in self._batches.items() if uid in read]
         job = self._writing_job(self._sinks)
-        self._check_connections(self._parts(read))
+        parts = self._parts(read)
+        self._check_connections(parts)
         self._claim()
         try:
             lines = tuple(batch.settings.uid for batch in batches)
@@ -627,7 +634,7 @@ class Pipeline:
             batch_lookups.pinning.purge()
             return ran
         except BaseException as error:
-            self._error = self._failure(error)
+            self._error = self._failure(error, parts)
             raise self._error from self._error.__cause__
         finally:
             self._release()
@@ -636,10 +643,10 @@ class Pipeline:
         if self._stop_on_sigterm:
             self._termination.install()
 
-    def _failure(self, error: BaseException) -> BaseException:
+    def _failure(self, error: BaseException, parts: Mapping[str, object]) -> BaseException:
         if not isinstance(error, Exception):
             return error
-        return translated(error, f"the start of pipeline {self._name!r}")
+        return translated(error, f"the start of pipeline {self._name!r}", parts=parts.values())
 
     def _writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
         """The job of a query; direct where no one looks at rows between a source and its sinks."""

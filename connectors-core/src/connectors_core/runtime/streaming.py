@@ -76,6 +76,7 @@ class StreamingRun:
         drain: An end by ``available_now`` is the end of time for the watermark too.
         commit_retries: For commits that ask to be tried again.
         lookups: Gives batches the versions of the tables that they look up.
+        parts: The sources, sinks and tables of the pipeline.
         groups: Alignment groups, shared by all queries of the pipeline.
     """
 
@@ -95,10 +96,12 @@ class StreamingRun:
         drain: bool,
         commit_retries: CommitRetries,
         lookups: BatchLookups,
+        parts: Sequence[object],
         groups: CoordinatorStore | None = None,
     ) -> None:
         self.identity = identity
         self._lookups = lookups
+        self._parts = parts
         self.job = job
         self._pipeline_id = pipeline_id
         self._spark = spark
@@ -447,7 +450,7 @@ class StreamingRun:
                 except Exception as error:
                     self._fail(error)
             if self._error is not None:
-                self._error = _failure(self.identity, self._error)
+                self._error = _failure(self.identity, self._error, self._parts)
             self._ended.set()
 
 
@@ -463,10 +466,13 @@ class _StoppingError(Exception):
     """Ends a batch that Spark begins while its query is being stopped."""
 
 
-def _failure(identity: QueryIdentity, cause: BaseException) -> ConnectorError:
+def _failure(
+    identity: QueryIdentity, cause: BaseException, parts: Sequence[object]
+) -> ConnectorError:
     return translated(
         cause,
         f"{identity.folder} ({', '.join(dict.fromkeys(identity.lines))} -> "
         f"{', '.join(identity.sinks)})",
         hint="correct what the cause names and start again: the pipeline goes on where it stopped",
+        parts=parts,
     )

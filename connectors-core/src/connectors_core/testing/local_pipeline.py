@@ -71,6 +71,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
+from connectors_core.spelling import spell, spelled_as_made
 from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 
 ATTEMPTS = 4
@@ -127,6 +128,7 @@ class LocalPipeline:
         self._run: _Run | None = None
         self._error: BaseException | None = None
 
+    @spelled_as_made
     def from_source(
         self,
         source: AnySource,
@@ -153,6 +155,7 @@ class LocalPipeline:
         )
         return LocalRows(uid)
 
+    @spelled_as_made
     def sink_to(
         self,
         rows: LocalRows,
@@ -230,6 +233,7 @@ class LocalPipeline:
             )
         except BaseException as error:
             self._error = error
+            spell(error, self._parts())
             raise
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -239,8 +243,15 @@ class LocalPipeline:
         if not self._run.ended.wait(timeout):
             return False
         if self._run.error is not None:
+            spell(self._run.error, self._parts())
             raise self._run.error
         return True
+
+    def _parts(self) -> list[object]:
+        return [
+            *(each.source for each in self._sources.values()),
+            *(each.task.sink for each in self._sinks),
+        ]
 
     def stop(self) -> None:
         """Stop after the batch that runs now."""
