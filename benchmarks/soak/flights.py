@@ -212,6 +212,9 @@ class Soak:
         age = time.monotonic() - driver.started
         self._say(f"driver {driver.number} ended after {age:.0f} s: {how}")
         self._ended.append({"driver": driver.number, "at": self._now(), "age": age, "how": how})
+        explained = driver.killed or "LeaseError" in how or "No space left" in how
+        if self._drivers and not explained:
+            self._problem(f"driver {driver.number} does not say that another one has taken over")
 
     def _start_driver(self) -> Driver:
         number = len(self._ended) + len(self._drivers) + 1
@@ -316,7 +319,8 @@ class Soak:
 
     def _disturb_worker(self, fault: Fault) -> bool:
         with self._lock:
-            found = [each for driver in self._drivers for each in workers(self._processes(driver))]
+            free = [driver for driver in self._drivers if not driver.out]
+            found = [each for driver in free for each in workers(self._processes(driver))]
         if not found:
             return False
         worker = found[int(fault.choice * len(found))]
