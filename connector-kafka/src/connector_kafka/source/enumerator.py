@@ -425,7 +425,8 @@ class KafkaEnumerator(
             for each in found.new
             if not self._complete and str(each.topic_partition) not in self._known
         ]
-        self._waiting.extend(new)
+        # In front of those that were found and read before, see `_assign`.
+        self._waiting[:0] = new
         read = {split.topic_partition for split in new}
         self._known = {
             **self._known,
@@ -651,9 +652,15 @@ class KafkaEnumerator(
     def _assign(self) -> None:
         readers = sorted(self._context.registered_readers)
         if readers:
+            # A driver may hear of a paused partition from a report before it has found it again.
+            # Finding it gives the split of the earlier driver, which is passed over; only then is
+            # the next split of that id a further one.
             waiting, self._waiting = self._waiting, []
             assignment: dict[int, list[KafkaPartitionSplit]] = {}
             for split in waiting:
+                if str(split.topic_partition) not in self._known:
+                    self._waiting.append(split)
+                    continue
                 assignment.setdefault(readers[self._owner(split, len(readers))], []).append(split)
             if assignment:
                 self._context.assign_splits(assignment)

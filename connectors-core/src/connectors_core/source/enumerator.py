@@ -133,7 +133,13 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
         """A reader registered."""
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """An event from a reader."""
+        """An event from a reader.
+
+        After a restart the events since the restored state come again, and may come before an
+        asynchronous discovery has found their splits again. Of the splits that were assigned since
+        that state, the first assignment of each id is passed over; so assign a split that an event
+        brings back only after discovery has assigned that id.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} got a source event it does not handle: {event!r}"
         )

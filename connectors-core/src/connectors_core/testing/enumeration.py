@@ -197,14 +197,19 @@ class Enumeration:
         self._returned = dict(returned or {})
 
     def start(self) -> Enumeration:
-        """Start the enumerator and register the readers."""
+        """Start the enumerator, register the readers and let it find what is there."""
+        self.begin()
+        self.context.work()
+        return self
+
+    def begin(self) -> Enumeration:
+        """Start the enumerator and register the readers; asynchronous calls wait."""
         self.enumerator.start()
         for subtask, splits in sorted(self._returned.items()):
             self.enumerator.add_splits_back(splits, subtask)
         for subtask in range(self.context.current_parallelism):
             self.context.register(subtask)
             self.enumerator.add_reader(subtask)
-        self.context.work()
         return self
 
     @property

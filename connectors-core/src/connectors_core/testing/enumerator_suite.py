@@ -13,13 +13,18 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.source import Boundedness, SupportsAvailableNow
+from connectors_core.source import Boundedness, SourceEvent, SupportsAvailableNow
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.enumeration import Enumeration, all_splits
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
-from connectors_core.testing.source_unit import Reading, SourceUnitSuite, SourceUnitTrial
+from connectors_core.testing.source_unit import (
+    Batches,
+    Reading,
+    SourceUnitSuite,
+    SourceUnitTrial,
+)
 from connectors_core.testing.traces import assert_unseen, chain_of, error_texts, nothing_left
 
 _SPLITS: Final = 5
@@ -114,6 +119,31 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         _assert_once(life.splits)
         trial.assert_complete(source, trial.read(source, life.planned(life.splits)))
         _assert_all_told(life)
+
+    @case(
+        Capability.UNBOUNDED,
+        since="1.3",
+        after=(
+            "test_a_run_to_what_is_available_now_ends",
+            "test_an_enumerator_restored_at_any_moment_goes_on",
+        ),
+    )
+    def test_events_that_come_again_before_their_splits_are_found_again_double_nothing(
+        self, trial: SourceUnitTrial
+    ) -> None:
+        """As when a driver crashes in the first epoch of a run to what is available now."""
+        trial.write_splits(2)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        life = Enumeration(source).begin()
+        state = life.snapshot()  # the plan before the one that has the splits
+        _freeze(life)
+        batches, events = _read_to_the_end(trial, source, life.planned(life.splits))
+        restored = Enumeration(source, state=state, passed_over=_ids(life.splits)).begin()
+        for event in events:
+            restored.enumerator.handle_source_event(0, event)
+        _freeze(restored)
+        again, _ = _read_to_the_end(trial, source, restored.planned(restored.splits))
+        trial.assert_complete(source, batches + again)
 
     # --- Splits that come back ------------------------------------------------------------------
 
@@ -565,6 +595,17 @@ def _freeze(life: Enumeration) -> None:
     life.enumerator.freeze_end()
     life.context.work()
     life.ask_on()
+
+
+def _read_to_the_end(
+    trial: SourceUnitTrial, source: AnySource, splits: Sequence[Any]
+) -> tuple[Batches, list[SourceEvent]]:
+    with Reading(source, trial.deadline) as reading:
+        reading.add(splits)
+        reading.reader.notify_no_more_splits()
+        for _ in reading.steps():
+            pass
+        return reading.batches, reading.events
 
 
 def _assert_all_told(life: Enumeration) -> None:

@@ -219,6 +219,11 @@ class Reading:
         return self._output.batches
 
     @property
+    def events(self) -> list[SourceEvent]:
+        """All that the enumerator is to hear."""
+        return self._context.events
+
+    @property
     def bad_records(self) -> list[BadRecord]:
         """All that was handed over."""
         return self._context.record_errors.records
