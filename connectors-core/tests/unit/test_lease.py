@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from connectors_core.errors import LeaseError
+from connectors_core.errors import LeaseError, StateLocationError
 from connectors_core.state import Lease, LeaseOwner, StateStore
 from connectors_core.state.lease import _start_thread as start_thread
 
@@ -243,6 +243,22 @@ def test_a_release_that_fails_hides_no_error_and_keeps_this_process_out_of_nothi
     assert not store.exists("lease/0000000001.released")
     assert time.acquire(store).incarnation == 2
     assert time.waited == 0
+
+
+def test_a_lease_that_cannot_be_written_names_the_storage_and_the_way_out(
+    store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "create", full)
+        with pytest.raises(StateLocationError, match="cannot be written") as caught:
+            time.acquire(store)
+    assert "No space left on device" in str(caught.value)
+    assert caught.value.option == "state_location"
+    assert isinstance(caught.value.__cause__, OSError)
+    assert time.acquire(store).incarnation == 1
 
 
 def test_a_torn_sign_of_life_is_one(store: StateStore, time: Time) -> None:

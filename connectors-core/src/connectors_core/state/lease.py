@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from connectors_core.errors import LeaseError
+from connectors_core.errors import LeaseError, StateLocationError
 from connectors_core.state import documents
 from connectors_core.state.store import StateStore
 
@@ -176,6 +176,7 @@ class Lease:
 
         Raises:
             LeaseError: If another driver, or another pipeline object of this one, holds it.
+            StateLocationError: The storage is full, or may only be read.
         """
         owner = owner or LeaseOwner.current()
         for _ in range(_MAX_ATTEMPTS):
@@ -435,7 +436,15 @@ def _held(store: StateStore, incarnation: int, *, hint: str) -> LeaseError:
 
 def _created(store: StateStore, path: str, data: bytes) -> bool:
     # An object store may say of our own that it was there, when its client repeated a request.
-    return store.create(path, data) or store.read_or_none(path) == data
+    try:
+        return store.create(path, data) or store.read_or_none(path) == data
+    except OSError as error:
+        raise StateLocationError(
+            f"the lease of {store} cannot be written",
+            found=f"{type(error).__name__}: {error}",
+            option="state_location",
+            hint="make room there or get the right to write, then start again",
+        ) from error
 
 
 def _holder(store: StateStore, incarnation: int) -> dict[str, object]:
