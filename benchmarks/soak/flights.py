@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -34,8 +35,9 @@ from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connectors_core.testing.servers import ServerProcess
 
-# Half of the days are files, half are sent: six days a minute.
-_DAYS_PER_MINUTE: Final = 12
+# Few days are files, a backlog that is soon read; so many a minute are sent.
+_DAYS_AS_FILES: Final = 7
+_DAYS_PER_MINUTE: Final = 6
 # Spark and the pipeline keep so many epochs, not 100: what is kept is soon all that is ever kept.
 _RETAINED: Final = 20
 _TICK_SECONDS: Final = 0.5
@@ -127,11 +129,11 @@ class Soak:
 
     def run(self) -> tuple[Measurements, dict[str, Any]]:
         """Run the pipeline to its end and compare what came out."""
-        days = max(2, min(365, int(_DAYS_PER_MINUTE * self.seconds / 60)))
+        days = min(365, _DAYS_AS_FILES + math.ceil(_DAYS_PER_MINUTE * self.seconds / 60))
         for name in ("logs", "broker"):
             shutil.rmtree(self._root / name, ignore_errors=True)
         (self._root / "logs").mkdir(parents=True)
-        flights = prepare(self._places, days)
+        flights = prepare(self._places, days, _DAYS_AS_FILES)
         # Only what the pipeline writes is on the disk that may be full.
         self._history.notes.unlink(missing_ok=True)
         self._places.notes.symlink_to(self._history.notes)

@@ -141,8 +141,8 @@ def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
     database.execute("DELETE FROM weather WHERE time_hour > (SELECT max(time_hour) FROM flights)")
 
 
-def prepare(places: Places, days: int) -> int:
-    """Unpack the data and cut them in half; returns the number of flights."""
+def prepare(places: Places, days: int, as_files: int | None = None) -> int:
+    """Unpack the data and cut them in two, in half by default; returns the number of flights."""
     shutil.rmtree(places.root, ignore_errors=True)
     for folder in (places.raw, places.flights, places.weather, places.airports):
         folder.mkdir(parents=True)
@@ -161,14 +161,14 @@ def prepare(places: Places, days: int) -> int:
         dates = database.sql(
             "SELECT DISTINCT make_date(year, month, day) AS d FROM flights ORDER BY d"
         ).fetchall()
-        half = (len(dates) + 1) // 2
-        for number, (day,) in enumerate(dates[:half]):
+        as_files = as_files or (len(dates) + 1) // 2
+        for number, (day,) in enumerate(dates[:as_files]):
             _write(
                 database,
                 f"FROM flights WHERE month = {day.month} AND day = {day.day}",
                 places.flights / f"{day}.{SUFFIXES[number % len(SUFFIXES)]}",
             )
-        last = dates[half - 1][0]
+        last = dates[as_files - 1][0]
         for file, condition in ((places.live, ">"), (places.overlap, "=")):
             _write(
                 database,

@@ -32,9 +32,9 @@ def test_a_short_soak_is_exact(tmp_path: Path) -> None:
     # Whether something grows is not seen in two minutes.
     assert not report["problems"], done.stdout + done.stderr
     assert {name: found["found"] for name, found in report["rows"].items()} == {
-        "archive": 20_938,
-        "enriched": 20_938,
-        "index": 20_938,
-        "delays": 1_272,
+        "archive": 16_528,
+        "enriched": 16_528,
+        "index": 16_528,
+        "delays": 1_008,
     }
     assert {fault["target"] for fault in report["faults"]} >= {"driver", "worker"}
