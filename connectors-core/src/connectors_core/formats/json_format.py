@@ -41,8 +41,8 @@ class JsonFormat(DecodingFormat, EncodingFormat):
 
     A field that is missing is null; a column that may not be null makes such a message a bad
     record. Times are ISO 8601, without a zone UTC; binary is base64; decimals are numbers or texts;
-    maps are objects, their keys texts. In a column of texts a number, an object or any other value
-    is the text that it is written as, as in Spark 4.
+    maps are objects, their keys texts; NaN and infinities are texts. In a column of texts a number,
+    an object or any other value is the text that it is written as, as in Spark 4.
 
     Args:
         fail_on_unknown_field: A message with a field that is no column is bad, not the field passed

@@ -44,7 +44,7 @@ ROWS = st.lists(
         {
             "id": st.none() | st.integers(-(2**63), 2**63 - 1),
             "text": TEXTS,
-            "number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            "number": st.none() | st.floats(),
             "price": st.none()
             | st.integers(-(10**12) + 1, 10**12 - 1).map(lambda n: Decimal(n) / 1000),
             "flag": st.none() | st.booleans(),
@@ -77,7 +77,8 @@ def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: 
     assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
     decoded = json_format.decode(encoded.messages, SCHEMA)
     assert (decoded.kept, decoded.bad) == (None, ())
-    assert decoded.rows.equals(batch)
+    assert decoded.rows.schema.equals(batch.schema)
+    assert str(decoded.rows.to_pylist()) == str(batch.to_pylist())  # NaN is not equal to itself
 
 
 @settings(max_examples=150, deadline=None)

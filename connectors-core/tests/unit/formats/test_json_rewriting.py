@@ -261,3 +261,35 @@ def test_only_texts_are_keys() -> None:
     JsonFormat().check_readable(SCHEMA)
     with pytest.raises(ConfigurationError, match="'m' cannot be read from JSON"):
         JsonFormat().check_readable(pa.schema([("m", pa.map_(pa.int64(), pa.string()))]))
+
+
+@pytest.mark.parametrize("depth", ["plain", "maps"])
+def test_numbers_that_are_not_finite_are_read_from_their_texts_and_as_words(depth: str) -> None:
+    schema = pa.schema(
+        [
+            ("text", pa.string()),
+            ("number", pa.float64()),
+            ("parts", pa.list_(pa.struct([("number", pa.float32())]))),
+            *([("map", pa.map_(pa.string(), pa.float64()))] if depth == "maps" else []),
+        ]
+    )
+    documents = [
+        f'{{"text":"{word}","number":{each},"parts":[{{"number": {each} }}],"map":{{"k":{each}}}}}'
+        for word in ("NaN", "Infinity", "-Infinity")
+        for each in (f'"{word}"', word)
+    ]
+    found = decoded(*documents, schema=schema)
+    assert found.bad == ()
+    for row, document in zip(found.rows.to_pylist(), documents, strict=True):
+        word = json.loads(document)["text"]
+        numbers = [row["number"], row["parts"][0]["number"], *dict(row.get("map", [])).values()]
+        assert row["text"] == word
+        assert {str(each) for each in numbers} == {str(float(word))}
+
+
+@pytest.mark.parametrize("value", ['"1.5"', '"nan"', '"NaN "', '"+Infinity"', '""', "true"])
+def test_another_text_is_no_number(value: str) -> None:
+    schema = pa.schema([("number", pa.float64())])
+    found = decoded('{"number":"NaN"}', f'{{"number":{value}}}', '{"number":1}', schema=schema)
+    assert [each.at for each in found.bad] == [1]
+    assert str(found.rows["number"].to_pylist()) == "[nan, 1.0]"

@@ -31,6 +31,7 @@ from connectors_core.formats.text.decimals import (
     may_be_long,
 )
 from connectors_core.formats.text.json_rewriting import (
+    has_floats,
     has_maps,
     has_moments,
     has_texts,
@@ -71,6 +72,8 @@ _MOMENT: Final = pa.timestamp("us", tz="UTC")
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # What Arrow says of a value that is no string where it was told to find one, or of such a number.
 _NO_TEXT: Final = ("changed from string to", "Number too big")
+# And of a string where it was told to find a number.
+_NO_NUMBER: Final = "changed from number to string"
 
 
 def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -139,7 +142,9 @@ class JsonReader:
                 return parse_json(data, self._parsed, ignore_new=self.ignore_new)
             except pa.ArrowInvalid as error:
                 may_be_text = any(said in str(error) for said in _NO_TEXT)
-                if not (may_be_text and has_texts(self.schema.types)):
+                may_be_nan = _NO_NUMBER in str(error)
+                kinds = self.schema.types
+                if not ((may_be_text and has_texts(kinds)) or (may_be_nan and has_floats(kinds))):
                     raise
         rewritten = rewritten_json(data, self.schema)
         return parse_json(rewritten, self._parsed, ignore_new=self.ignore_new)

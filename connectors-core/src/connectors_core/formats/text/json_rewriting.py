@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from connectors_core.formats.text.texts import is_string
 
-__all__ = ["has_maps", "has_moments", "has_texts", "rewritten_json"]
+__all__ = ["has_floats", "has_maps", "has_moments", "has_texts", "rewritten_json"]
 
 _Ints = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
@@ -44,6 +44,8 @@ _STRUCTURAL: Final = _table("{}[]:,")
 _OPENING: Final = _table("{[")
 _CLOSING: Final = _table("}]")
 _SPACE: Final = _table(" \t\r\n")
+# Texts that are numbers where one is wanted; without their quotes the parser takes them.
+_NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 # What must be escaped in a text, but for quotes and backslashes; between values no other may stand.
 _ESCAPES: Final = tuple(
     (ord(character), escape)
@@ -60,6 +62,11 @@ _ESCAPES: Final = tuple(
 def has_maps(kinds: Iterable[pa.DataType]) -> bool:
     """Whether there is a map among types, or within one of them."""
     return any(_holds(kind, pa.types.is_map) for kind in kinds)
+
+
+def has_floats(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether there is a float or a double among types, or within one of them."""
+    return any(_holds(kind, pa.types.is_floating) for kind in kinds)
 
 
 def has_texts(kinds: Iterable[pa.DataType]) -> bool:
@@ -88,8 +95,8 @@ def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
         schema: What is wanted of them.
 
     Returns:
-        The same objects, with maps as arrays of objects of `key` and `value`, and with every value
-        but null as a text where a text is wanted.
+        The same objects, with maps as arrays of objects of `key` and `value`, with every value but
+        null as a text where a text is wanted, and without the quotes of NaN and infinities.
 
     Raises:
         pa.ArrowInvalid: It is not JSON; what else is wrong is left to the parser.
@@ -106,19 +113,21 @@ def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
 
 @dataclass
 class _Node:
-    """A type that must be followed, or that is wanted as a text.
+    """A type that must be followed, or that is wanted as a text or a floating point number.
 
     Attributes:
-        opening: The bracket that its values begin with; 0 for a text.
+        opening: The bracket that its values begin with; 0 for a text or number.
         fields: Names of the fields of a struct, with the numbers of their nodes.
         values: Number of the node of the values of a list or a map.
         is_map: Whether it is a map.
+        is_number: Whether it is a floating point number.
     """
 
     opening: int = 0
     fields: tuple[tuple[bytes, int], ...] = ()
     values: int = _NOTHING
     is_map: bool = False
+    is_number: bool = False
 
 
 def _nodes_of(schema: pa.Schema) -> list[_Node]:
@@ -127,10 +136,10 @@ def _nodes_of(schema: pa.Schema) -> list[_Node]:
 
     def node_of(kind: pa.DataType) -> int:
         types = pa.types
-        if not _holds(kind, is_string) and not _holds(kind, types.is_map):
+        if not any(_holds(kind, each) for each in (is_string, types.is_map, types.is_floating)):
             return _NOTHING
         number = len(nodes)
-        node = _Node()
+        node = _Node(is_number=types.is_floating(kind))
         nodes.append(node)
         if types.is_struct(kind):
             follow(node, kind)
@@ -286,9 +295,14 @@ def _enter(
     number = child[of_interest]
     first = np.where(ends > begins, found.data[np.minimum(begins, len(found.data) - 1)], 0)
     opening = np.array([node.opening for node in nodes], np.int64)[number]
-    is_text = (opening == 0) & (first != 0) & (first != _QUOTE)
+    is_number = np.array([node.is_number for node in nodes])[number]
+    is_text = (opening == 0) & ~is_number & (first != 0) & (first != _QUOTE)
     is_text[is_text] = ~found.equals(begins[is_text], ends[is_text], b"null")
     edits.quote(begins[is_text], ends[is_text])
+    quoted = is_number & (first == _QUOTE)
+    for text in _NOT_FINITE:
+        same = found.equals(begins[quoted], ends[quoted], text)
+        edits.unquote(begins[quoted][same], ends[quoted][same])
     # The parser would take an array of entries for a map.
     is_map = np.array([node.is_map for node in nodes])[number]
     if (is_map & (first == _OPEN_ARRAY)).any():
@@ -352,6 +366,12 @@ class _Edits:
         _check_values(self._found.data, begins, ends)
         self._begins.append(begins)
         self._ends.append(ends)
+
+    def unquote(self, begins: _Ints, ends: _Ints) -> None:
+        """Put spaces in the place of the quotes around values."""
+        for places in (begins, ends - 1):
+            self._places.append(places)
+            self._texts.append(b" ")
 
     def apply(self) -> pa.Buffer:
         """Return the text with all of it done."""
