@@ -82,12 +82,22 @@ def test_two_whole_requests_stay_while_a_part_of_them_is_taken() -> None:
     assert Answers()(*[100] * 20)[-1] == 1
 
 
-def test_a_bound_that_is_less_than_a_request_does_not_grow_by_a_refusal() -> None:
+def half_refused(strategy: CongestionControlRateLimitingStrategy) -> int:
+    size = strategy.max_batch_size
+    strategy.register_in_flight_request(RequestInfo(size))
+    strategy.register_completed_request(ResultInfo(size // 2, size))
+    return strategy.max_in_flight_messages
+
+
+def test_a_service_that_takes_a_part_again_gets_more_up_to_two_whole_requests() -> None:
     answers = Answers()
     assert answers(*[100] * 6)[-1] == 12
-    answers.strategy.register_in_flight_request(RequestInfo(12))
-    answers.strategy.register_completed_request(ResultInfo(6, 12))
-    assert answers.strategy.max_in_flight_messages == 12
+    assert [half_refused(answers.strategy) for _ in range(6)] == [24, 48, 96, 192, 200, 200]
+
+
+def test_the_bound_does_not_grow_by_refusals_beyond_where_it_was() -> None:
+    answers = Answers(initial_max_in_flight_messages=50)
+    assert [half_refused(answers.strategy) for _ in range(6)] == [50] * 6
 
 
 def test_the_floor_is_a_hundredth_of_a_request() -> None:

@@ -213,7 +213,8 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     counts for little. A service that takes a part of a request has too many of them, not too large
     ones: two whole requests may always be on their way then, so that it has one when it is done
     with the other. One that refuses a whole request beside another one gets one at a time. Only one
-    that takes nothing at all gets smaller ones.
+    that takes nothing at all gets smaller ones: it may be at work for another writer, so when it
+    takes a part again it gets twice as much each time, up to two whole requests.
 
     Args:
         max_in_flight_requests: Requests on their way at the same time.
@@ -256,6 +257,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._takes_nothing = False
         self._sent_before = 0  # requests on their way since before the bound last moved down
         self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
+        self._highest = self._max_messages
         self._requests = 0
         self._messages = 0
         self._largest = 1  # entries of the largest request
@@ -295,9 +297,10 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         elif not result.failed_messages:
             self._is_refused = False
             self._max_messages = self._scaling.scale_up(self._max_messages)
+            self._highest = max(self._highest, self._max_messages)
         else:
             is_whole = result.failed_messages == result.batch_size
-            self._refused(result.failed_messages, at_work=2 - is_whole)
+            self._refused(result.failed_messages, is_whole=is_whole)
             self._takes_nothing = is_whole and not self._requests
 
     def _is_paused(self) -> bool:
@@ -305,7 +308,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         is_over = time.monotonic() >= self._paused_until
         return not is_over and (self._takes_nothing or self._requests > 0)
 
-    def _refused(self, messages: int, *, at_work: int) -> None:
+    def _refused(self, messages: int, *, is_whole: bool) -> None:
         self._sent_before = self._requests
         if not self._is_refused:
             self._is_refused = True
@@ -315,7 +318,12 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         current = min(self._max_messages, self._max_requests * self._largest)
         request = min(self._largest, self.max_batch_size)
         share = min(1.0, messages / request)  # of a small request that is refused, a small one
-        least = 1 if self._takes_nothing else min(current, at_work * self._largest)
+        if self._takes_nothing:
+            least = 1
+        elif is_whole:
+            least = min(current, self._largest)
+        else:
+            least = min(2 * current, 2 * self._largest, self._highest)
         self._max_messages = max(least, self._scaling.scale_down(current, share))
 
 
