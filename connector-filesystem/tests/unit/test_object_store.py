@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ import s3fs
 
 from connector_filesystem import BucketAssigner, FileSink, FileSource
 from connector_filesystem.source.reader import read_split
-from connectors_core.errors import DataLossError, SplitChangedError
+from connectors_core.errors import ConnectorError, DataLossError, SplitChangedError
 from connectors_core.testing.local_pipeline import LocalPipeline
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
 
@@ -124,3 +125,56 @@ def test_a_pipeline_from_store_to_store_is_exact(lake: Lake) -> None:
     found = pa_dataset.dataset(files, filesystem=lake.fs, format="parquet").to_table()
     assert sorted(found["x"].to_pylist()) == expected
     assert not [name for name in lake.fs.find(f"{lake.url}/out") if "_staging" in name]
+
+
+def copies_of(request: HttpRequest) -> str | None:
+    """The object that is to be copied."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    return headers.get("x-amz-copy-source")
+
+
+def pipeline_of_three_files(lake: Lake) -> LocalPipeline:
+    lake.put("in/a.csv", b"x\n1\n2\n3\n")
+    bucket_assigner = BucketAssigner.of(lambda rows: rows["x"].cast(pa.string()))
+    sink = FileSink(
+        f"{lake.url}/out", bucket_assigner=bucket_assigner, storage_options=lake.options
+    )
+    pipeline = LocalPipeline(
+        "lake", checkpoint_location=f"{lake.url}/checkpoint", storage_options=lake.options
+    )
+    pipeline.sink_to(pipeline.from_source(lake.source(), uid="in"), sink, uid="out")
+    return pipeline
+
+
+def test_files_get_their_names_side_by_side(server: S3Server) -> None:
+    together = threading.Barrier(3)
+
+    def answering(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
+        if copies_of(request):
+            together.wait(30)
+        return forward()
+
+    with HttpRelay(server.port, answering) as relay:
+        lake = Lake(server.storage_options(relay.endpoint))
+        assert pipeline_of_three_files(lake).run(timeout=60)
+        assert len(lake.fs.find(f"{lake.url}/out")) == 3
+
+
+def test_a_file_that_cannot_be_moved_is_an_error_and_is_moved_later(server: S3Server) -> None:
+    refused: set[str] = set()
+
+    def answering(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
+        source = copies_of(request)
+        if source and not refused:
+            refused.add(source)
+        return HttpAnswer(403) if source in refused else forward()
+
+    with HttpRelay(server.port, answering) as relay:
+        lake = Lake(server.storage_options(relay.endpoint))
+        with pytest.raises(ConnectorError, match="is not allowed"):
+            pipeline_of_three_files(lake).run(timeout=60)
+        assert len(refused) == 1
+        relay.answering = None
+        assert pipeline_of_three_files(lake).run(timeout=60)
+        names = [name for name in lake.fs.find(f"{lake.url}/out") if name.endswith(".parquet")]
+        assert len(names) == 3

@@ -9,6 +9,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
@@ -30,6 +31,9 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 # What a tree that changes while it is removed answers.
 _BUSY: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST})
 
+# Moves on their way to an object store at the same time.
+_SIDE_BY_SIDE: Final = 16
+
 _Request = CommitRequest[FileCommittable]
 
 
@@ -39,8 +43,8 @@ class FileCommitter(Committer[FileCommittable]):
     On a local filesystem a file gets its name by a hard link, which cannot overwrite, and appears
     whole; then the folders are synced, and only then the staged name goes. Elsewhere it is
     `fs.mv`: one rename where the filesystem has one, otherwise (object stores) a copy, which they
-    show when it is complete, and a removal. On a filesystem that copies and shows files while they
-    grow a reader may see an unfinished one for the time of the copy.
+    show when it is complete, and a removal, several at a time. On a filesystem that copies and
+    shows files while they grow a reader may see an unfinished one for the time of the copy.
 
     Args:
         location: The target.
@@ -61,6 +65,8 @@ class FileCommitter(Committer[FileCommittable]):
         with mapped_errors("committing to", self._location.url):
             if self._location.is_local:
                 self._commit_local(requests)
+            elif getattr(self._location.fs, "async_impl", False):
+                self._commit_side_by_side(requests)
             else:
                 for request in requests:
                     self._commit_elsewhere(request)
@@ -117,6 +123,18 @@ class FileCommitter(Committer[FileCommittable]):
                 os.unlink(staged)
 
     # --- Other filesystems ---
+
+    def _commit_side_by_side(self, requests: Sequence[_Request]) -> None:
+        with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="commit-files") as pool:
+            moves = [pool.submit(self._commit_elsewhere, request) for request in requests]
+            for move in wait(moves, return_when=FIRST_EXCEPTION).not_done:
+                move.cancel()
+        errors = [move.exception() for move in moves if not move.cancelled()]
+        failed = [error for error in errors if error is not None]
+        if failed:
+            for other in failed[1:]:
+                failed[0].add_note(f"another file: {other}")
+            raise failed[0]
 
     def _commit_elsewhere(self, request: _Request) -> None:
         file = request.committable
