@@ -104,6 +104,13 @@ def _create(path: str) -> bool:
     return True
 
 
+def _is_stopping() -> bool:
+    """Whether a SIGSTOP of this process waits for a thread that takes it."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
+    return bool(pending >> (signal.SIGSTOP - 1) & 1)
+
+
 def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> None:
     action = fault.get("action", "kill")
     if action == "kill":
@@ -112,6 +119,8 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
         os.kill(int(os.environ[DRIVER_VARIABLE]), signal.SIGKILL)
     elif action == "freeze-driver":
         os.killpg(os.getpgid(int(os.environ[DRIVER_VARIABLE])), signal.SIGSTOP)
+        while _is_stopping():
+            pass  # any thread may take the signal for all; this one must not pass on before
     elif action == "kill-executor":
         # A Python worker of Spark is a child of its daemon, that one a child of the executor.
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")

@@ -15,7 +15,9 @@ import pytest
 
 import connectors_core._faults
 from connectors_core._faults import fault_point
+from connectors_core.testing.driver import is_frozen, resume
 from connectors_core.testing.faults import (
+    DRIVER_VARIABLE,
     ENVIRONMENT_VARIABLE,
     Fault,
     FaultAction,
@@ -25,6 +27,7 @@ from connectors_core.testing.faults import (
     faults_file_env,
     injected,
 )
+from connectors_core.testing.pace import Deadline
 
 PROGRAM = """
 from connectors_core._faults import fault_point
@@ -192,6 +195,38 @@ def test_a_process_hangs_until_it_is_let_go(tmp_path: Path) -> None:
         gate.touch()
         assert process.stdout.read().split() == ["0", "1", "2"]
     assert fault.fired
+
+
+def test_a_driver_freezes_at_the_very_point_whichever_thread_passes_it(tmp_path: Path) -> None:
+    program = (
+        "import os, threading\n"
+        f"os.environ[{DRIVER_VARIABLE!r}] = str(os.getpid())\n"
+        f"threading.Thread(target=lambda: exec({PROGRAM!r}, {{}})).start()\n"
+    )
+    freezes = [
+        Fault("after_plan", action=FaultAction.FREEZE_DRIVER, where={"number": number})
+        for number in range(3)
+    ]
+    output = tmp_path / "output"
+    with (
+        output.open("w") as file,
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, **faults_env(*freezes)},
+            stdout=file,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            for number in range(3):
+                deadline = Deadline(30)
+                while not is_frozen(process):
+                    assert not deadline.passed, "it does not freeze"
+                assert output.read_text().split() == [str(passed) for passed in range(number)]
+                resume(process)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_production_code_never_imports_the_testing_package() -> None:

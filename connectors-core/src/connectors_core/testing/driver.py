@@ -109,6 +109,7 @@ def running_driver(
             env={
                 **os.environ,
                 "PYSPARK_PYTHON": sys.executable,
+                "PYTHONFAULTHANDLER": "1",  # so that `abort` shows where it is
                 "PYTHONPATH": os.pathsep.join(sys.path),  # for modules of the tests themselves
                 **faults_env(*faults),
             },
@@ -137,6 +138,12 @@ def is_frozen(process: subprocess.Popen[bytes]) -> bool:
 def resume(process: subprocess.Popen[bytes]) -> None:
     """Let a frozen driver continue."""
     os.killpg(process.pid, signal.SIGCONT)
+
+
+def abort(process: subprocess.Popen[bytes]) -> None:
+    """End a driver that does not end by itself; its log then shows where each thread was."""
+    process.send_signal(signal.SIGABRT)
+    process.wait()
 
 
 def survivors(log: Path) -> list[int]:

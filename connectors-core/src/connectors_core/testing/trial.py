@@ -8,6 +8,7 @@ import functools
 import itertools
 import logging
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,6 +25,7 @@ from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
 from connectors_core.testing.driver import (
     DriverJob,
+    abort,
     is_frozen,
     resume,
     run_driver,
@@ -268,6 +270,15 @@ class Trial:
             assert_rows: Looks at what both have written, and a third one after them.
             *more: What else happens to the first one.
         """
+        self.meet_frozen(job, point, during, *more)
+        assert_rows()
+        with job.build(self.environment) as third:
+            self.run_to_end(third)
+        wait_for_survivors(self._log)
+        assert_rows()
+
+    def meet_frozen(self, job: DriverJob, point: str, during: str | None, *more: Fault) -> None:
+        """As `take_over_from_frozen`, to the end of both drivers."""
         frozen = Fault(point, action=FaultAction.FREEZE_DRIVER, once=self.root / "frozen")
         held = Fault(
             during or "", action=FaultAction.HANG, once=self.root / "held", until=self.root / "go"
@@ -288,15 +299,18 @@ class Trial:
                     time.sleep(_POLL)
                 try:
                     resume(former)
-                    former.wait(stretched(self._seconds))
+                    self._wait_for_end(former)
                 finally:
                     (self.root / "go").touch()
                 ended.result()
-        assert_rows()
-        with job.build(self.environment) as third:
-            self.run_to_end(third)
-        wait_for_survivors(self._log)
-        assert_rows()
+
+    def _wait_for_end(self, driver: subprocess.Popen[bytes]) -> None:
+        seconds = stretched(self._seconds)
+        try:
+            driver.wait(seconds)
+        except subprocess.TimeoutExpired:
+            abort(driver)
+            pytest.fail(f"the driver does not end within {seconds:.1f} s, {self._log_text()}")
 
     def _elsewhere(self, job: DriverJob) -> Callable[[], None]:
         """The job as a driver of its own gets it: with the module of the system, imported there."""
