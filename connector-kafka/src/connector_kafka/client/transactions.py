@@ -40,6 +40,7 @@ __all__ = [
 
 _COORDINATOR_MOVED: Final = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _OPERATION_NOT_ATTEMPTED: Final = 55
+_UNSTABLE_OFFSET_COMMIT: Final = 88
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 _NO_OFFSET: Final = -1
 # A coordinator that is still writing the markers of the last transaction says so; it takes a few
@@ -93,13 +94,17 @@ class TransactionDescription:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A request to a coordinator, and how to read the error code of its answer."""
+    """A request to a coordinator, and how to read the error code of its answer.
+
+    An answer with the code ``not_awaited`` may change later, and is not waited for here.
+    """
 
     kind: CoordinatorType
     key: str
     request: Callable[[], Any]
     code: Callable[[Any], int]
     doing: str
+    not_awaited: int = NO_ERROR
 
 
 class TransactionClient:
@@ -287,11 +292,19 @@ class TransactionClient:
             )
         )
 
-    def stable_offset(self, group: str, topic: str, partition: int) -> int | None:
+    def stable_offset(
+        self, group: str, topic: str, partition: int, *, wait: bool = True
+    ) -> int | None:
         """The offset of a group that no open transaction can change any more; None for none.
 
+        Args:
+            group: The group.
+            topic: The topic.
+            partition: The partition.
+            wait: Wait for the end of an open transaction until the time is over.
+
         Raises:
-            KafkaRetryableError: An open transaction holds one until the time is over.
+            KafkaRetryableError: An open transaction holds one.
         """
         entry = OffsetFetchRequest.OffsetFetchRequestTopic
 
@@ -311,6 +324,7 @@ class TransactionClient:
                 ),
                 code,
                 f"reading the receipt of {group!r}",
+                not_awaited=NO_ERROR if wait else _UNSTABLE_OFFSET_COMMIT,
             )
         )
         offset = int(response.topics[0].partitions[0].committed_offset)
@@ -376,8 +390,11 @@ class TransactionClient:
             on_their_way = [(index, self._begin(asks[index])) for index in open_asks]
             open_asks = []
             for index, future in on_their_way:
-                answers[index] = self._answer(asks[index], future)
-                if isinstance(answers[index], KafkaRetryableError):
+                answers[index] = answer = self._answer(asks[index], future)
+                if (
+                    isinstance(answer, KafkaRetryableError)
+                    and answer.kafka_code != asks[index].not_awaited
+                ):
                     open_asks.append(index)
             if not open_asks:
                 break

@@ -57,6 +57,9 @@ class Receipts:
 def last_committed(client: TransactionClient, group: str, topic: str) -> int | None:
     """The last epoch that a writer committed; None where it never did. Driver.
 
+    It does not wait for the end of an open transaction: that may be one of a later driver, so a
+    driver looks at its lease before it asks again.
+
     Args:
         client: Asks the brokers.
         group: The writer's receipt group.
@@ -65,5 +68,5 @@ def last_committed(client: TransactionClient, group: str, topic: str) -> int | N
     Raises:
         KafkaRetryableError: A transaction with a receipt of this writer is still open.
     """
-    offset = client.stable_offset(group, topic, _PARTITION)
+    offset = client.stable_offset(group, topic, _PARTITION, wait=False)
     return None if offset is None else offset - 1
