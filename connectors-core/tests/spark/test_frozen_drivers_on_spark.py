@@ -7,16 +7,31 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crash_scenarios
 import pytest
-from pipeline_support import NATIVE
-from pyspark import cloudpickle
+from other_driver import SECONDS, assert_ends_when_taken_over_while_it_waits, take_lease
+from pipeline_support import (
+    NATIVE,
+    LogSource,
+    counts,
+    new_pipeline,
+    travel_with_closures,
+    wait_until,
+)
 from test_crash_matrix import assert_exact
 
+from connectors_core.errors import LeaseError, RetryableError
+from connectors_core.source import NumberSequenceSource
+from connectors_core.state import StateStore
+from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import LocalSpark
 from connectors_core.testing.faults import (
     READING_FREEZES,
@@ -28,6 +43,8 @@ from connectors_core.testing.trial import Trial
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+travel_with_closures(crash_scenarios.__name__)
 
 SCENARIO = "join-2"
 ROWS = 600
@@ -59,8 +76,97 @@ class Job:
 def test_a_driver_that_was_frozen_resumes_while_its_successor(
     spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str
 ) -> None:
-    cloudpickle.register_pickle_by_value(crash_scenarios)
-    trial = Trial(LocalSpark(spark), tmp_path, 0)
-    check = functools.partial(assert_exact, tmp_path, SCENARIO, ROWS)
-    job: Any = Job(tmp_path)
+    trial, job, check = _trial(spark, tmp_path)
     trial.take_over_from_frozen(job, point, SUCCESSORS[successor], check)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.slow
+def test_a_successor_whose_batch_the_former_driver_commits_names_that_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    point = FaultPoint.BEFORE_SPARK_COMMIT
+    trial, job, check = _trial(spark, tmp_path)
+    with pytest.raises(RetryableError, match="former driver") as failure:
+        trial.take_over_from_frozen(job, point, point, check)
+    assert "CONCURRENT_STREAM_LOG_UPDATE" in str(failure.value.found)
+    with job.build(trial.environment) as third:
+        trial.run_to_end(third)
+    check()
+
+
+def test_a_driver_that_waits_ends_when_another_has_taken_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert_ends_when_taken_over_while_it_waits(LocalSpark(spark), tmp_path)
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A batch run, for a driver of its own and for one in this process."""
+
+    root: Path
+
+    def __call__(self) -> None:
+        with self.build(LocalSpark(crash_scenarios.session())) as pipeline:
+            assert pipeline.run()
+
+    def build(self, environment: Any, **settings: Any) -> Any:
+        pipeline = new_pipeline(environment.spark, self.root, streaming=None, **settings)
+        rows = pipeline.from_source(NumberSequenceSource(0, ROWS - 1, split_rows=100), uid="n")
+        pipeline.sink_to(rows, self.sink, uid="out")
+        return pipeline
+
+    @property
+    def sink(self) -> DirectorySink:
+        return DirectorySink(self.root / "out")
+
+    def assert_written(self, times: int) -> None:
+        assert counts(self.sink, "value") == Counter(dict.fromkeys(range(ROWS), times))
+        assert self.sink.staged() == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "successor"),
+    [
+        (FaultPoint.WRITER_WROTE, "has ended"),
+        (FaultPoint.BEFORE_DECISION, "decides"),
+        (FaultPoint.BEFORE_DECISION, "has ended"),
+        (FaultPoint.AFTER_DECISION, "has ended"),
+        (FaultPoint.BEFORE_COMMIT, "has ended"),
+        (FaultPoint.BEFORE_SWEEP, "has ended"),
+    ],
+)
+def test_a_batch_run_that_was_frozen_resumes_while_its_successor(
+    spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str
+) -> None:
+    trial, job = Trial(LocalSpark(spark), tmp_path, 0), BatchJob(tmp_path)
+    of_trial: Any = job
+    trial.meet_frozen(of_trial, point, SUCCESSORS[successor])
+    job.assert_written(times=1)
+    with job.build(trial.environment) as next_run:
+        assert next_run.run()
+    job.assert_written(times=2)
+
+
+def test_a_batch_run_ends_when_another_driver_has_taken_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = LogSource(tmp_path / "log")
+    log.write("a", range(30))
+    (log.folder / "gate").touch()  # its readers wait
+    pipeline = new_pipeline(spark, tmp_path, streaming=None, lease_expiry=timedelta(seconds=3))
+    pipeline.sink_to(pipeline.from_source(log, uid="log"), BatchJob(tmp_path).sink, uid="out")
+    with ThreadPoolExecutor(1) as pool, pipeline:
+        ended = pool.submit(pipeline.run)
+        wait_until(lambda: log.reads > 0, "a reader waits")
+        take_lease(StateStore(str(tmp_path / "checkpoint")), 2)
+        with pytest.raises(LeaseError, match="another driver has taken over"):
+            ended.result(SECONDS)
+
+
+def _trial(spark: SparkSession, root: Path) -> tuple[Trial, Any, Callable[[], None]]:
+    check = functools.partial(assert_exact, root, SCENARIO, ROWS)
+    return Trial(LocalSpark(spark), root, 0), Job(root), check

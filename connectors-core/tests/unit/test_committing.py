@@ -292,6 +292,19 @@ def test_a_stop_ends_the_wait_and_commits_no_more():
     assert target.log[-1] == ("close", None)
 
 
+def test_a_driver_that_was_taken_over_tries_no_commit_again():
+    lease = HeldLease()
+
+    def busy(requests):
+        lease.held = False
+        raise RetryableError("busy")
+
+    target = Target(busy)
+    with pytest.raises(LeaseError):
+        committer_of(lease=lease, a=target).commit(decision(0, a=sink_decision("x")))
+    assert len(target.of("commit")) == 1
+
+
 def test_committables_whose_sink_is_gone_are_refused_and_not_forgotten():
     store = fresh_store()
     with pytest.raises(CommitError, match="no committer"):

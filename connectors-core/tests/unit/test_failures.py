@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,16 @@ from connectors_core.errors import (
     ConnectorError,
     FatalError,
     ForeignError,
+    LeaseError,
     RetryableError,
 )
-from connectors_core.runtime.failures import PythonFailure, telling_line, translated
+from connectors_core.runtime.failures import (
+    PythonFailure,
+    spark_log_taken,
+    telling_line,
+    translated,
+)
+from connectors_core.state import Lease, StateStore
 
 STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for n in range(300))
 
@@ -131,3 +139,26 @@ def test_an_exception_of_the_driver_itself_stays_the_cause() -> None:
 def test_an_error_of_the_tree_is_raised_as_it_is() -> None:
     error = FatalError("state is damaged")
     assert translated(error, "query-0") is error
+
+
+CONFLICT = (
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+    "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected "
+    "for 0.\nPlease make sure only one streaming job runs on a specific checkpoint location at a "
+    "time. SQLSTATE: 40000"
+)
+
+
+def test_of_two_drivers_that_meet_in_sparks_log_each_is_told_which_one_it_is(
+    tmp_path: Path,
+) -> None:
+    store, error = StateStore(str(tmp_path)), Spark(CONFLICT)
+    with Lease.acquire(store) as former:
+        assert spark_log_taken(Spark("[DIVIDE_BY_ZERO]"), "query-0", former) is None
+        assert isinstance(spark_log_taken(error, "query-0", former), RetryableError)
+    with Lease.acquire(store) as successor:
+        assert isinstance(spark_log_taken(error, "query-0", former), LeaseError)
+        told = spark_log_taken(error, "query-0", successor)
+    assert isinstance(told, RetryableError)
+    assert told.found == telling_line(error)
+    assert isinstance(told.__cause__, ForeignError)

@@ -8,6 +8,7 @@ frozen, so no look at the lease stops them when they resume.
 from __future__ import annotations
 
 import pytest
+from other_driver import assert_ends_when_taken_over_while_it_waits
 
 from connectors_core.coordinator.fencing import fence_decisions, fence_plans
 from connectors_core.coordinator.plan_log import (
@@ -127,6 +128,10 @@ def test_rows_that_were_lost_are_written_again_by_two_drivers(tmp_path, point, w
     case = Case(tmp_path, {"leased": sink})
     case.take_over(point, while_it)
     assert sink.losses() == 0
+
+
+def test_a_driver_that_waits_ends_when_another_has_taken_over(tmp_path):
+    assert_ends_when_taken_over_while_it_waits(InProcess(), tmp_path)
 
 
 # --- Fences ---------------------------------------------------------------------------------------

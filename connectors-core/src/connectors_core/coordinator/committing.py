@@ -91,6 +91,7 @@ class SinkCommitter:
         context: What its committers know of themselves.
         retries: For commits that ask to be tried again.
         stopping: Set when nobody waits any more.
+        lease: Under which this driver commits.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class SinkCommitter:
         context: CommitterInitContext,
         retries: CommitRetries,
         stopping: threading.Event,
+        lease: Lease,
     ) -> None:
         self.metrics = context.metric_group
         self._uid = context.sink_uid
@@ -106,6 +108,7 @@ class SinkCommitter:
         self._serializer = sink.committable_serializer()
         self._retries = retries
         self._stopping = stopping
+        self._lease = lease
         self._counting = threading.Lock()
         self._committers: list[Committer[Any]] = []
         with ExitStack() as made:  # closes them where one of them cannot be made
@@ -130,6 +133,7 @@ class SinkCommitter:
         Raises:
             CommitError: A committable can never be committed, or not within the retries.
             RetryableError: The pipeline stops before all are committed.
+            LeaseError: Another driver has taken over, and commits what this one waits for.
         """
         committables = [
             CommittableWithLineage(
@@ -176,6 +180,7 @@ class SinkCommitter:
                     f"{self._uid!r} are committed",
                     hint="the epoch is decided: the next start commits them",
                 )
+            self._lease.check()
 
         try:
             for attempt in self._retries.retrying(sleep):
@@ -305,7 +310,7 @@ class EpochCommitter:
                         incarnation=lease.incarnation,
                         trigger_interval=trigger_interval,
                     )
-                    committer = SinkCommitter(sink, context, self._retries, self._stopping)
+                    committer = SinkCommitter(sink, context, self._retries, self._stopping, lease)
                     made.callback(committer.close)
                     self.committers[uid] = committer
             made.pop_all()
@@ -398,6 +403,7 @@ class EpochCommitter:
         def sleep(seconds: float) -> None:
             if self._stopping.wait(seconds):
                 raise RetryableError("the pipeline stops before lost rows are written", hint=hint)
+            self._lease.check()
 
         try:
             for attempt in self._retries.retrying(sleep):

@@ -222,7 +222,7 @@ class BatchRun:
             progress=progress.committed,
         )
         readers = {source.settings.uid: source.reader for source in sources}
-        self._engine = SparkEngine(spark, job, readers, root)
+        self._engine = SparkEngine(spark, job, readers, root, lease)
         self.epochs = EpochRunner(
             self._engine,
             sinks=job.tasks(),

@@ -20,10 +20,12 @@ from connectors_core.errors import (
     ConnectorError,
     FatalError,
     ForeignError,
+    LeaseError,
     RetryableError,
     error_from_text,
 )
 from connectors_core.spelling import spell
+from connectors_core.state import Lease
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _EXCEPTION: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?", re.DOTALL)
@@ -42,6 +44,7 @@ _PREFIXES: Final = (
         re.DOTALL,
     ),
 )
+_SPARK_LOG_TAKEN: Final = "[CONCURRENT_STREAM_LOG_UPDATE]"
 _MOST_CHARACTERS: Final = 600
 _MOST_MESSAGE_LINES: Final = 12
 _MOST_FRAME_LINES: Final = 10
@@ -185,6 +188,40 @@ def translated(
     wrapped.__context__ = error
     spell(wrapped, parts)
     return wrapped
+
+
+def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorError | None:
+    """The error of a driver that found its entry in Spark's log written by another driver.
+
+    Spark's logs have no fence: a former driver that freezes right before Spark commits a batch, and
+    resumes, can commit it while its successor runs that batch again. Spark then ends the query of
+    the later of the two, whichever it is.
+
+    Args:
+        error: What the query failed with.
+        what: The query, as the subject of a sentence.
+        lease: Of this driver.
+
+    Returns:
+        None where the query failed with something else.
+    """
+    if not _is_spark(error) or _SPARK_LOG_TAKEN not in str(error):
+        return None
+    try:
+        lease.confirm()
+    except LeaseError as taken_over:
+        taken_over.__cause__ = short_cause(error)
+        return taken_over
+    except Exception:  # the state location does not answer: which of the two this is stays open
+        return None
+    found: ConnectorError = RetryableError(
+        f"{what} ended because a former driver, which this one had taken over from, resumed and "
+        "wrote to Spark's log of the query once more",
+        found=telling_line(error),
+        hint="start again: nothing is lost or doubled, and the former driver stops by itself",
+    )
+    found.__cause__ = short_cause(error)
+    return found
 
 
 def short_cause(error: BaseException) -> BaseException:

@@ -25,12 +25,12 @@ from connectors_core.coordinator.identity import QueryIdentity, assert_same_life
 from connectors_core.coordinator.plan_log import newest_number, purge, read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceObservation, SourceSettings
-from connectors_core.errors import ConnectorError, RetryableError
+from connectors_core.errors import ConnectorError, LeaseError, RetryableError
 from connectors_core.execution.reading import ReaderTask
 from connectors_core.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.runtime.carriers import Carrier, SparkLog
 from connectors_core.runtime.epochs import EpochProgress, EpochRunner
-from connectors_core.runtime.failures import translated
+from connectors_core.runtime.failures import spark_log_taken, translated
 from connectors_core.runtime.lookups import BatchLookups
 from connectors_core.runtime.ownership import pipeline_query
 from connectors_core.runtime.status import (
@@ -145,7 +145,7 @@ class StreamingRun:
             groups=groups,
         )
         readers = {source.settings.uid: source.reader for source in sources}
-        self._engine = SparkEngine(spark, job, readers, root)
+        self._engine = SparkEngine(spark, job, readers, root, lease)
         self.epochs = EpochRunner(
             self._engine,
             sinks=job.tasks(),
@@ -429,6 +429,11 @@ class StreamingRun:
                     self._completed = True
                     break
                 self._acknowledge()
+                try:
+                    self._lease.check()  # where no batch begins or ends, nothing else looks
+                except LeaseError as error:
+                    self._fail(error)
+                    break
             # To stop a query kills the job of its batch: wait for the one that runs, let no other
             # begin. Spark runs a batch that did not end again, at the next start.
             with self._batch_runs:
@@ -450,8 +455,19 @@ class StreamingRun:
                 except Exception as error:
                     self._fail(error)
             if self._error is not None:
-                self._error = _failure(self.identity, self._error, self._parts)
+                self._error = self._failure(self._error)
             self._ended.set()
+
+    def _failure(self, cause: BaseException) -> ConnectorError:
+        lines, sinks = dict.fromkeys(self.identity.lines), self.identity.sinks
+        what = f"{self.identity.folder} ({', '.join(lines)} -> {', '.join(sinks)})"
+        return spark_log_taken(cause, what, self._lease) or translated(
+            cause,
+            what,
+            hint="correct what the cause names and start again: the pipeline goes on where it "
+            "stopped",
+            parts=self._parts,
+        )
 
 
 @dataclass(frozen=True)
@@ -464,15 +480,3 @@ class _WrittenBatch:
 
 class _StoppingError(Exception):
     """Ends a batch that Spark begins while its query is being stopped."""
-
-
-def _failure(
-    identity: QueryIdentity, cause: BaseException, parts: Sequence[object]
-) -> ConnectorError:
-    return translated(
-        cause,
-        f"{identity.folder} ({', '.join(dict.fromkeys(identity.lines))} -> "
-        f"{', '.join(identity.sinks)})",
-        hint="correct what the cause names and start again: the pipeline goes on where it stopped",
-        parts=parts,
-    )

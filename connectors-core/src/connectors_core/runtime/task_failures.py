@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a job when a task of it fails in a way that its next attempts would repeat.
+"""Ends a job when a task of it fails in a way that its next attempts would repeat, or in vain.
 
 Spark gives a task all its attempts (``spark.task.maxFailures``) whatever it failed with, and tells
 the driver's Python code nothing until the last one failed. Its status store knows of every failed
 attempt, so the driver looks there while a job runs, and cancels it. Until then the next attempt
-waits (`runtime/held_retries.py`).
+waits (`runtime/held_retries.py`). A job is in vain when another driver has taken over: that one
+writes its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from connectors_core.execution.attempts import fails_again, is_of_the_program, i
 from connectors_core.runtime.failures import PythonFailure, TaskFailedError
 from connectors_core.runtime.held_retries import CANCELLED_FOLDER, JOB_PROPERTY, cancelled_path
 from connectors_core.runtime.ownership import local_property
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 
 LOOK_EVERY_SECONDS: Final = 0.2
 _MOST_FAILED_TASKS: Final = 20
@@ -52,11 +53,13 @@ class TaskFailures:
     Args:
         spark: The session.
         store: The state location of the pipeline.
+        lease: Of this driver.
     """
 
-    def __init__(self, spark: SparkSession, store: StateStore) -> None:
+    def __init__(self, spark: SparkSession, store: StateStore, lease: Lease) -> None:
         self._spark = spark
         self._store = store
+        self._lease = lease
         self._changed = threading.Condition()
         self._job: str | None = None
         self._found: str | None = None
@@ -70,6 +73,7 @@ class TaskFailures:
 
         Raises:
             TaskFailedError: There was one.
+            LeaseError: They failed, and another driver has taken over, maybe for that reason.
         """
         job = secrets.token_hex(8)
         self._begin(job)
@@ -82,6 +86,7 @@ class TaskFailures:
                 yield
         except Exception:
             found = self._end()
+            self._lease.check()
             if found is None:
                 raise
             raise TaskFailedError(found)  # noqa: B904  # Spark's own stays its context
@@ -144,12 +149,12 @@ class TaskFailures:
     def _look(self, job: str) -> None:
         failed = failed_tasks(self._spark, job)
         text = next((task.text for task in failed if recurs(task, failed)), None)
-        if text is None:
+        if text is None and self._lease.held:
             return
         with self._changed:
             if self._job != job:
                 return
-            self._found = text
+            self._found = text or "another driver has taken over"
         self._store.create(cancelled_path(job), b"")
         self._spark.sparkContext.cancelJobsWithTag(job)
 

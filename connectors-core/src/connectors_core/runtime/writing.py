@@ -34,7 +34,7 @@ from connectors_core.runtime.warm_workers import keep_warm
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
-from connectors_core.state import StateStore
+from connectors_core.state import Lease, StateStore
 
 _MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # text would be parsed
 
@@ -244,6 +244,7 @@ class SparkEngine:
         job: Writes the rows of a batch.
         readers: The reader tasks by source.
         root: The state location of the pipeline.
+        lease: Of this driver.
     """
 
     def __init__(
@@ -252,12 +253,13 @@ class SparkEngine:
         job: WritingJob,
         readers: Mapping[str, ReaderTask],
         root: StateStore,
+        lease: Lease,
     ) -> None:
         self._spark = spark
         self._job = job
         self._readers = readers
         self._root = root
-        self._failures = TaskFailures(spark, root)
+        self._failures = TaskFailures(spark, root, lease)
 
     def cancel(self) -> None:
         """End the job that runs now, and start no other. From any thread."""

@@ -77,6 +77,7 @@ from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 ATTEMPTS = 4
 _KEEP_EPOCHS = 100
 _POLL_SECONDS = 0.02
+_LOOK_SECONDS = 0.1
 _T = TypeVar("_T")
 
 
@@ -402,7 +403,11 @@ class _Run:
     def _batches(self) -> None:
         try:
             while not self._stopping.is_set():
-                number = self._plans.get()
+                try:
+                    number = self._plans.get(timeout=_LOOK_SECONDS)
+                except queue.Empty:
+                    self._lease.check()
+                    continue
                 if number is None:
                     break
                 self._run_batch(number)

@@ -308,13 +308,7 @@ class SinkTestSuite(PipelineSuite):
     @case(Capability.REWRITING, since="1.1", after="test_what_is_lost_in_an_epoch_is_written_again")
     def test_what_is_lost_while_no_driver_runs_is_written_again(self, trial: SinkTrial) -> None:
         """By the replay of its batch."""
-        fault = Fault(
-            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=trial.root / "failed"
-        )
-        with injected(fault), trial.pipeline() as pipeline:
-            trial.run_to_failure(pipeline)
-        assert fault.fired
-        trial.context.lose(trial.decided(epoch=1))
+        trial.lose_an_epoch()
         trial.write_all()
         trial.assert_complete()
 
@@ -339,6 +333,31 @@ class SinkTestSuite(PipelineSuite):
         """SIGSTOP, a takeover, SIGCONT: neither loses, doubles or breaks what the other writes."""
         job = trial.job(plans=MANY_PLANS)
         trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_rows)
+        trial.assert_complete()
+
+    @case(
+        Capability.REWRITING,
+        since="1.3",
+        after=(
+            "test_what_is_lost_while_no_driver_runs_is_written_again",
+            "test_a_driver_that_was_frozen_resumes_beside_its_successor",
+        ),
+    )
+    @pytest.mark.parametrize(
+        ("point", "during"),
+        [
+            (FaultPoint.BEFORE_REWRITE_RECORD, FaultPoint.BEFORE_REWRITE_RECORD),
+            pytest.param(FaultPoint.BEFORE_REWRITE_RECORD, None, marks=pytest.mark.slow),
+            pytest.param(FaultPoint.AFTER_REWRITE_RECORD, None, marks=pytest.mark.slow),
+        ],
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_driver_that_was_frozen_while_it_writes_again_resumes_beside_its_successor(
+        self, trial: SinkTrial, point: FaultPoint, during: FaultPoint | None
+    ) -> None:
+        """Whichever of the two amends the decision first, its rows are there once."""
+        trial.lose_an_epoch()
+        trial.take_over_from_frozen(trial.job(), point, during, trial.assert_rows)
         trial.assert_complete()
 
     @case(after="test_all_rows_arrive_as_they_were")
@@ -565,6 +584,16 @@ class SinkTrial(Trial):
             self.wait(
                 lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
             )
+
+    def lose_an_epoch(self) -> None:
+        """Run a pipeline until it fails, and lose what it has decided and not committed."""
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=self.root / "failed"
+        )
+        with injected(fault), self.pipeline() as pipeline:
+            self.run_to_failure(pipeline)
+        assert fault.fired
+        self.context.lose(self.decided(epoch=1))
 
     def write_through(
         self, outage: AbstractContextManager[threading.Event], *, plans: int

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another driver does to the pipeline of a test."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connectors_core.errors import LeaseError
+from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.state import LeaseOwner, StateStore, documents
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.pace import Deadline
+
+SECONDS: Final = 60.0
+
+
+def take_lease(store: StateStore, incarnation: int) -> None:
+    """Take a pipeline over, as from a driver that gave no sign of life."""
+    owner = asdict(LeaseOwner.current("another driver"))
+    claim = {"claimed_at": 0.0, "incarnation": incarnation, "nonce": "another", "owner": owner}
+    assert store.create(f"lease/{incarnation:010d}.json", documents.encode("lease", claim))
+
+
+def assert_ends_when_taken_over_while_it_waits(environment: TestEnvironment, root: Path) -> None:
+    """A driver that has nothing to do ends with the error of its lease."""
+    location = root / "checkpoint"
+    often, never = timedelta(seconds=3), timedelta(hours=1)
+    pipeline: Any = environment.pipeline(
+        "waiting", location, lease_expiry=often, trigger_interval=never
+    )
+    with pipeline:
+        source = NumberSequenceSource(0, 99)
+        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=10))
+        pipeline.sink_to(rows, DirectorySink(root / "out"), uid="out")
+        pipeline.start()
+        deadline = Deadline(SECONDS)
+        while pipeline.status().queries[0].epoch is None:
+            assert not deadline.passed, "no first epoch"
+            pipeline.await_termination(0.02)
+        take_lease(StateStore(str(location)), 2)
+        with pytest.raises(LeaseError, match="another driver has taken over"):
+            pipeline.await_termination(SECONDS)
