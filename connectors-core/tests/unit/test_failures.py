@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 
 from connectors_core.errors import (
     BadRecordError,
@@ -134,6 +137,21 @@ def test_an_exception_of_the_driver_itself_stays_the_cause() -> None:
     assert wrapped.__cause__ is error
     assert wrapped.hint == "make room"
     assert wrapped.found == "OSError: [Errno 28] No space left on device"
+
+
+def test_a_jvm_that_has_ended_is_named_and_not_what_follows_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        refused = ConnectionRefusedError(111, "Connection refused")
+        assert "refused" in str(translated(refused, "query-0").found)
+        process.kill()
+        process.wait()
+        wrapped = translated(refused, "query-0")
+    assert wrapped.found == "the JVM of Spark has ended with status -9"
+    assert wrapped.__cause__ is refused
+    assert "start a new driver" in str(wrapped)
 
 
 def test_an_error_of_the_tree_is_raised_as_it_is() -> None:

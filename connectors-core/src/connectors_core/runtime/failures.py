@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException
 
 from connectors_core.errors import (
@@ -178,9 +179,13 @@ def translated(
     ):
         kind = ConfigurationError
     known = cause if isinstance(cause, ConnectorError) else None
+    found = telling_line(error)
+    if (status := _status_of_jvm()) is not None:
+        found = f"the JVM of Spark has ended with status {status}"
+        hint = "see in the log of the driver why, then start a new driver"
     wrapped = kind(
         f"{what} failed",
-        found=telling_line(error),
+        found=found,
         option=known.option if known is not None else None,
         hint=(known.hint if known is not None else None) or hint,
     )
@@ -232,6 +237,12 @@ def short_cause(error: BaseException) -> BaseException:
     if python is not None:
         return python.as_cause()
     return ForeignError(telling_line(error), type_name=_qualified(error))
+
+
+def _status_of_jvm() -> int | None:
+    """How the JVM ended that this process started; None while it runs, or where there is none."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    return None if process is None else process.poll()
 
 
 def _is_spark(error: BaseException) -> bool:
