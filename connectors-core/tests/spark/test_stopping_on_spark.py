@@ -112,3 +112,61 @@ def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
     assert len(rows) % 50 == 0
     assert not sink.staged()
     Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
+
+
+_BATCH_PROGRAM = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from connectors_core import Pipeline
+from connectors_core.source import NumberSequenceSource
+from connectors_core.testing.directory_sink import DirectorySink
+
+root, last = Path(sys.argv[1]), int(sys.argv[2])
+spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint")) as pipeline:
+    df = pipeline.from_source(NumberSequenceSource(0, last, split_rows=last + 1), uid="numbers")
+    pipeline.sink_to(df, DirectorySink(root / "out"), uid="out")
+    try:
+        pipeline.run()
+    finally:
+        print("finally", pipeline.status().state, flush=True)
+"""
+
+
+@pytest.mark.line("4.3")
+def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
+    tmp_path: Path,
+) -> None:
+    sink = DirectorySink(tmp_path / "out")
+
+    def program(last: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", _BATCH_PROGRAM, str(tmp_path), str(last)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    process = program(10**10)
+    try:
+        wait_until(
+            lambda: (
+                any(path.stat().st_size > 10**6 for path in sink.staged())
+                or process.poll() is not None
+            ),
+            "a writer at work, of a Spark of its own",
+            seconds=180,
+        )
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        shown, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "finally stopped" in shown
+    assert not counts(sink, "value")
+    assert not sink.staged()
+    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
+    process = program(99)
+    shown, _ = process.communicate(timeout=180)
+    assert (process.returncode, "finally finished" in shown) == (0, True)
+    assert counts(sink, "value") == once(range(100))

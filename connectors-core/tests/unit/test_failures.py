@@ -26,6 +26,7 @@ from connectors_core.runtime.failures import (
     telling_line,
     translated,
 )
+from connectors_core.spelling import spelled_in_python
 from connectors_core.state import Lease, StateStore
 
 STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for n in range(300))
@@ -152,6 +153,24 @@ def test_a_jvm_that_has_ended_is_named_and_not_what_follows_from_it(
     assert wrapped.found == "the JVM of Spark has ended with status -9"
     assert wrapped.__cause__ is refused
     assert "start a new driver" in str(wrapped)
+
+
+@spelled_in_python(made_of_options=())
+class Made:
+    """A part that is made by keywords."""
+
+    def __init__(self, split_size: int = 1) -> None:
+        self.split_size = split_size
+
+
+def test_an_error_in_a_task_names_an_option_as_its_part_was_made() -> None:
+    raised = BadRecordError(
+        "a record is larger than 'source.split-size'", option="source.split-size"
+    )
+    error = translated(Spark(in_task(raised)), "query-0", parts=[Made()])
+    for each in (error, error.__cause__):
+        assert "option: split_size" in str(each)
+        assert "larger than 'split_size'" in str(each)
 
 
 def test_an_error_of_the_tree_is_raised_as_it_is() -> None:

@@ -40,8 +40,8 @@ def rewind_state(
     to_start: Annotated[
         bool,
         typer.Option(
-            help="Go back to the first start: the sources begin where their own options, or --at, "
-            "say."
+            help="Go back to the first start: all sources of the query begin where their own "
+            "options, or --at, say."
         ),
     ] = False,
     at: Annotated[
@@ -49,7 +49,8 @@ def rewind_state(
         typer.Option(
             metavar="UID=POSITION",
             help="With --to-start: where a source begins, in its own terms, such as "
-            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated.",
+            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated. The next start "
+            "reads the position, and fails where the source does not understand it.",
         ),
     ] = None,
     query: QueryOption = None,
@@ -60,8 +61,9 @@ def rewind_state(
 ) -> None:
     """Take a pipeline that is stopped back, so that it reads again what came after an epoch.
 
-    What was written stays in the sinks, and is written again. Without an epoch, this names those
-    that you can go back to. A query with state of Spark's is refused. Nothing is removed.
+    What was written stays in the sinks, and is written again. All sources of the query go back
+    together: its epochs hold rows of all of them. Without an epoch, this names those that you can
+    go back to. A query with state of Spark's is refused. Nothing is removed.
     """
     locations = locations_of(location, checkpoint, storage_option)
     identity = locations.whole_identity()

@@ -201,6 +201,7 @@ class BatchRun:
         }
         self._state = PipelineState.RUNNING
         self._cancelled = False
+        self.ended = threading.Event()
         self._error: BaseException | None = None
         self._last_status: QueryStatus | None = None
         store = root.child(folder)
@@ -248,6 +249,8 @@ class BatchRun:
         except BaseException as error:
             self._error, self._state = error, PipelineState.FAILED
             raise
+        finally:
+            self.ended.set()
         self._state = PipelineState.FINISHED
         return done
 

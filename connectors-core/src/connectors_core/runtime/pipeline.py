@@ -184,7 +184,7 @@ class Pipeline:
         self._batch_run: BatchRun | None = None
         self._started = False
         self._error: BaseException | None = None
-        self._termination = Termination(self.stop)
+        self._termination = Termination(self._stop_and_wait)
         self._stop_on_sigterm = stop_on_sigterm
         self._show_progress = progress
         self._progress: ProgressDisplay | None = None
@@ -437,7 +437,10 @@ class Pipeline:
                 hint="use run(available_now=True), or start() and stop()",
             )
         if self._batches and not self._streams:
-            return self._run_batch()
+            try:
+                return self._run_batch()
+            finally:
+                self._termination.end()
         self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
@@ -503,6 +506,11 @@ class Pipeline:
             self._release()
         finally:
             self._telemetry.close()
+
+    def _stop_and_wait(self) -> None:
+        self.stop()
+        if self._batch_run is not None:
+            self._batch_run.ended.wait()
 
     def status(self) -> PipelineStatus:
         """How the pipeline stands: splits, rows, watermarks, epochs, commits. From any thread.
@@ -630,7 +638,6 @@ class Pipeline:
             )
             self._handle_sigterm()
             ran = self._batch_run.run()
-            self._termination.end()
             batch_lookups.pinning.purge()
             return ran
         except BaseException as error:
