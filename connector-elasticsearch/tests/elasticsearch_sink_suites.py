@@ -47,6 +47,7 @@ AUTOMATIC_IDS = Capabilities(
         Capability.LEASES: "there are no transactions",
         Capability.REWRITING: "there is no second phase",
         Capability.WRITER_STATE: "writers keep nothing from one epoch to the next",
+        Capability.TOPOLOGIES: "there is no second phase",
     },
     cannot_carry={
         "float": "JSON has no infinity",

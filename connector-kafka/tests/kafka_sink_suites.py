@@ -41,7 +41,10 @@ _numbers = itertools.count()
 CAN: Final = frozenset(
     {Capability.DATA_TYPES, Capability.SCHEMA_CHANGE, Capability.SECRETS, Capability.OUTAGES}
 )
-STATELESS: Final = {Capability.WRITER_STATE: "writers keep nothing from one epoch to the next"}
+PLAIN: Final = {
+    Capability.WRITER_STATE: "writers keep nothing from one epoch to the next",
+    Capability.TOPOLOGIES: "rows and transactions go to the broker as they are",
+}
 IN_JSON: Final = {
     "float": "JSON has no infinity",
     "double": "JSON has no infinity",
@@ -50,7 +53,7 @@ IN_JSON: Final = {
 }
 EXACTLY_ONCE: Final = Capabilities(
     can=CAN | {Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING},
-    cannot=STATELESS,
+    cannot=PLAIN,
     cannot_carry=IN_JSON,
 )
 AT_LEAST_ONCE: Final = Capabilities(
@@ -59,7 +62,7 @@ AT_LEAST_ONCE: Final = Capabilities(
         Capability.EXACTLY_ONCE: "records are visible as they are written",
         Capability.LEASES: "there are no transactions",
         Capability.REWRITING: "there is no second phase",
-        **STATELESS,
+        **PLAIN,
     },
     cannot_carry=IN_JSON,
 )

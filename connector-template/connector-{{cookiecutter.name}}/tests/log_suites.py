@@ -114,10 +114,12 @@ SINK = Capabilities(
         Capability.REWRITING: "it has no committer",
         Capability.KEYS: "rows have no key, and overtake each other",
         Capability.WRITER_STATE: "every request stands by itself",
+        Capability.TOPOLOGIES: "it has no committer",
 {% else %}
         Capability.LEASES: "every writer begins a transaction of its own",
         Capability.REWRITING: "a transaction stays open until it is ended",
         Capability.WRITER_STATE: "every transaction stands by itself",
+        Capability.TOPOLOGIES: "every transaction is committed as it was written",
 {% endif %}
     },
 )

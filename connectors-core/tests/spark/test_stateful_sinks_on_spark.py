@@ -152,6 +152,7 @@ class TestNumberingSinkOnSpark(SinkTestSuite):
         cannot={
             Capability.LEASES: "everyone stages files of their own",
             Capability.REWRITING: "a staged file is not given up by itself",
+            Capability.TOPOLOGIES: "every file is committed as it was written",
             Capability.DATA_TYPES: "shown by the sink that it derives from",
             Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
             Capability.SECRETS: "a local folder needs none",

@@ -16,9 +16,15 @@ trial.DEADLINE = 25.0
 
 def failed_cases(pytester, module):
     """The cases, without their parameters, that fail in a module of tests."""
+    found = results(pytester, module, pytester.runpytest)
+    return {each["case"].partition("[")[0] for each in found if each["outcome"] == "failed"}
+
+
+def results(pytester, module, run):
+    """How the cases in a module of tests end."""
     head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
     pytester.makepyfile(test_broken=head + module)
-    pytester.runpytest("-q", "-m", "not slow", "--connector-report", "report")
-    results = json.loads((pytester.path / "report.json").read_text())["results"]
-    assert results
-    return {each["case"].partition("[")[0] for each in results if each["outcome"] == "failed"}
+    run("-q", "-m", "not slow", "--connector-report", "report")
+    found = json.loads((pytester.path / "report.json").read_text())["results"]
+    assert found
+    return found

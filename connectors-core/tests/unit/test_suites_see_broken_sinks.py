@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from pathlib import Path
 
@@ -20,17 +20,27 @@ from broken_connectors import failed_cases
 from toy_disk import Disk
 from toy_sink import (
     ON_A_SURE_DISK,
+    PLAIN,
     STAGES_FREELY,
     STATELESS,
     Directory,
     LeasedTokenSink,
+    MergingTokenSink,
     NumberingTokenSink,
     TokenSink,
 )
 
 from connectors_core.errors import RetryableError
-from connectors_core.sink import Committer, CommittingSinkWriter, SupportsLeases
+from connectors_core.serialization import JsonDataclassSerializer
+from connectors_core.sink import (
+    CommitOutcome,
+    Committer,
+    CommittingSinkWriter,
+    SupportsLeases,
+)
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
+from connectors_core.testing.directory_sink import StagedFile
+from connectors_core.testing.merging_sink import committables_of
 
 pytest_plugins = ["pytester"]
 
@@ -44,7 +54,7 @@ CAN = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot=STAGES_FREELY | STATELESS,
+    cannot=STAGES_FREELY | STATELESS | PLAIN,
 )
 
 
@@ -69,7 +79,7 @@ class LeasedSuite(DirectorySuite):
     sink = LeasedTokenSink
     capabilities = Capabilities(
         can=CAN.can - ON_A_SURE_DISK.keys() | STAGES_FREELY.keys(),
-        cannot=STATELESS | ON_A_SURE_DISK,
+        cannot=STATELESS | PLAIN | ON_A_SURE_DISK,
     )
 
 
@@ -81,11 +91,23 @@ class NumberingSuite(DirectorySuite):
     sink = NumberingTokenSink
     capabilities = Capabilities(
         can=CAN.can - ON_A_SURE_DISK.keys() | STATELESS.keys(),
-        cannot=STAGES_FREELY | ON_A_SURE_DISK,
+        cannot=STAGES_FREELY | PLAIN | ON_A_SURE_DISK,
     )
 
 
 class TestCorrectNumberingSink(NumberingSuite):
+    __test__ = True
+
+
+class MergingSuite(DirectorySuite):
+    sink = MergingTokenSink
+    capabilities = Capabilities(
+        can=CAN.can - ON_A_SURE_DISK.keys() | PLAIN.keys(),
+        cannot=STAGES_FREELY | STATELESS | ON_A_SURE_DISK,
+    )
+
+
+class TestCorrectMergingSink(MergingSuite):
     __test__ = True
 
 
@@ -391,6 +413,96 @@ class KeepsStateBeside(NumberingTokenSink):
         return writer
 
 
+# --- Broken topologies -------------------------------------------------------------------------
+
+
+class ForgetsWhatIsMerged(MergingTokenSink):
+    """Its committables come out of the decision as other ones."""
+
+    def add_pre_commit_topology(self, messages):
+        merged = super().add_pre_commit_topology(messages)
+        return [Merged(each.staged, each.name, files=2) for each in merged]
+
+    def committable_serializer(self):
+        return ForgettingSerializer(StagedFile)
+
+
+class LeavesWhatItMerged(MergingTokenSink):
+    """Where no epoch that is rolled back takes it away."""
+
+    def add_pre_commit_topology(self, messages):
+        merged = []
+        for each in super().add_pre_commit_topology(messages):
+            aside = self.path / "_staging" / "merged" / "all" / each.name
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            merged.append(replace(each, staged=str(Path(each.staged).rename(aside))))
+        return merged
+
+
+class IndexesTheFirst(MergingTokenSink):
+    """Takes it for all that is committed in an epoch, which it is where it merges them itself."""
+
+    def add_pre_commit_topology(self, messages):
+        return committables_of(messages)
+
+    def add_post_commit_topology(self, messages):
+        super().add_post_commit_topology(list(messages)[:2])
+
+
+class CommitsWhenItSweeps(MergingTokenSink):
+    """After the post-commit topology, then."""
+
+    def create_committer(self, context):
+        return LateCommit(self, context)
+
+
+class IndexesAgain(MergingTokenSink):
+    """Does not see that something was entered before."""
+
+    def add_post_commit_topology(self, messages):
+        self.enter(each.name for each in committables_of(messages))
+
+
+class IndexesWhatItHasCommitted(MergingTokenSink):
+    """Itself; not what the driver before had committed."""
+
+    def create_committer(self, context):
+        return NotingCommit(self, context)
+
+    def add_post_commit_topology(self, messages):
+        self.enter(self.committed)
+        self.committed = []
+
+
+@dataclass(frozen=True)
+class Merged(StagedFile):
+    files: int
+
+
+class ForgettingSerializer(JsonDataclassSerializer):
+    def serialize(self, obj):
+        return super().serialize(StagedFile(obj.staged, obj.name))
+
+
+class LateCommit(Commit):
+    requests = ()
+
+    def commit(self, requests):
+        self.requests = requests
+
+    def sweep(self, checkpoint_id):
+        self.inner.commit(self.requests)
+        self.requests = ()
+        super().sweep(checkpoint_id)
+
+
+class NotingCommit(Commit):
+    def commit(self, requests):
+        super().commit(requests)
+        new = [each for each in requests if each.outcome is CommitOutcome.COMMITTED]
+        self.sink.committed = [each.committable.name for each in new]
+
+
 # --- Broken sinks ------------------------------------------------------------------------------
 
 
@@ -435,6 +547,12 @@ BROKEN = {
     ForgetsItsState: "test_writers_go_on_from_their_states",
     KeepsOneState: "test_states_are_dealt_out_to_more_or_fewer_writers",
     KeepsStateBeside: "test_the_state_of_what_is_written_again_is_never_seen",
+    ForgetsWhatIsMerged: "test_what_the_pre_commit_topology_gives_is_decided_on",
+    IndexesTheFirst: "test_what_is_committed_passes_the_post_commit_topology",
+    CommitsWhenItSweeps: "test_what_is_committed_passes_the_post_commit_topology",
+    LeavesWhatItMerged: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    IndexesAgain: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    IndexesWhatItHasCommitted: "test_a_driver_that_fails_at_a_topology_is_restarted",
     local_class(): "test_a_sink_survives_pickling",
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
@@ -455,7 +573,7 @@ class SinkOfBrokenParts(TokenSink):
 def broken_sink(name):
     """A sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
-    if issubclass(broken, TokenSink | NumberingTokenSink):
+    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink):
         return broken
     if broken is TakesLostForCommitted:
         return type(
@@ -468,8 +586,10 @@ def broken_sink(name):
 
 
 RUN = """
-from test_suites_see_broken_sinks import DirectorySuite, LeasedSuite, NumberingSuite, broken_sink
-from toy_sink import LeasedTokenSink, NumberingTokenSink
+from test_suites_see_broken_sinks import (
+    DirectorySuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
+)
+from toy_sink import LeasedTokenSink, MergingTokenSink, NumberingTokenSink
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
@@ -480,6 +600,8 @@ if issubclass(Broken, LeasedTokenSink):
     Suite = LeasedSuite
 if issubclass(Broken, NumberingTokenSink):
     Suite = NumberingSuite
+if issubclass(Broken, MergingTokenSink):
+    Suite = MergingSuite
 
 class TestBroken(Suite):
     __test__ = True

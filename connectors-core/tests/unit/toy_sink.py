@@ -13,6 +13,7 @@ from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
 from connectors_core.testing.leased_sink import LeasedDirectorySink
+from connectors_core.testing.merging_sink import MergingDirectorySink
 from connectors_core.testing.stateful_sink import NumberingDirectorySink
 
 TOKEN = "canary-91d4"
@@ -22,6 +23,7 @@ STAGES_FREELY = {
 }
 ON_A_SURE_DISK = {Capability.OUTAGES: "suites of their own have them"}
 STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
+PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
 
 class TokenSink(DirectorySink):
@@ -90,6 +92,16 @@ class NumberingTokenSink(NumberingDirectorySink):
     __repr__ = TokenSink.__repr__
 
 
+class MergingTokenSink(MergingDirectorySink):
+    """One whose files are merged before the decision."""
+
+    def __init__(self, path, token):
+        super().__init__(path)
+        self.token = Secret(token)
+
+    __repr__ = TokenSink.__repr__
+
+
 class Directory(SinkExternalContext):
     """A folder of Arrow files."""
 
@@ -112,6 +124,9 @@ class Directory(SinkExternalContext):
 
     def assert_states(self, states, rows):
         self.sink.assert_numbered(states, rows)
+
+    def assert_post_committed(self, committables):
+        self.sink.assert_indexed(committables)
 
     def leftovers(self):
         return [path.name for path in self.sink.staged()]

@@ -37,6 +37,9 @@ class Capability(StrEnum):
     """Entries of an `AsyncSink` have keys, and those of one key are sent one after the other."""
     WRITER_STATE = "writer state"
     """Its writers keep state from epoch to epoch: it is a `StatefulSink`."""
+    TOPOLOGIES = "topologies"
+    """It has a step before its writers, before its decisions or after its commits:
+    `SupportsPreWriteTopology`, `SupportsPreCommitTopology`, `SupportsPostCommitTopology`."""
     # --- Lookup tables ---
     LOOKUP_BY_KEY = "lookup by key"
     """The table can be asked for the rows of some keys."""

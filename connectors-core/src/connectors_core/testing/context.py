@@ -137,6 +137,18 @@ class SinkExternalContext(ABC):
         """
         raise NotImplementedError
 
+    def assert_post_committed(self, committables: Sequence[Any]) -> None:
+        """The post-commit topology has done its work for these, and for no others, once.
+
+        Args:
+            committables: All that was decided on so far, of the newest decision at last.
+
+        Raises:
+            AssertionError: It has left out something, or acted on something twice.
+            NotImplementedError: The sink is no `SupportsPostCommitTopology`.
+        """
+        raise NotImplementedError
+
     def leftovers(self) -> Sequence[str]:
         """Names of what writers staged and nobody committed or removed."""
         return ()

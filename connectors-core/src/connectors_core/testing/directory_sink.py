@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,16 +56,20 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
     def read(self, epoch: int | None = None) -> pa.Table:
         """All committed rows in the order of their epochs, or those of one."""
         prefix = "" if epoch is None else f"{epoch:010d}-"
-        files = sorted(self.path.glob(f"{prefix}*.arrow"))
-        tables = []
-        for file in files:
-            with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:
-                tables.append(reader.read_all())
-        return pa.concat_tables(tables) if tables else pa.table({})
+        return read_files(sorted(self.path.glob(f"{prefix}*.arrow")))
 
     def staged(self) -> list[Path]:
         """What was staged and neither committed nor swept."""
         return [path for path in self.path.glob("_staging/*/*/*") if path.is_file()]
+
+
+def read_files(files: Iterable[Path]) -> pa.Table:
+    """The rows of some files, one after the other."""
+    tables = []
+    for file in files:
+        with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables) if tables else pa.table({})
 
 
 class DirectoryWriter(CommittingSinkWriter[StagedFile]):

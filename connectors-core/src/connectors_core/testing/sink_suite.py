@@ -57,6 +57,7 @@ from connectors_core.testing.faults import (
     injected,
 )
 from connectors_core.testing.outages import FAILING, LEAVING, Outage
+from connectors_core.testing.topologies import Topology, Watch
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, meetings, outages
 
@@ -99,9 +100,22 @@ class SinkTestSuite(PipelineSuite):
             trial.system = None if self.system is None else type(self.system)
             yield trial
 
+    # --- Topologies -----------------------------------------------------------------------------
+
+    @case(Capability.TOPOLOGIES, since="1.3")
+    def test_rows_pass_the_pre_write_topology_once(self, trial: SinkTrial) -> None:
+        """Each epoch's own job takes all of its rows, and gives the same ones to the writers."""
+        watch = trial.watch(Topology.PRE_WRITE)
+        trial.write_all(sink=watch.over(trial.context.create_sink()))
+        passes = watch.passes[Topology.PRE_WRITE]
+        for each in passes:
+            assert each.result == each.given, "the topology changes which rows are written"
+        expected = [(row["split"], row["seq"]) for t in trial.expected() for row in t.to_pylist()]
+        assert sorted(row for each in passes for row in each.given) == sorted(expected)
+
     # --- Writing --------------------------------------------------------------------------------
 
-    @case()
+    @case(after="test_rows_pass_the_pre_write_topology_once")
     @pytest.mark.parametrize("parallelism", [in_full_on_spark(1), 3])
     @pytest.mark.cell
     def test_all_rows_arrive_as_they_were(self, trial: SinkTrial, parallelism: int) -> None:
@@ -165,9 +179,74 @@ class SinkTestSuite(PipelineSuite):
         sink = trial.context.create_sink()
         assert type(pickle.loads(pickle.dumps(sink))) is type(sink)
 
+    # --- Topologies of commits ------------------------------------------------------------------
+
+    @case(Capability.TOPOLOGIES, since="1.3", after="test_all_rows_arrive_as_they_were")
+    @pytest.mark.slow_on_spark
+    def test_what_the_pre_commit_topology_gives_is_decided_on(self, trial: SinkTrial) -> None:
+        """Once for each epoch, as it is after its way through the decision."""
+        watch = trial.watch(Topology.PRE_COMMIT)
+        trial.write_all(sink=watch.over(trial.context.create_sink()))
+        passes = watch.passes[Topology.PRE_COMMIT]
+        assert [each.epoch for each in passes] == trial.epochs()
+        for each in passes:
+            assert trial.decided(each.epoch) == each.result
+
+    @case(Capability.TOPOLOGIES, since="1.3", after="test_all_rows_arrive_as_they_were")
+    @pytest.mark.slow_on_spark
+    def test_what_is_committed_passes_the_post_commit_topology(self, trial: SinkTrial) -> None:
+        """Once for each epoch, when its rows are visible."""
+        watch = trial.watch(Topology.POST_COMMIT)
+        trial.write_all(sink=watch.over(trial.context.create_sink()))
+        passes = watch.passes[Topology.POST_COMMIT]
+        assert [each.epoch for each in passes] == trial.epochs()
+        for each in passes:
+            assert each.given == trial.decided(each.epoch)
+            assert each.before == trial.rows_decided(each.epoch), (
+                f"rows visible when the post-commit topology of epoch {each.epoch} begins"
+            )
+        trial.assert_post_committed()
+
+    @case(
+        Capability.TOPOLOGIES,
+        since="1.3",
+        after=(
+            "test_what_the_pre_commit_topology_gives_is_decided_on",
+            "test_what_is_committed_passes_the_post_commit_topology",
+        ),
+    )
+    @pytest.mark.parametrize("place", ["before", "after"])
+    @pytest.mark.parametrize("topology", Topology)
+    @pytest.mark.slow_on_spark
+    def test_a_driver_that_fails_at_a_topology_is_restarted(
+        self, trial: SinkTrial, topology: Topology, place: str
+    ) -> None:
+        """What is decided is not reworked; what is committed passes what follows it again."""
+        sink = trial.context.create_sink()
+        watch = trial.watch(topology, fails_before=place == "before")
+        with trial.pipeline(sink=watch.over(sink)) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert watch.marker.exists()
+        decided = trial.epochs()
+        trial.write_all(sink=watch.over(sink))
+        reworked = [each.epoch for each in watch.passes[Topology.PRE_COMMIT]]
+        assert len(reworked) == len(set(reworked)), f"an epoch is reworked again: {reworked}"
+        if topology is Topology.POST_COMMIT:
+            passed = [each.epoch for each in watch.passes[topology]]
+            assert passed.count(decided[-1]) == (1 if place == "before" else 2)
+        trial.assert_complete()
+        if Topology.POST_COMMIT.is_of(sink):
+            trial.assert_post_committed()
+
     # --- Visibility -----------------------------------------------------------------------------
 
-    @case(Capability.EXACTLY_ONCE, after="test_all_rows_arrive_as_they_were")
+    @case(
+        Capability.EXACTLY_ONCE,
+        after=(
+            "test_all_rows_arrive_as_they_were",
+            "test_a_driver_that_fails_at_a_topology_is_restarted",
+        ),
+    )
     def test_nothing_is_visible_before_its_epoch_is_decided(self, trial: SinkTrial) -> None:
         fault = Fault(
             FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=trial.root / "failed"
@@ -274,7 +353,9 @@ class SinkTestSuite(PipelineSuite):
         marker = trial.root / "failed"
         job = trial.job(sink=with_failing_commit(trial.context.create_sink(), marker))
         with job.build(trial.environment) as pipeline:
-            trial.run_to_failure(pipeline)
+            failure = trial.go_through(pipeline, None)
+        if failure is None and all(len(trial.decided(epoch)) < 2 for epoch in trial.epochs()):
+            pytest.skip("no epoch has several committables")
         assert marker.exists()
         with job.build(trial.environment) as pipeline:
             trial.run_to_end(pipeline)
@@ -655,6 +736,36 @@ class SinkTrial(Trial):
             parallelism=parallelism,
             spark=self.environment.session,
         )
+
+    def watch(self, topology: Topology, *, fails_before: bool | None = None) -> Watch:
+        """A watch over the topologies of sinks, for a case of one of them.
+
+        Args:
+            topology: Of which the case is; it does not apply to a sink without it.
+            fails_before: Whether the driver fails before the topology, or after it; None: not.
+        """
+        if not topology.is_of(self.context.create_sink()):
+            pytest.skip(f"the sink has no {topology} topology")
+        return Watch(
+            look=lambda: self.context.read_back().num_rows,
+            fails_at=None if fails_before is None else topology,
+            before=bool(fails_before),
+            marker=self.root / "failed",
+        )
+
+    def epochs(self) -> list[int]:
+        """The epochs that were decided."""
+        return sorted(decisions_since(self._store, 0))
+
+    def rows_decided(self, epoch: int) -> int:
+        """How many rows were decided on up to an epoch."""
+        decisions = decisions_since(self._store, 0)
+        return sum(d.sinks["out"].rows for number, d in decisions.items() if number <= epoch)
+
+    def assert_post_committed(self) -> None:
+        """The post-commit topology has acted on all that was decided on."""
+        committed = [each for epoch in self.epochs() for each in self.decided(epoch)]
+        self.context.assert_post_committed(committed)
 
     def decided(self, epoch: int) -> list[Any]:
         """The committables that an epoch was decided on."""

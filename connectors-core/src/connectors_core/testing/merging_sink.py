@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exactly-once sink with topologies around its writers and its commits, for tests of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from connectors_core.sink import (
+    CommittableMessage,
+    CommittableWithLineage,
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
+    SupportsPreWriteTopology,
+)
+from connectors_core.testing.directory_sink import DirectorySink, StagedFile, read_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_INDEX = "_index"
+
+
+class MergingDirectorySink(
+    DirectorySink, SupportsPreCommitTopology[StagedFile], SupportsPostCommitTopology[StagedFile]
+):
+    """Like its base; the files of an epoch become one, and an index names what is committed."""
+
+    def add_pre_commit_topology(
+        self, messages: Iterable[CommittableMessage[StagedFile]]
+    ) -> Sequence[StagedFile]:
+        """One file of all rows."""
+        files = committables_of(messages)
+        if not files:
+            return []
+        rows = read_files(Path(file.staged) for file in files)
+        merged = Path(files[0].staged).with_suffix(".merged")  # swept with what it is made of
+        with pa.OSFile(str(merged), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return [StagedFile(str(merged), files[0].name)]
+
+    def add_post_commit_topology(self, messages: Iterable[CommittableMessage[StagedFile]]) -> None:
+        """Enter into the index what is not in it yet."""
+        names = [file.name for file in committables_of(messages)]
+        self.enter(name for name in names if name not in self.index())
+
+    def enter(self, names: Iterable[str]) -> None:
+        """Append to the index."""
+        with (self.path / _INDEX).open("a", encoding="utf-8") as index:
+            index.writelines(f"{name}\n" for name in names)
+
+    def assert_indexed(self, files: Sequence[StagedFile]) -> None:
+        """All of these files are in the index, once.
+
+        Raises:
+            AssertionError: One is missing, is there twice, or is none of these.
+        """
+        assert sorted(self.index()) == sorted(file.name for file in files)
+
+    def index(self) -> list[str]:
+        """The names in the index, in order."""
+        index = self.path / _INDEX
+        return index.read_text(encoding="utf-8").split() if index.exists() else []
+
+
+class SortingDirectorySink(MergingDirectorySink, SupportsPreWriteTopology):
+    """Like its base; two writers get the rows in order. Only for Spark."""
+
+    def add_pre_write_topology(self, df: DataFrame) -> DataFrame:
+        """The same rows, sorted."""
+        return df.repartition(2, *df.columns).sortWithinPartitions(*df.columns)
+
+
+def committables_of(messages: Iterable[CommittableMessage[StagedFile]]) -> list[StagedFile]:
+    """What messages of an epoch carry."""
+    return [each.committable for each in messages if isinstance(each, CommittableWithLineage)]

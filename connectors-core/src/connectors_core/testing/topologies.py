@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sink whose topologies are watched: what passes them, and a driver that fails at one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors_core.sink import (
+    CommittableWithLineage,
+    Sink,
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
+    SupportsPreWriteTopology,
+)
+from connectors_core.testing.faults import FaultInjected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Topology(StrEnum):
+    """A step of a sink around its writers and its commits."""
+
+    PRE_WRITE = "pre-write"
+    PRE_COMMIT = "pre-commit"
+    POST_COMMIT = "post-commit"
+
+    def is_of(self, sink: Sink) -> bool:
+        """Whether a sink has it."""
+        return isinstance(sink, _ABILITIES[self])
+
+
+_ABILITIES: Final[dict[Topology, type]] = {
+    Topology.PRE_WRITE: SupportsPreWriteTopology,
+    Topology.PRE_COMMIT: SupportsPreCommitTopology,
+    Topology.POST_COMMIT: SupportsPostCommitTopology,
+}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A call of a topology.
+
+    Attributes:
+        given: The rows, by split and number, or the committables that came to it.
+        result: Those that it gave.
+        epoch: Of the committables.
+        before: What the look of the watch saw when it began.
+    """
+
+    given: Sequence[Any]
+    result: Sequence[Any]
+    epoch: int
+    before: Any
+
+
+@dataclass
+class Watch:
+    """Watches topologies of a driver.
+
+    Attributes:
+        look: Looks at the external system before each call.
+        fails_at: The topology at whose second call the driver fails, once.
+        before: Whether it fails before that call, or after it.
+        marker: File that appears when it fails.
+        passes: What was seen, call by call.
+    """
+
+    look: Callable[[], Any]
+    fails_at: Topology | None = None
+    before: bool = False
+    marker: Path = Path()
+    passes: dict[Topology, list[Pass]] = field(default_factory=lambda: {t: [] for t in Topology})
+
+    def over(self, sink: Sink) -> Sink:
+        """A copy of a sink with all its abilities, whose topologies are watched."""
+        copied = copy.copy(sink)
+        for topology in Topology:
+            if topology.is_of(sink):
+                name = f"add_{topology.name.lower()}_topology"
+                # Its class is not touched: the copy keeps what it is an instance of.
+                object.__setattr__(copied, name, _Watched(self, topology, getattr(copied, name)))
+        return copied
+
+    def call(self, topology: Topology, step: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a topology and note what passes it."""
+        passes = self.passes[topology]
+        self._fail(topology, len(passes) == 1, before=True)
+        seen = self.look()
+        if topology is Topology.PRE_WRITE:
+            result = step(argument)
+            passes.append(Pass(_ids(argument), _ids(result), -1, seen))
+        else:
+            messages = list(argument)
+            result = step(iter(messages))
+            given = [each.committable for each in messages if _has_committable(each)]
+            epoch = max((each.checkpoint_id for each in messages), default=-1)
+            passes.append(Pass(given, list(result or ()), epoch, seen))
+        self._fail(topology, len(passes) == 2, before=False)
+        return result
+
+    def _fail(self, topology: Topology, now: bool, *, before: bool) -> None:
+        if now and (topology, before) == (self.fails_at, self.before) and not self.marker.exists():
+            self.marker.touch()
+            raise FaultInjected(f"the driver fails at the {topology} topology")
+
+
+class _Watched:
+    def __init__(self, watch: Watch, topology: Topology, step: Callable[[Any], Any]) -> None:
+        self._called = watch, topology, step
+
+    def __call__(self, argument: Any) -> Any:
+        watch, topology, step = self._called
+        return watch.call(topology, step, argument)
+
+    def __getstate__(self) -> None:
+        """Executors get the sink, and call no topology."""
+
+
+def _ids(df: DataFrame) -> Sequence[Any]:
+    return sorted(tuple(row) for row in df.select("split", "seq").collect())
+
+
+def _has_committable(message: object) -> bool:
+    return isinstance(message, CommittableWithLineage)
