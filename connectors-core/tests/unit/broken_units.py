@@ -821,6 +821,25 @@ class RecoversWhatWasDecided(_Committer):
                 shutil.rmtree(folder)
 
 
+class TidiesUpWhereAnotherWasFaster(_Committer):
+    def commit(self, requests):
+        super().commit(requests)
+        if requests and all(r.outcome is CommitOutcome.ALREADY_COMMITTED for r in requests):
+            shutil.rmtree(self._staging, ignore_errors=True)
+
+
+class TidiesUpAtItsEnd(_Committer):
+    committed = False
+
+    def commit(self, requests):
+        super().commit(requests)
+        self.committed = True
+
+    def close(self):
+        if self.committed:
+            shutil.rmtree(self._staging, ignore_errors=True)
+
+
 class RecoversWithAFolderOnly(_Committer):
     def recover(self, last_decided):
         for folder in self._staging.iterdir():
@@ -978,6 +997,10 @@ COMMITTERS = {
     FailsWithAForeignError: "test_what_was_swept_fails_alone",
     RecoversByStagingMore: "test_recovery_removes_what_was_not_decided",
     RecoversWhatIsLater: "test_recovery_leaves_what_a_later_driver_staged",
+    TidiesUpWhereAnotherWasFaster: (
+        "test_a_committer_that_resumes_leaves_what_its_successor_prepared"
+    ),
+    TidiesUpAtItsEnd: "test_a_committer_that_resumes_leaves_what_its_successor_prepared",
     RecoversWhatWasDecided: "test_recovery_leaves_what_was_decided",
     RecoversWithAFolderOnly: "test_recovery_where_there_was_never_anything",
     EndsOnceOnly: "test_closing_twice_does_nothing",

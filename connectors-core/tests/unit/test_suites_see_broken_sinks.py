@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from pathlib import Path
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
-from toy_disk import Disk
+from toy_disk import Disk, access, available
 from toy_sink import (
     ON_A_SURE_DISK,
     PLAIN,
@@ -506,6 +507,28 @@ class NotingCommit(Commit):
 # --- Broken sinks ------------------------------------------------------------------------------
 
 
+class FindsItsDiskAnyway(TokenSink):
+    def check_connection(self, timeout):
+        with contextlib.suppress(RetryableError):
+            available()
+
+
+class LooksForItsDiskAgainAndAgain(TokenSink):
+    """As a client does that has a time of its own."""
+
+    def check_connection(self, timeout):
+        ends = time.monotonic() + 2 * timeout
+        while time.monotonic() < ends:
+            with contextlib.suppress(RetryableError):
+                return available()
+        available()
+
+
+class TellsWhatItsClientSays(TokenSink):
+    def check_connection(self, timeout):
+        access()
+
+
 class ShowsItsToken(TokenSink):
     def __repr__(self):
         return f"TokenSink({self.token.reveal()!r})"
@@ -553,6 +576,9 @@ BROKEN = {
     LeavesWhatItMerged: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesAgain: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesWhatItHasCommitted: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    FindsItsDiskAnyway: "test_a_system_that_is_not_there_is_named_in_time",
+    LooksForItsDiskAgainAndAgain: "test_a_system_that_is_not_there_is_named_in_time",
+    TellsWhatItsClientSays: "test_a_system_that_is_not_there_is_named_in_time",
     local_class(): "test_a_sink_survives_pickling",
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}

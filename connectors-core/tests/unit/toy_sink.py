@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
@@ -26,7 +27,7 @@ STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
 PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
 
-class TokenSink(DirectorySink):
+class TokenSink(DirectorySink, SupportsConnectionCheck):
     """A folder that one needs a token for."""
 
     def __init__(self, path, token):
@@ -38,6 +39,9 @@ class TokenSink(DirectorySink):
 
     def create_writer(self, context):
         return DiskWriter(self.path, context)
+
+    def check_connection(self, timeout):
+        available()
 
     def create_committer(self, context):
         return DiskCommitter(self.path, context.sink_uid)

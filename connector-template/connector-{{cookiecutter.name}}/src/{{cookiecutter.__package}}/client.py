@@ -15,6 +15,7 @@ import json
 {% if cookiecutter.lookup %}
 from collections.abc import Sequence
 {% endif %}
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlencode
@@ -31,9 +32,18 @@ from connectors_core.errors import (
 )
 
 {% if cookiecutter.__requests %}
-__all__ = ["Client", "decode_rows", "encode_rows", "endpoint", "failure", "fitted", "headers"]
+__all__ = [
+    "Client",
+    "check_connection",
+    "decode_rows",
+    "encode_rows",
+    "endpoint",
+    "failure",
+    "fitted",
+    "headers",
+]
 {% else %}
-__all__ = ["Client", "decode_rows", "encode_rows", "fitted"]
+__all__ = ["Client", "check_connection", "decode_rows", "encode_rows", "fitted"]
 {% endif %}
 
 _TIMEOUT_SECONDS = 30.0
@@ -44,15 +54,16 @@ class Client:
 
     Args:
         connection: How the server is reached.
+        timeout: Seconds that the server has to take the connection, and to answer each call.
 
     Raises:
         ConfigurationError: The address is none.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, timeout: float = _TIMEOUT_SECONDS) -> None:
         host, port = endpoint(connection)
         self._connection = connection
-        self._http = HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+        self._http = HTTPConnection(host, port, timeout=timeout)
 
     def schema(self) -> pa.Schema:
         """Columns of the topic."""
@@ -145,6 +156,16 @@ class Client:
     def close(self) -> None:
         """Close the connection; a later call opens it again."""
         self._http.close()
+
+
+def check_connection(connection: Connection, timeout: float) -> None:
+    """Return when the server has answered, and takes the token; see `SupportsConnectionCheck`.
+
+    Raises:
+        ConnectorError: It has not.
+    """
+    with closing(Client(connection, timeout / 2)) as client:  # to connect, and to answer
+        client.call("ping")
 
 
 def endpoint(connection: Connection) -> tuple[str, int]:

@@ -355,6 +355,8 @@ class _Server(ThreadingHTTPServer):
         """Status and data."""
         topic = arguments.pop("topic")
 {% endif %}
+        if name == "ping":
+            return 200, b""
         with self._lock:
             if name == "create":
                 self._topics[topic] = _Topic(pa.ipc.read_schema(pa.py_buffer(body)))

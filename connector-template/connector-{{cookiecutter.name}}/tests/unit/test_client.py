@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from {{ cookiecutter.__package }}.client import Client
+from {{ cookiecutter.__package }}.client import Client, check_connection
 from {{ cookiecutter.__package }}.options import Connection
 from {{ cookiecutter.__package }}.testing import Topic, running_server
 from connectors_core.errors import ConfigurationError, RetryableError
@@ -25,9 +27,13 @@ def address() -> Iterator[str]:
         yield address
 
 
-def client(address: str, *, token: str | None = TOKEN, topic: str = "known") -> Client:
+def connection(address: str, *, token: str | None = TOKEN, topic: str = "known") -> Connection:
     secret = None if token is None else Secret(token)
-    return Client(Connection(address=address, token=secret, topic=topic))
+    return Connection(address=address, token=secret, topic=topic)
+
+
+def client(address: str, **settings: str | None) -> Client:
+    return Client(connection(address, **settings))
 
 
 def test_a_topic_has_the_columns_that_it_was_created_with(address: str) -> None:
@@ -60,3 +66,23 @@ def test_a_server_that_is_gone_may_come_back() -> None:
         assert reader.schema() == SCHEMA
     with pytest.raises(RetryableError):
         reader.schema()
+
+
+def test_a_server_that_answers_is_reached_whatever_it_holds(address: str) -> None:
+    check_connection(connection(address, topic="unknown"), 10.0)
+
+
+def test_a_server_that_refuses_the_token_is_not_asked_for_rows(address: str) -> None:
+    with pytest.raises(ConfigurationError) as failure:
+        check_connection(connection(address, token="guessed"), 10.0)
+    assert failure.value.option == "token"
+
+
+def test_a_server_that_is_silent_is_named_within_the_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(RetryableError, match=address) as failure:
+            check_connection(connection(address), 0.2)
+    assert failure.value.option == "address"
+    assert time.monotonic() - began < 10

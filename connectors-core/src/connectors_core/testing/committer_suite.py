@@ -235,6 +235,32 @@ class CommitterTestSuite(PipelineSuite):
 
     @case(
         Capability.EXACTLY_ONCE,
+        since="1.3",
+        after=(
+            "test_a_second_commit_changes_nothing",
+            "test_a_sweep_leaves_other_epochs",
+            "test_recovery_leaves_what_a_later_driver_staged",
+        ),
+    )
+    def test_a_committer_that_resumes_leaves_what_its_successor_prepared(
+        self, trial: SinkUnitTrial
+    ) -> None:
+        """A driver froze before a commit; another one has taken over and writes the next epoch."""
+        decided = trial.stage(1)
+        former = trial.committer()
+        successor = trial.committer()
+        _assert_done(commit(successor, decided))
+        successor.sweep(1)
+        successor.recover(1)
+        prepared = trial.stage(3)
+        with contextlib.closing(former):
+            _assert_done(commit(former, decided))
+            former.sweep(1)
+        _assert_done(commit(successor, prepared))
+        trial.assert_visible(1, 3)
+
+    @case(
+        Capability.EXACTLY_ONCE,
         after="test_a_commit_makes_rows_visible",
         unless=Capability.LEASES,
     )

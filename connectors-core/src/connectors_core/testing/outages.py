@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from connectors_core.errors import RetryableError
+from connectors_core.testing.pace import stretched
 
 OUTAGE_SECONDS: Final = 0.4
 
@@ -43,7 +44,7 @@ def passing(
 
     Args:
         outage: The system is unavailable within it.
-        seconds: How long, at most: the end of this context ends it, too.
+        seconds: How long, at most, on an idle machine: the end of this context ends it, too.
 
     Yields:
         An event that is set when the system is back; at the end of this context it is.
@@ -55,7 +56,7 @@ def passing(
         try:
             with outage:
                 begun.set()
-                enough.wait(seconds)
+                enough.wait(stretched(seconds))
         except BaseException as error:
             failures.append(error)
         finally:

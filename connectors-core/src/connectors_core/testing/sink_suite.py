@@ -457,6 +457,12 @@ class SinkTestSuite(PipelineSuite):
 
     # --- Outages --------------------------------------------------------------------------------
 
+    @case(Capability.OUTAGES, since="1.3")
+    @pytest.mark.slow_on_spark
+    def test_a_system_that_is_not_there_is_named_in_time(self, trial: SinkTrial) -> None:
+        """Before the pipeline starts."""
+        self.assert_named_in_time(trial.context.create_sink())
+
     @case(
         Capability.OUTAGES,
         since="1.3",

@@ -557,6 +557,12 @@ class SourceTestSuite(PipelineSuite):
 
     # --- Outages --------------------------------------------------------------------------------
 
+    @case(Capability.OUTAGES, since="1.3")
+    @pytest.mark.slow_on_spark
+    def test_a_system_that_is_not_there_is_named_in_time(self, trial: SourceTrial) -> None:
+        """Before the pipeline starts."""
+        self.assert_named_in_time(trial.context.create_source(Boundedness.BOUNDED))
+
     @case(
         Capability.BOUNDED,
         Capability.OUTAGES,

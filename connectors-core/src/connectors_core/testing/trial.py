@@ -7,6 +7,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import re
 import signal
 import subprocess
 import threading
@@ -20,6 +21,8 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.errors import ConnectorError
 from connectors_core.runtime.status import PipelineState
 from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
@@ -48,6 +51,7 @@ from connectors_core.testing.traces import assert_unseen, error_texts
 
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
+_CHECK_SECONDS: Final = 3.0
 # A driver that takes over waits no longer than it must. The frozen one has the usual expiry, so its
 # lease looks good to it when it resumes: only fences keep it from harm.
 _IMPATIENT: Final = timedelta(seconds=0.3)
@@ -96,6 +100,28 @@ class SystemSuite(ConnectorSuite):
         if self.system is None:
             raise NotImplementedError(f"{type(self).__name__} names no system that has outages")
         return passing(self.system.outage(self.address, outage))
+
+    def assert_named_in_time(self, part: object) -> None:
+        """A source or sink sees whether its system is there, as a pipeline asks before it starts.
+
+        Raises:
+            AssertionError: It does not say that the system is gone, not which, or too late.
+        """
+        if not isinstance(part, SupportsConnectionCheck):
+            pytest.skip(f"{type(part).__name__} has no check_connection")
+        assert self.system is not None
+        seconds, grace = stretched(_CHECK_SECONDS), stretched(1.0)
+        part.check_connection(seconds)
+        began = time.monotonic()
+        with (
+            self.system.outage(self.address, Outage.STOPPED),
+            pytest.raises(ConnectorError) as failure,
+        ):
+            part.check_connection(seconds)
+        took = time.monotonic() - began
+        assert took < seconds + grace, f"it took {took:.1f} s of {seconds:.1f} s"
+        if port := re.search(r":\d+$", self.address):
+            assert port.group() in f"{part!r} {failure.value}", "the address is not named"
 
     @pytest.fixture(autouse=True)
     def _running_system(self, connector_systems: RunningSystems) -> None:
