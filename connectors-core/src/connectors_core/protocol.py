@@ -209,8 +209,8 @@ class Plan:
             before it that is no fence, unless the query was taken back.
         decided: The newest epoch that was decided when it was made, -1 for none; proves that this
             decision is missing where it is. None in plans of early releases.
-        starts: Of a fence that takes the query back to its start, where sources begin, in their own
-            terms, by uid.
+        starts: Of a fence that takes the query back to its start, and of fences after it, where
+            sources begin, in their own terms, by uid.
     """
 
     pipeline_id: str

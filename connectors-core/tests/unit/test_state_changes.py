@@ -150,6 +150,17 @@ def test_it_is_taken_back_to_a_position_in_the_terms_of_the_source(setup):
     assert setup.times_written() == Counter(range(ROWS)) + Counter(range(70, ROWS))
 
 
+def test_the_last_position_counts_and_so_does_none(setup):
+    setup.source = Rewindable
+    setup.run()
+    for position in (["--at", "numbers=seventy"], []):
+        done(setup, "rewind", "--to-start", *position, "--yes")
+        with pytest.raises((ConfigurationError, FaultInjected)):
+            setup.run(Fault(FaultPoint.BEFORE_PLAN, action=FaultAction.RAISE))
+    setup.run()
+    assert setup.times_written() == Counter(list(range(ROWS)) * 2)
+
+
 def test_a_position_that_is_not_understood_can_be_replaced(setup):
     setup.run()
     for wrong in (["--at", "numbers=7"], ["--to-start", "--at", "letters=7"]):

@@ -16,7 +16,12 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from connectors_core._faults import fault_point
-from connectors_core.coordinator.plan_log import newest_decision, newest_number, newest_plan
+from connectors_core.coordinator.plan_log import (
+    newest_decision,
+    newest_number,
+    newest_plan,
+    starts_of_sources,
+)
 from connectors_core.errors import LeaseError
 from connectors_core.protocol import (
     DECISIONS,
@@ -88,6 +93,7 @@ def fence_plans(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
             sources={},
             previous=newest_plan(store),
             decided=newest_decision(store),
+            starts=starts_of_sources(store),  # they hold until the first plan
         )
 
     _fence(store, lease, PLANS, PLANS_FOLDER, plan_path, fence)

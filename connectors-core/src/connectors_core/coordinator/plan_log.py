@@ -163,11 +163,8 @@ def newest_number(store: StateStore, folder: str) -> int:
 
 def starts_of_sources(store: StateStore) -> dict[str, str]:
     """Where sources begin that were taken back to their start, in their own terms, by uid."""
-    for number in reversed(document_numbers(store, PLANS_FOLDER)):
-        plan = read_plan(store, number)
-        if plan.starts or not plan.is_fence:
-            return plan.starts
-    return {}
+    number = newest_number(store, PLANS_FOLDER)
+    return {} if number < 0 else read_plan(store, number).starts
 
 
 def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
