@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import posixpath
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connector_filesystem import FileSink
 from connector_filesystem.sink.buckets import (
     DEFAULT_PARTITION,
     BucketAssigner,
@@ -20,6 +22,8 @@ from connector_filesystem.sink.buckets import (
     unescape_path_name,
 )
 from connectors_core.errors import ConfigurationError
+from connectors_core.source import NumberSequenceSource
+from connectors_core.testing.environment import InProcess
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
 
@@ -163,3 +167,18 @@ def test_a_function_that_returns_something_else_is_refused() -> None:
             BucketAssigner.of(lambda _, wrong=wrong: wrong).assign(batch)
     chunked = pa.chunked_array([["x"], ["y"]])
     assert BucketAssigner.of(lambda _: chunked).assign(batch).to_pylist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("shown", ["bucket_assigner", "partition.columns"])
+def test_a_pipeline_names_a_column_that_is_missing_as_it_was_given(
+    tmp_path: Path, shown: str
+) -> None:
+    sink = (
+        FileSink(tmp_path, format="csv", bucket_assigner=BucketAssigner.columns("month"))
+        if shown == "bucket_assigner"
+        else FileSink.from_options({"path": str(tmp_path), "format": "csv", shown: "month"})
+    )
+    pipeline = InProcess().pipeline("p", tmp_path / "state")
+    rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    with pytest.raises(ConfigurationError, match=f"option: {shown}"):
+        pipeline.sink_to(rows, sink, uid="out")

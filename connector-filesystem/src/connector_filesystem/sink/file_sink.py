@@ -252,7 +252,9 @@ FILE_SINK_OPTIONS: Final = OptionSet(
 
 
 @public
-@spelled_in_python()
+@spelled_in_python(
+    dict.fromkeys((COLUMNS_OPTION, DATE_COLUMN_OPTION, PATTERN_OPTION), "bucket_assigner")
+)
 @dataclass(frozen=True, repr=False)
 class FileSink(TwoPhaseCommittingSink[FileCommittable], SupportsConnectionCheck):
     """Writes files exactly once: readers see whole files of committed epochs and nothing else.

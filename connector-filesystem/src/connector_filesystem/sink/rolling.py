@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from connectors_core.errors import ConfigurationError
+from connectors_core.spelling import spelled_in_python
 
 __all__ = ["OpenFile", "OutputFileConfig", "RollingPolicy"]
 
@@ -33,6 +34,14 @@ class OpenFile:
     age: float
 
 
+@spelled_in_python(
+    {
+        "sink.rolling-policy.row-count": "max_rows",
+        "sink.rolling-policy.file-size": "max_size",
+        "sink.rolling-policy.rollover-interval": "max_age",
+    },
+    made_of_options=(),
+)
 @dataclass(frozen=True, kw_only=True)
 class RollingPolicy:
     """When the file of a folder is closed and the next one begun. Executor.
@@ -82,6 +91,7 @@ class RollingPolicy:
         )
 
 
+@spelled_in_python(made_of_options=())
 @dataclass(frozen=True, kw_only=True)
 class OutputFileConfig:
     """What finished files are called: `<prefix>-<epoch>-<attempt>-<number><suffix>`.

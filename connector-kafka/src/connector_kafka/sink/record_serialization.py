@@ -16,6 +16,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import BadMessage, EncodingFormat, as_format
 from connectors_core.options import Option
 from connectors_core.sink import ROW_KIND_COLUMN
+from connectors_core.spelling import spelled_in_python
 
 __all__ = [
     "HEADERS",
@@ -51,6 +52,7 @@ class Serialized:
 
 
 @public
+@spelled_in_python({"value.fields-include": "value_fields"}, made_of_options=())
 @dataclass(frozen=True, kw_only=True)
 class KafkaRecordSerializationSchema:
     """Turns the columns of rows into keys, values and the rest of Kafka records, batch by batch.
