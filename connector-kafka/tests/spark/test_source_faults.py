@@ -264,7 +264,7 @@ def test_retention_that_deletes_what_was_planned_is_an_error(
     ):
         records.wait_for(1, pipeline)
     assert topic in str(error.value)
-    assert "on-data-loss" in str(error.value)
+    assert "on_data_loss" in str(error.value)
     assert records.read() == []
 
 
