@@ -28,7 +28,7 @@ from pipeline_support import (
 )
 from test_crash_matrix import assert_exact
 
-from connectors_core.errors import LeaseError, RetryableError
+from connectors_core.errors import LeaseError
 from connectors_core.source import NumberSequenceSource
 from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
@@ -87,9 +87,10 @@ def test_a_successor_whose_batch_the_former_driver_commits_names_that_driver(
 ) -> None:
     point = FaultPoint.BEFORE_SPARK_COMMIT
     trial, job, check = _trial(spark, tmp_path)
-    with pytest.raises(RetryableError, match="former driver") as failure:
-        trial.take_over_from_frozen(job, point, point, check)
-    assert "CONCURRENT_STREAM_LOG_UPDATE" in str(failure.value.found)
+    failure = trial.meet_frozen(job, point, point)
+    assert failure is not None
+    assert "former driver" in failure.message
+    assert "CONCURRENT_STREAM_LOG_UPDATE" in str(failure.found)
     with job.build(trial.environment) as third:
         trial.run_to_end(third)
     check()
