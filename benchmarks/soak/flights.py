@@ -38,7 +38,8 @@ from connectors_core.testing.servers import ServerProcess
 # Few days are files, a backlog that is soon read; so many a minute are sent.
 _DAYS_AS_FILES: Final = 7
 _DAYS_PER_MINUTE: Final = 6
-# Spark and the pipeline keep so many epochs, not 100: what is kept is soon all that is ever kept.
+# Spark and the pipeline keep so many epochs, not 100. After twice as many all is there that is ever
+# kept at once, and what is measured counts.
 _RETAINED: Final = 20
 _TICK_SECONDS: Final = 0.5
 _MEASURE_SECONDS: Final = 2.0
@@ -116,7 +117,7 @@ class Soak:
         self._seed = seed
         self._places = Places(root / "disk")
         self._history = History(self._places.checkpoint, root / "notes.jsonl")
-        self._found = Measurements()
+        self._found = Measurements(begin=seconds)
         self._drivers: list[Driver] = []
         self._ended: list[dict[str, Any]] = []
         self._happened: list[dict[str, Any]] = []
@@ -166,6 +167,8 @@ class Soak:
                 time.sleep(_TICK_SECONDS)
                 self._history.refresh()
                 self._end_what_hangs()
+                if self._history.epochs >= 2 * _RETAINED:
+                    self._found.begin = min(self._found.begin, self._now())
                 for play in plays:
                     if play.done():
                         play.result()

@@ -19,10 +19,12 @@ class Measurements:
     Attributes:
         points: By measure.
         problems: What went wrong.
+        begin: What was before does not count.
     """
 
     points: dict[str, list[Point]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    begin: float = 0.0
 
     def add(self, measure: str, at: float, value: float, age: float = 0.0) -> None:
         """Add a value."""
@@ -50,9 +52,10 @@ class Measurements:
         values = [(name, self.points[name][-1].value) for name in told if name in self.points]
         return ", ".join(f"{name} {value:,.0f}" for name, value in values)
 
-    def verdicts(self, length: float) -> list[Verdict]:
-        """What became of each measure in a run of this length."""
-        return [judge(name, self.points[name], length) for name in LIMITS if name in self.points]
+    def verdicts(self, end: float) -> list[Verdict]:
+        """What became of each measure, up to this moment."""
+        names = (name for name in LIMITS if name in self.points)
+        return [judge(name, self.points[name], self.begin, end) for name in names]
 
 
 def count_files(folder: Path) -> int:

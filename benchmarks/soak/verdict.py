@@ -80,7 +80,7 @@ class Verdict:
         return self.last is not None and self.allowed is not None and self.last <= self.allowed
 
 
-def judge(measure: str, points: Iterable[Point], length: float) -> Verdict:
+def judge(measure: str, points: Iterable[Point], begin: float, end: float) -> Verdict:
     """Compare the fifths of a run, drivers only with those of the same age.
 
     A driver that just started takes less than one that has run for minutes, so each half minute
@@ -89,14 +89,15 @@ def judge(measure: str, points: Iterable[Point], length: float) -> Verdict:
     Args:
         measure: What was measured, a key of `LIMITS`.
         points: The values.
-        length: When the run ended; it began at 0.
+        begin: When the run began to count; what was before does not.
+        end: When it ended.
     """
     first: dict[int, list[float]] = {}
     last: dict[int, list[float]] = {}
     for point in points:
-        part = int(5 * point.at / length)
-        if part in (0, 4):  # what comes after the run does not count
-            fifth = first if part == 0 else last
+        part = 5 * (point.at - begin) / (end - begin) if begin < end else -1
+        fifth = first if 0 <= part < 1 else last if 4 <= part < 5 else None
+        if fifth is not None:
             fifth.setdefault(int(point.age // _AGE_SECONDS), []).append(point.value)
     ages = first.keys() & last.keys()
     if not ages:

@@ -35,22 +35,29 @@ def test_faults_of_a_target_follow_each_other_and_end_before_the_play(seed: int)
 
 def test_what_grows_is_not_flat() -> None:
     grows = [Point(at, 1000 + 10 * at) for at in range(100)]
-    found = judge("state files", grows, 100)
+    found = judge("state files", grows, 0, 100)
     assert (found.first, found.last, found.flat) == (1095, 1895, False)
-    assert judge("state files", [Point(at, 1000 - at) for at in range(100)], 100).flat
+    assert judge("state files", [Point(at, 1000 - at) for at in range(100)], 0, 100).flat
 
 
 def test_drivers_are_compared_at_equal_ages() -> None:
     old_at_first = [Point(at, 100 + at, age=at) for at in range(0, 360, 10)]
     young_at_last = [Point(at, 100 + at % 60, age=at % 60) for at in range(1440, 1800, 10)]
-    found = judge("driver, Python (MB)", [*old_at_first, *young_at_last], 1800)
+    found = judge("driver, Python (MB)", [*old_at_first, *young_at_last], 0, 1800)
     assert found.first == found.last
     assert found.flat
 
 
+def test_what_was_before_the_begin_and_after_the_end_does_not_count() -> None:
+    points = [Point(at, 1 if at < 50 else 10_000) for at in range(300)]
+    found = judge("state files", points, 50, 150)
+    assert (found.first, found.last) == (10_000, 10_000)
+    assert not judge("state files", points, 150, 150).flat
+
+
 def test_what_cannot_be_compared_is_not_flat() -> None:
-    assert not judge("state files", [], 100).flat
-    assert not judge("state files", [Point(1, 5, age=1), Point(99, 5, age=100)], 100).flat
+    assert not judge("state files", [], 0, 100).flat
+    assert not judge("state files", [Point(1, 5, age=1), Point(99, 5, age=100)], 0, 100).flat
 
 
 def test_processes_are_found_with_what_they_take() -> None:
