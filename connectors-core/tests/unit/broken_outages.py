@@ -232,12 +232,16 @@ class CommitterThatRaisesWhatItsClientRaises(DiskCommitter):
 
 
 class SweepsOnceThoughItFailed(DiskCommitter):
-    swept: ClassVar[set] = set()
+    failed: ClassVar[set] = set()
 
     def sweep(self, checkpoint_id):
-        if (self._path, checkpoint_id) not in self.swept:
-            self.swept.add((self._path, checkpoint_id))
+        if (self._path, checkpoint_id) in self.failed:
+            return
+        try:
             super().sweep(checkpoint_id)
+        except RetryableError:
+            self.failed.add((self._path, checkpoint_id))
+            raise
 
 
 class SweeperThatRaisesWhatItsClientRaises(DiskCommitter):

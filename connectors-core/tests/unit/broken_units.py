@@ -44,6 +44,7 @@ from connectors_core.testing.directory_sink import DirectoryWriter as _Writer
 from connectors_core.testing.directory_sink import StagedFile, _Committer
 from connectors_core.testing.leased_sink import LeasedWriter
 from connectors_core.testing.leased_sink import _Committer as _LeasedCommitter
+from connectors_core.testing.pace import stretched
 
 CAN = frozenset(
     {
@@ -237,7 +238,7 @@ class NeedsItsStart(LogReader):
 class ClosesSlowly(LogReader):
     def close(self):
         if self.splits and not self.splits[0].position and len(self.splits) == 3:
-            threading.Event().wait(1.1)
+            threading.Event().wait(stretched(2.0))
 
 
 class SwallowsPoison(LogReader):
@@ -443,6 +444,12 @@ class EndsWithoutAnEnd(LogEnumerator):
             self.context.signal_no_more_splits(subtask)
 
 
+class GivesTheNewestFirst(LogEnumerator):
+    def assign(self):
+        self.waiting.sort(key=lambda split: split.split_id, reverse=True)
+        super().assign()
+
+
 class FindsNothingNew(LogEnumerator):
     ending = False
 
@@ -540,6 +547,16 @@ class ForgetsWhatCameBack(LogEnumerator):
         return LogState(waiting, tuple(sorted(self.known)))
 
 
+class ForgetsWhatCameBackAlone(ForgetsWhatCameBack):
+    """Where others wait, it does not forget."""
+
+    def add_splits_back(self, splits, subtask_id):
+        if self.waiting:
+            LogEnumerator.add_splits_back(self, splits, subtask_id)
+        else:
+            super().add_splits_back(splits, subtask_id)
+
+
 class SwallowsErrors(LogEnumerator):
     def found(self, names, error):
         super().found(names or (), None)
@@ -577,6 +594,7 @@ ENUMERATORS = {
     NeverSaysNoMore: "test_every_reader_is_told_that_there_are_no_more",
     AnswersTheFirstReaderOnly: "test_every_reader_is_told_that_there_are_no_more",
     EndsWithoutAnEnd: "test_without_an_end_no_reader_is_told_of_one",
+    GivesTheNewestFirst: ("test_a_split_that_appears_before_every_request_keeps_no_other_waiting"),
     FindsNothingNew: "test_splits_that_appear_are_found_once",
     DoesNotFreeze: "test_a_run_to_what_is_available_now_ends",
     DropsWhatComesBack: "test_splits_of_a_reader_that_goes_away_go_to_others",
@@ -590,7 +608,8 @@ ENUMERATORS = {
     ForgetsWhatWaits: "test_an_enumerator_restored_at_any_moment_goes_on",
     ForgetsWhatItFound: "test_an_enumerator_restored_at_any_moment_goes_on",
     LooksOnce: "test_discovery_goes_on_after_a_restart",
-    ForgetsWhatCameBack: "test_a_random_walk_loses_and_doubles_nothing",
+    ForgetsWhatCameBack: "test_several_splits_that_come_back_take_no_place_of_those_that_wait",
+    ForgetsWhatCameBackAlone: "test_a_random_walk_loses_and_doubles_nothing",
     SwallowsErrors: "test_an_error_of_a_discovery_reaches_the_coordinator",
     HidesErrors: "test_an_error_of_a_discovery_reaches_the_coordinator",
     EndsOnlyOnce: "test_closing_twice_does_nothing",

@@ -105,6 +105,30 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
 
     @case(
         Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        since="1.3",
+        after=(
+            "test_splits_that_appear_are_found_once",
+            "test_a_split_has_the_same_id_whenever_it_is_found",
+        ),
+    )
+    def test_a_split_that_appears_before_every_request_keeps_no_other_waiting(
+        self, trial: SourceUnitTrial
+    ) -> None:
+        """Later ones are smaller: a source may give the largest first."""
+        trial.write_splits(_SPLITS)
+        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
+        first = {split.split_id for split in all_splits(source)}
+        life = Enumeration(source).start()
+        for _ in range(2 * len(first)):
+            trial.write_splits(rows_each=1)
+            life.context.let_time_pass()
+            life.request()
+        waiting = first - {split.split_id for split in life.splits}
+        assert not waiting, f"never assigned: {', '.join(sorted(waiting))}"
+
+    @case(
+        Capability.UNBOUNDED,
         after=(
             "test_every_reader_is_told_that_there_are_no_more",
             "test_a_split_has_the_same_id_whenever_it_is_found",
@@ -203,31 +227,6 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         for split in moved:
             assert again.get(split.split_id) == serializer.serialize(split)
 
-    @case(
-        since="1.3",
-        after=(
-            "test_splits_of_a_reader_that_goes_away_go_to_others",
-            "test_splits_that_come_back_late_are_assigned_too",
-        ),
-    )
-    @pytest.mark.parametrize("restored", [False, True])
-    def test_several_splits_that_come_back_take_no_place_of_those_that_wait(
-        self, trial: SourceUnitTrial, restored: bool
-    ) -> None:
-        """Several wait, several come back, and perhaps the next snapshot is all that is left."""
-        trial.write_splits(_MANY_SPLITS)
-        source = trial.source()
-        life = Enumeration(source, 2).start()
-        for subtask in (1, 0, 1, 1):
-            life.request(subtask)
-        kept = life.lose_reader(1)
-        if restored:
-            kept += life.splits
-            life = Enumeration(source, 1, state=life.snapshot()).start()
-        life.ask_on()
-        _assert_once(kept + life.splits)
-        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
-
     # --- Snapshots ------------------------------------------------------------------------------
 
     @case(after="test_every_split_is_assigned_once")
@@ -258,6 +257,32 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
             assert _ids(life.splits + restored.splits) == _ids(expected), "splits are lost"
 
     @case(
+        since="1.3",
+        after=(
+            "test_splits_of_a_reader_that_goes_away_go_to_others",
+            "test_splits_that_come_back_late_are_assigned_too",
+            "test_an_enumerator_restored_at_any_moment_goes_on",
+        ),
+    )
+    @pytest.mark.parametrize("restored", [False, True])
+    def test_several_splits_that_come_back_take_no_place_of_those_that_wait(
+        self, trial: SourceUnitTrial, restored: bool
+    ) -> None:
+        """Several wait, several come back, and perhaps the next snapshot is all that is left."""
+        trial.write_splits(_MANY_SPLITS)
+        source = trial.source()
+        life = Enumeration(source, 2).start()
+        for subtask in (1, 0, 1, 1):
+            life.request(subtask)
+        kept = life.lose_reader(1)
+        if restored:
+            kept += life.splits
+            life = Enumeration(source, 1, state=life.snapshot()).start()
+        life.ask_on()
+        _assert_once(kept + life.splits)
+        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
+
+    @case(
         Capability.UNBOUNDED,
         Capability.DISCOVERY,
         after=(
@@ -284,6 +309,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         Capability.BOUNDED,
         since="1.3",
         after=(
+            "test_nothing_happens_before_the_start",
             "test_every_reader_is_told_that_there_are_no_more",
             "test_an_enumerator_restored_at_any_moment_goes_on",
         ),
@@ -421,10 +447,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
 
     @case(
         Capability.BOUNDED,
-        after=(
-            "test_splits_that_come_back_late_are_assigned_too",
-            "test_an_enumerator_restored_at_any_moment_goes_on",
-        ),
+        after=("test_several_splits_that_come_back_take_no_place_of_those_that_wait",),
     )
     @pytest.mark.parametrize("walk", range(4))
     def test_a_random_walk_loses_and_doubles_nothing(

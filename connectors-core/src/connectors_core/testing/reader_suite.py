@@ -255,6 +255,8 @@ class SourceReaderTestSuite(SourceUnitSuite):
         since="1.3",
         after=(
             "test_splits_given_at_once_are_all_read",
+            "test_a_poll_gives_one_batch_at_most",
+            "test_the_end_comes_behind_the_last_row_and_stays",
             "test_a_split_is_in_the_state_until_it_is_read",
         ),
     )
@@ -441,6 +443,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         since="1.3",
         after=(
             "test_a_bad_record_is_handed_over_with_its_place",
+            "test_the_end_comes_behind_the_last_row_and_stays",
             "test_a_reader_made_anew_at_any_position_gives_the_rest",
         ),
     )

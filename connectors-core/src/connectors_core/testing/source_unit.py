@@ -84,10 +84,12 @@ class SourceUnitTrial:
         ]
         self._splits = 0
 
-    def write_splits(self, count: int = 1, *, poison: bool = False) -> None:
+    def write_splits(
+        self, count: int = 1, *, rows_each: int = ROWS_PER_SPLIT, poison: bool = False
+    ) -> None:
         """Write new splits."""
         for _ in range(count):
-            rows = make_rows(self._splits, 0, ROWS_PER_SPLIT, self.seed)
+            rows = make_rows(self._splits, 0, rows_each, self.seed)
             with contextlib.closing(self.context.create_split()) as writer:
                 writer.write(rows)
                 if poison:
