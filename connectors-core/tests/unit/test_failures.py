@@ -122,6 +122,16 @@ def test_the_class_says_what_to_do_as_that_of_the_cause_does(
             "java.io.IOException: no room",
         ),
         (
+            f"An error occurred while calling o1.collect.\n: S: no commit\n{STACK}"
+            f"Caused by: F: java.io.IOException: no room\n{STACK}"
+            f"Caused by: java.io.IOException: no room\n{STACK}Caused by: java.io.EOFException\n",
+            "S: no commit; caused by java.io.IOException: no room",
+        ),
+        (
+            f"S: java.io.IOException: no room\n{STACK}Caused by: java.io.IOException: no room\n",
+            "S: java.io.IOException: no room",
+        ),
+        (
             "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n\n",
             "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
         ),

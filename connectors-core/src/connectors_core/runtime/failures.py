@@ -46,6 +46,7 @@ _PREFIXES: Final = (
     ),
 )
 _SPARK_LOG_TAKEN: Final = "[CONCURRENT_STREAM_LOG_UPDATE]"
+_CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+: .+)$", re.MULTILINE)
 _MOST_CHARACTERS: Final = 600
 _MOST_MESSAGE_LINES: Final = 12
 _MOST_FRAME_LINES: Final = 10
@@ -136,6 +137,9 @@ class TaskFailedError(Exception):
 def telling_line(error: BaseException) -> str:
     """The line of an exception's text that says what went wrong.
 
+    Where the JVM names a last cause in words, that follows: a state store that cannot be written
+    does not say that the disk is full.
+
     Args:
         error: An exception of Spark's, or any other.
     """
@@ -149,7 +153,10 @@ def telling_line(error: BaseException) -> str:
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if not first:
         return type(error).__name__
-    return _cut(first if _is_spark(error) else f"{type(error).__name__}: {first}")
+    if not _is_spark(error):
+        return _cut(f"{type(error).__name__}: {first}")
+    last = "".join(_CAUSED_BY.findall(text)[-1:])
+    return _cut(first) + (f"; caused by {_cut(last)}" if last and last not in first else "")
 
 
 def translated(
