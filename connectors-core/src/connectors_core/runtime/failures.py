@@ -156,7 +156,8 @@ def telling_line(error: BaseException) -> str:
     if not _is_spark(error):
         return _cut(f"{type(error).__name__}: {first}")
     last = "".join(_CAUSED_BY.findall(text)[-1:])
-    return _cut(first) + (f"; caused by {_cut(last)}" if last and last not in first else "")
+    told = last.partition(": ")[2] in first
+    return _cut(first) + ("" if told else f"; caused by {_cut(last)}")
 
 
 def translated(
