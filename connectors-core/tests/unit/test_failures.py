@@ -128,7 +128,7 @@ def test_the_class_says_what_to_do_as_that_of_the_cause_does(
             "S: no commit; caused by java.io.IOException: no room",
         ),
         (
-            f"S: Cannot run x: error=2, none\n{STACK}Caused by: java.io.IOException: error=2, none\n",
+            f"S: Cannot run x: error=2, none\n{STACK}Caused by: I: error=2, none\n",
             "S: Cannot run x: error=2, none",
         ),
         (
