@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from kafka import KafkaProducer
 
+from connector_kafka.client import retrying
 from connector_kafka.client.choosing import FetchApi, open_fetcher
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.fetching import (
@@ -27,6 +31,7 @@ from connector_kafka.client.metadata import (
 from connector_kafka.client.wire import Wire
 from connector_kafka.testing import KafkaBroker
 from connectors_core.errors import DataLossError
+from connectors_core.retrying import RetryLog
 
 pytestmark = pytest.mark.line("3.5")
 
@@ -185,3 +190,41 @@ def test_reading_goes_on_where_a_broker_came_back(broker, topic, config):
     finally:
         fetcher.close()
     assert values(came) == [b"%d" % n for n in range(10)]
+
+
+def test_fetches_that_fail_are_logged_when_that_begins_while_it_continues_and_when_it_is_over(
+    broker, topic, config, caplog, monkeypatch
+):
+    monkeypatch.setattr(retrying, "RetryLog", partial(RetryLog, every=1.0))
+    produce(broker, topic, [b"0"])
+    topic_id, first, last = found_in(config, topic)
+    impatient = {"request.timeout.ms": 500, "reconnect.backoff.max.ms": 100}
+    config = ClientConfig.of({**broker.client_properties(), **impatient}, CONSUMER_PROPERTIES)
+    fetcher = Fetcher(Wire(config), FetchSettings())
+    came: list[Fetched] = []
+
+    def logged(what: str) -> int:
+        return sum("reading from Kafka" in each and what in each for each in caplog.messages)
+
+    def poll_until(done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while not done():
+            assert time.monotonic() < deadline, caplog.messages
+            came.extend(fetcher.poll())
+
+    try:
+        fetcher.add([replace(range_of(topic, first, last, topic_id), stop=None)])
+        poll_until(lambda: values(came) == [b"0"])
+        assert not logged("")
+        broker.stop()
+        try:
+            poll_until(lambda: logged("still fails") == 2)
+        finally:
+            broker.start()
+        poll_until(lambda: logged("works again") == 1)
+        produce(broker, topic, [b"1"])
+        poll_until(lambda: values(came) == [b"0", b"1"])
+    finally:
+        fetcher.close()
+    assert logged("failed and is tried again") == 1
+    assert logged("works again") == 1

@@ -55,14 +55,22 @@ def source(servers: str, topic: str, **more: Any) -> KafkaSource:
 
 
 def test_a_broker_that_crashes_and_comes_back(
-    broker: KafkaBroker, topic: str, records: NumberedRecords
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    def logged(what: str) -> int:
+        return sum("looking for records" in each and what in each for each in caplog.messages)
+
     records.write(500)
     with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
         pipeline.start()
         records.wait_for_all(pipeline)
         broker.kill()
+        wait(lambda: logged("is tried again") > 0, "the failure in the log", pipeline)
         broker.start()
+        wait(lambda: logged("works again") > 0, "its end in the log", pipeline)
         records.write(500)
         records.wait_for_all(pipeline)
         pipeline.stop()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import pytest
 import tenacity
@@ -62,6 +63,35 @@ def test_a_later_failure_is_another_one(caplog: pytest.LogCaptureFixture) -> Non
     clock.now += 31.0
     log.failed("away")
     assert lines(caplog)[1] == "a commit failed and is tried again: away"
+
+
+def test_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    log = RetryLog("reading", forget_after=math.inf, clock=clock)
+    log.succeeded()
+    log.failed("away")
+    assert log.failing
+    clock.now += 40.0
+    log.failed("away")
+    log.succeeded()
+    log.succeeded()
+    assert not log.failing
+    assert lines(caplog)[1:] == [
+        "reading still fails after 40 s and 2 tries, and is tried again: away",
+        "reading works again after 40 s and 2 failed tries",
+    ]
+
+
+def test_failures_and_successes_in_turns_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    log = RetryLog("reading", every=30.0, clock=clock)
+    for _ in range(31):
+        log.failed("cut")
+        log.succeeded()
+        clock.now += 1.0
+    begins, ends = lines(caplog)[::2], lines(caplog)[1::2]
+    assert begins == ["reading failed and is tried again: cut"] * 2
+    assert ends == ["reading works again after 0 s and 1 failed tries"] * 2
 
 
 def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,7 @@ from connector_kafka.client.metadata import (
     IsolationLevel,
     TopicPartition,
 )
-from connector_kafka.client.retrying import backoffs
+from connector_kafka.client.retrying import backoffs, retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.records import MAX_RECORD_BYTES, decode
@@ -189,6 +189,7 @@ class Fetcher:
         self._asking_metadata = False
         self._answers: queue.SimpleQueue[Callable[[], list[_Piece]]] = queue.SimpleQueue()
         self._patience = wire.config[properties.API_TIMEOUT_MS] / 1000
+        self._retry_log = retry_log("reading from", wire.config)
 
     def add(self, ranges: Iterable[PartitionRange]) -> None:
         """Read these too."""
@@ -409,7 +410,7 @@ class Fetcher:
         """Without a stop that is no wonder; with one, records must be there, or come soon."""
         stop = read.wanted.stop
         if stop is None:
-            read.failing_since = None
+            self._succeeded(read)
             return []
         now = time.monotonic()
         if read.failing_since is None:
@@ -496,6 +497,7 @@ class Fetcher:
             read.failing_since = now
             read.waits = backoffs(self._wire.config)
         if now - read.failing_since <= self._patience:
+            self._retry_log.failed(error)
             read.not_before = now + next(read.waits)
             return []
         if not is_missing(error.kafka_code):
@@ -511,11 +513,16 @@ class Fetcher:
             ) from error
         return [self._pass_over(read, read.wanted.stop or read.position)]
 
+    def _succeeded(self, read: _Read) -> None:
+        read.failing_since = read.waits = None
+        if self._retry_log.failing and all(each.waits is None for each in self._reads.values()):
+            self._retry_log.succeeded()
+
     def _move(self, read: _Read, position: int) -> bool:
         """Go on behind what came; return whether that is the end."""
         stop = read.wanted.stop
         read.position = position if stop is None else min(position, stop)
-        read.failing_since = read.waits = None
+        self._succeeded(read)
         del self._reads[read.wanted.key]
         if read.position == stop:
             return True

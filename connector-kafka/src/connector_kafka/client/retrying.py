@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from connector_kafka.client.config import ClientConfig
 from connector_kafka.errors import KafkaRetryableError
 from connectors_core.retrying import RetryLog
 
-__all__ = ["backoffs", "retrying"]
+__all__ = ["backoffs", "retry_log", "retrying"]
 
 T = TypeVar("T")
 
@@ -27,6 +28,16 @@ def backoffs(config: ClientConfig) -> Iterator[float]:
         wait *= 2
 
 
+def retry_log(doing: str, config: ClientConfig) -> RetryLog:
+    """Log what is tried again until it succeeds; whoever tries says so.
+
+    Args:
+        doing: What is tried, as in `asking`.
+        config: Has the brokers' addresses.
+    """
+    return RetryLog(f"{doing} Kafka ({', '.join(config.servers)})", forget_after=math.inf)
+
+
 def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float | None = None) -> T:
     """Call until it does not raise a retryable error of Kafka; blocks meanwhile.
 
@@ -37,14 +48,17 @@ def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float |
     """
     seconds = config[properties.API_TIMEOUT_MS] / 1000 if timeout is None else timeout
     deadline = time.monotonic() + seconds
-    log = RetryLog(f"asking Kafka ({', '.join(config.servers)})")
+    log = retry_log("asking", config)
     for wait in backoffs(config):
         try:
-            return attempt()
+            result = attempt()
         except KafkaRetryableError as exc:
             wait = max(wait, exc.retry_after or 0.0)
             if time.monotonic() + wait > deadline:
                 raise
             log.failed(exc)
+        else:
+            log.succeeded()
+            return result
         time.sleep(wait)
     raise AssertionError("there is always one more wait")

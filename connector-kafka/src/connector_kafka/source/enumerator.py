@@ -16,6 +16,7 @@ from typing import Final
 from connector_kafka.client.config import GROUP_ID, ClientConfig
 from connector_kafka.client.errors import is_missing
 from connector_kafka.client.metadata import LATEST, Cluster, IsolationLevel, TopicPartition
+from connector_kafka.client.retrying import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.offsets import OffsetsInitializer
@@ -189,6 +190,8 @@ class KafkaEnumerator(
         self._look_again_at = 0.0
         self._gauges_at = 0.0
         self._failures = 0
+        self._look_log = retry_log("looking for partitions in", settings.config)
+        self._poll_log = retry_log("looking for records in", settings.config)
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._made_anew: dict[TopicPartition, tuple[str, int]] = {}
@@ -415,6 +418,7 @@ class KafkaEnumerator(
             self._look_failed(error)
             return
         self._failures = 0
+        self._look_log.succeeded()
         if self._last_stops is not None:
             return  # what appears after the end belongs to a later run
         self._note_vanished(found)
@@ -447,7 +451,7 @@ class KafkaEnumerator(
         if not passing or self._complete or self._failures >= _MAX_FAILURES:
             raise error
         self._context.metric_group.inc("failedDiscoveries")
-        _logger.warning("looking for partitions failed and is tried again", exc_info=error)
+        self._look_log.failed(error)
         if self._settings.discovery_interval is None:
             self._context.call_async(self._look, self._take_found)
 
@@ -505,10 +509,13 @@ class KafkaEnumerator(
         if found.errors:
             # Nothing new is read of these meanwhile; a broker that is gone may come back.
             self._context.metric_group.inc("failedPolls")
+            self._poll_log.failed(found.errors[0])
             missing = any(is_missing(each.kafka_code) for each in found.errors)
             if missing and self._started and now >= self._look_again_at:
                 self._look_again_at = now + _LOOK_AGAIN_SECONDS
                 self._context.call_async(self._look, self._take_found)
+        else:
+            self._poll_log.succeeded()
         self._ends = {**self._ends, **found.ends}
         self._note_cut_off(found.ends, now)
         if now >= self._gauges_at:
