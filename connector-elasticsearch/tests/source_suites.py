@@ -47,10 +47,6 @@ SOURCE = Capabilities(
         "double": "JSON has no infinity",
         "map": "a mapping has objects, whose fields are all known",
         "day-time interval": "JSON has no lengths of time",
-        **dict.fromkeys(
-            ("decimal: more digits than a double has", "decimal: ends"),
-            "an answer of the server has numbers with a fraction as doubles",
-        ),
     },
 )
 _AT_A_TIME = 2000

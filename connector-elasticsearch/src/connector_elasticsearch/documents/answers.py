@@ -19,7 +19,8 @@ WHOLE: Final = ("timed_out", "_shards.total", "_shards.successful")
 
 # How the server writes it; another order is as good, and takes longer to look at.
 _HEAD: Final = re.compile(
-    rb'\{(?:"pit_id":"[^"]*",)?"timed_out":false,"_shards":\{"total":(\d+),"successful":\1\}[,}]'
+    rb'\{(?:"pit_id":"[^"]*",)?(?:"took":\d+,)?"timed_out":false,'
+    rb'"_shards":\{"total":(\d+),"successful":\1(?:,"skipped":\d+,"failed":0)?\}[,}]'
 )
 
 

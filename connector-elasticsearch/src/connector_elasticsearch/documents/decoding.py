@@ -14,6 +14,7 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -104,6 +105,18 @@ class DocumentDecoder:
         """Fields that the source of a document must have; none stands for all of it."""
         return list(leaves(list(self._source)))
 
+    @cached_property
+    def filters(self) -> bool:
+        """Whether the server may leave out what is not read.
+
+        It writes anew what it filters, and a number with a fraction as a double then.
+        """
+        return not any(map(_has_fractions, self._source.types))
+
+    def filter_path(self, *names: str) -> dict[str, str]:
+        """The parameter by which an answer holds these alone, where the server may filter it."""
+        return {"filter_path": ",".join(names)} if self.filters else {}
+
     @property
     def hit_names(self) -> tuple[str, ...]:
         """What is read of a hit."""
@@ -119,7 +132,7 @@ class DocumentDecoder:
         body: dict[str, Any] = {}
         if not self._source.names:
             body["_source"] = False
-        elif not whole:
+        elif self.filters and not whole:
             body["_source"] = self.paths
         if self._formatted:
             body["fields"] = [{"field": path, "format": _FORMAT} for path in self._formatted]
@@ -277,6 +290,14 @@ def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
         yield field
         if pa.types.is_struct(field.type):
             yield from _all_fields(field.type.fields)
+
+
+def _has_fractions(kind: pa.DataType) -> bool:
+    """Whether there is a decimal with places behind its point in a type."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.scale > 0)
+    nested = pa.types.is_nested(kind)
+    return nested and any(_has_fractions(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:

@@ -182,11 +182,13 @@ class Questions:
             ids = [str(value) for value in keys.column(0).to_pylist()]
             paths = self._decoder.paths
             includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
+            if not self._decoder.filters:
+                includes = {}
             names = [f"docs.{name}" for name in ("found", "error", *wanted)]
             return Question(
                 path_of(self.index, "_mget"),
                 {"ids": ids},
-                {"filter_path": ",".join(names), **includes},
+                {**self._decoder.filter_path(*names), **includes},
                 keys,
             )
         body = {
@@ -200,7 +202,7 @@ class Questions:
         return Question(
             path_of(self.index, "_search"),
             body,
-            {"allow_partial_search_results": "false", "filter_path": ",".join(names)},
+            {"allow_partial_search_results": "false", **self._decoder.filter_path(*names)},
             keys,
         )
 

@@ -119,7 +119,7 @@ class Searcher:
         wanted = [*decoder.hit_names, "sort"]
         self._parameters = {
             "allow_partial_search_results": "false",
-            "filter_path": ",".join(["pit_id", *WHOLE, *(f"hits.hits.{name}" for name in wanted)]),
+            **decoder.filter_path("pit_id", *WHOLE, *(f"hits.hits.{name}" for name in wanted)),
         }
 
     def open(self) -> PointInTime:
