@@ -23,8 +23,10 @@ from connector_kafka.client.choosing import FetchApi
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.metadata import Cluster, TopicPartition
 from connector_kafka.client.wire import Wire
+from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.errors import ConnectorError, DataLossError, InvalidOptionError
+from connectors_core.records import RecordPolicy
 from connectors_core.source import PlanLimits, WatermarkStrategy
 from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
@@ -428,6 +430,40 @@ def test_a_log_that_lost_its_end_is_told_and_read_from_where_it_ends(tmp_path: P
                 records.wait_for_all(pipeline)
             assert losses(pipeline) == 1
         records.assert_complete()
+
+
+def test_a_segment_that_is_damaged_on_the_disk_is_an_error_whatever_the_record_policy(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "broker"
+    with KafkaBroker(folder=data) as broker:
+        topic = broker.topics.create("damaged")
+        records = NumberedRecords(broker, topic, tmp_path)
+        for _ in range(2):
+            records.write(50, size=100)
+        broker.stop()
+        (segment,) = (data / "data" / f"{topic}-0").glob("*.log")
+        content = bytearray(segment.read_bytes())
+        content[content.index(b"70 ")] ^= 1
+        segment.write_bytes(content)
+        broker.start()
+        reading = source(broker.bootstrap_servers, topic)
+        skip = RecordPolicy.skip()
+        with (
+            records.pipeline(reading, record_policy=skip) as pipeline,
+            pytest.raises(CorruptRecordsError, match="checksum") as caught,
+        ):
+            pipeline.run(available_now=True, timeout=60)
+        damaged = caught.value
+        assert (damaged.topic, damaged.partition) == (topic, 0)
+        assert 50 <= damaged.offset <= 70
+        assert records.read() == []  # they are of one epoch
+        whole = {"unbounded": OffsetsInitializer.offsets({(topic, 0): damaged.offset})}
+        with records.pipeline(
+            source(broker.bootstrap_servers, topic, **whole), record_policy=skip
+        ) as pipeline:
+            assert pipeline.run(available_now=True, timeout=60)
+        assert records.read() == list(range(damaged.offset))
 
 
 def losses(pipeline: LocalPipeline) -> int:
