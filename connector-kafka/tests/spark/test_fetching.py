@@ -29,6 +29,7 @@ from connector_kafka.client.metadata import (
     TopicPartition,
 )
 from connector_kafka.client.wire import Wire
+from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker
 from connectors_core.errors import DataLossError
 from connectors_core.retrying import RetryLog
@@ -158,6 +159,17 @@ def test_records_that_retention_took_are_an_error_or_passed_over(broker, topic, 
     came = read(config, whole, api=api, on_data_loss="latest")
     assert [each.lost for each in came if each.lost] == [OffsetRange(2, 10)]
     assert values(came) == []
+
+
+def test_a_batch_that_expands_to_too_much_is_an_error_that_names_it(broker, topic, config, api):
+    produce(broker, topic, [b"small"])
+    produce(broker, topic, [bytes(4 << 20)], compression_type="gzip", max_request_size=8 << 20)
+    topic_id, first, last = found_in(config, topic)
+    whole = range_of(topic, first, last, topic_id)
+    with pytest.raises(CorruptRecordsError, match=r"source\.max-record-size") as caught:
+        read(config, whole, api=api, max_record_bytes=1 << 20)
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 1)
+    assert [len(each) for each in values(read(config, whole, api=api))] == [5, 4 << 20]
 
 
 def test_a_topic_made_anew_is_not_taken_for_the_old_one(broker, topic, config):

@@ -18,13 +18,15 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 
 from connector_kafka.client import config as properties
+from connector_kafka.client.bounding import bounded_decompression
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import error_of_exception
 from connector_kafka.client.fetching import Fetched, FetchSettings, OffsetRange, PartitionRange
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.client.secrecy import keep_logins_out_of_logs
-from connector_kafka.errors import KafkaRetryableError
+from connector_kafka.errors import CorruptRecordsError, KafkaRetryableError
 from connector_kafka.records import COLUMNS
+from connector_kafka.records.errors import MalformedError, TooLargeError
 from connectors_core.errors import DataLossError
 
 __all__ = ["PollingFetcher"]
@@ -32,6 +34,8 @@ __all__ = ["PollingFetcher"]
 _logger = logging.getLogger(__name__)
 
 _POLL_MS: Final = 200
+_ALONE_SECONDS: Final = 5.0
+_DAMAGE: Final = (kafka_errors.CorruptRecordError, MalformedError)
 
 
 class PollingFetcher:
@@ -69,10 +73,12 @@ class PollingFetcher:
         yield from self._begin()
         while not self._woken.is_set() and self._reading:
             try:
-                came = self._opened().poll(_POLL_MS, max_records=self._settings.batch_rows)
+                came = self._polled()
             except kafka_errors.OffsetOutOfRangeError as exc:
                 yield from self._lost(exc)
                 return
+            except _DAMAGE as exc:
+                raise self._damaged(exc) from exc
             except kafka_errors.KafkaError as exc:
                 raise error_of_exception(exc, "polling") from exc
             for partition, records in came.items():
@@ -113,6 +119,33 @@ class PollingFetcher:
             except kafka_errors.KafkaError as exc:
                 raise error_of_exception(exc, "connecting") from exc
         return self._consumer
+
+    def _polled(self) -> dict[Any, Any]:
+        with bounded_decompression(self._settings.max_record_bytes):
+            came: dict[Any, Any] = self._opened().poll(
+                _POLL_MS, max_records=self._settings.batch_rows
+            )
+        return came
+
+    def _damaged(self, error: Exception) -> Exception:
+        """Name the batch: whose partition fails where it is read alone."""
+        consumer = self._opened()
+        for partition, position in self._positions.items():
+            consumer.assign([_of_client(partition)])
+            consumer.seek(_of_client(partition), position)
+            deadline = time.monotonic() + _ALONE_SECONDS
+            try:
+                while not self._polled() and time.monotonic() < deadline:
+                    pass
+            except _DAMAGE as exc:
+                return CorruptRecordsError(
+                    str(exc),
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    offset=position,
+                    is_too_large=isinstance(exc, TooLargeError),
+                )
+        return error_of_exception(error, "polling")
 
     def _begin(self) -> Iterator[Fetched]:
         """Take ranges of partitions that are free, and tell the client."""
