@@ -31,6 +31,9 @@ _SUCCESSES_OF_A_REQUEST: Final = 10
 # The smallest request is this part of the largest one: a service that takes no more than that needs
 # other bounds.
 _FLOOR_OF_A_REQUEST: Final = 100
+# A service that is at work for other writers may refuse so many requests as a whole, one after the
+# other, and take a part of the next.
+_REFUSED_BY_CHANCE: Final = 4
 _PAUSE: Final = timedelta(milliseconds=50)
 
 
@@ -213,8 +216,8 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     counts for little. A service that takes a part of a request has too many of them, not too large
     ones: two whole requests may always be on their way then, so that it has one when it is done
     with the other. One that refuses a whole request beside another one gets one at a time. Only one
-    that takes nothing at all gets smaller ones: it may be at work for another writer, so when it
-    takes a part again it gets twice as much each time, up to two whole requests.
+    that takes nothing at all, of several in a row, gets smaller ones; when it takes a part again it
+    gets twice as much each time, up to two whole requests.
 
     Args:
         max_in_flight_requests: Requests on their way at the same time.
@@ -254,10 +257,9 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._pause = pause.total_seconds()
         self._paused_until = -math.inf
         self._is_refused = False  # by the last answer that counted
-        self._takes_nothing = False
+        self._refused_whole = 0  # requests with no other one on their way, one after the other
         self._sent_before = 0  # requests on their way since before the bound last moved down
         self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
-        self._highest = self._max_messages
         self._requests = 0
         self._messages = 0
         self._largest = 1  # entries of the largest request
@@ -291,22 +293,21 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         self._requests -= 1
         self._messages -= result.batch_size
         if result.failed_messages < result.batch_size:
-            self._takes_nothing = False
+            self._refused_whole = 0
         if self._sent_before:
             self._sent_before -= 1  # it says nothing about the bound that there is now
         elif not result.failed_messages:
             self._is_refused = False
             self._max_messages = self._scaling.scale_up(self._max_messages)
-            self._highest = max(self._highest, self._max_messages)
         else:
             is_whole = result.failed_messages == result.batch_size
             self._refused(result.failed_messages, is_whole=is_whole)
-            self._takes_nothing = is_whole and not self._requests
+            self._refused_whole += is_whole and not self._requests
 
     def _is_paused(self) -> bool:
         """A service that takes a part is at work: it gets more when it has nothing else."""
         is_over = time.monotonic() >= self._paused_until
-        return not is_over and (self._takes_nothing or self._requests > 0)
+        return not is_over and (self._refused_whole > 0 or self._requests > 0)
 
     def _refused(self, messages: int, *, is_whole: bool) -> None:
         self._sent_before = self._requests
@@ -318,12 +319,13 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         current = min(self._max_messages, self._max_requests * self._largest)
         request = min(self._largest, self.max_batch_size)
         share = min(1.0, messages / request)  # of a small request that is refused, a small one
-        if self._takes_nothing:
+        if self._refused_whole >= _REFUSED_BY_CHANCE:
             least = 1
         elif is_whole:
             least = min(current, self._largest)
         else:
-            least = min(2 * current, 2 * self._largest, self._highest)
+            most = self._max_requests * self._max_batch_size
+            least = min(2 * current, 2 * self._largest, most)
         self._max_messages = max(least, self._scaling.scale_down(current, share))
 
 
