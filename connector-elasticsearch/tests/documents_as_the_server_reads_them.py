@@ -238,7 +238,7 @@ def differences(server: ElasticsearchServer, name: str, index: Index) -> list[st
         for path, kind in _leaves(index.properties, ""):
             mine = [each for each in values.get(path, []) if each is not None]
             wanted = theirs[document].get(path, [])
-            if not _same(mine, wanted, kind):
+            if not _same(mine, wanted, kind, in_order=not _has_lists_in_lists(text)):
                 found.append(f"{text}: {path}: {mine} is {wanted} to the server")
     return found
 
@@ -345,10 +345,20 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _same(ours: Sequence[Any], theirs: Sequence[Any], kind: str) -> bool:
-    if len(ours) != len(theirs):
-        return False
-    return all(_is_same(*pair, kind) for pair in zip(ours, theirs, strict=True))
+def _has_lists_in_lists(document: str) -> bool:
+    """Whether a list may stand in a list: the server gives what is in those behind all else."""
+    return "[[" in document or ",[" in document
+
+
+def _same(ours: Sequence[Any], theirs: Sequence[Any], kind: str, *, in_order: bool) -> bool:
+    left = list(theirs)
+    for each in ours:
+        places = range(min(1, len(left)) if in_order else len(left))
+        found = next((at for at in places if _is_same(each, left[at], kind)), None)
+        if found is None:
+            return False
+        del left[found]
+    return not left
 
 
 def _is_same(ours: Any, theirs: Any, kind: str) -> bool:
