@@ -166,9 +166,11 @@ def test_a_batch_that_expands_to_too_much_is_an_error_that_names_it(broker, topi
     produce(broker, topic, [bytes(4 << 20)], compression_type="gzip", max_request_size=8 << 20)
     topic_id, first, last = found_in(config, topic)
     whole = range_of(topic, first, last, topic_id)
-    with pytest.raises(CorruptRecordsError, match=r"source\.max-record-size") as caught:
-        read(config, whole, api=api, max_record_bytes=1 << 20)
-    assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 1)
+    with pytest.raises(CorruptRecordsError) as caught:
+        read(config, whole, api=api, max_record_bytes=1 << 20, batch_bytes=1 << 20)
+    damaged = caught.value
+    assert (damaged.topic, damaged.partition, damaged.offset) == (topic, 0, 1)
+    assert damaged.option == "source.max-record-size"
     assert [len(each) for each in values(read(config, whole, api=api))] == [5, 4 << 20]
 
 
