@@ -129,6 +129,8 @@ class PollingFetcher:
 
     def _damaged(self, error: Exception) -> Exception:
         """Name the batch: whose partition fails where it is read alone."""
+        self.close()  # a client that met damage hangs in its next poll
+        self._consumer = None
         consumer = self._opened()
         for partition, position in self._positions.items():
             consumer.assign([_of_client(partition)])
