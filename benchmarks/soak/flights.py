@@ -250,7 +250,7 @@ class Soak:
                 self._problem(f"two drivers run for {_SETTLED_AFTER:.0f} s")
             else:
                 return
-            self._progress = (self._history.epochs, now)
+            self._progress, self._both_since = (self._history.epochs, now), now
             for driver in self._drivers:
                 driver.killed = "killed as it hangs"
                 driver.process.send_signal(signal.SIGABRT)  # prints where its threads are
