@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -317,3 +318,19 @@ def test_options_make_the_same_table(server: ElasticsearchServer, index: str) ->
     assert isinstance(provider.cache, DefaultLookupCache)
     assert provider.cache.max_rows == 7
     assert repr(table) == f"ElasticsearchTable({ElasticsearchConnection(server.url)!r}, {index!r})"
+
+
+@both_ways
+@pytest.mark.parametrize("key", ["plane", "tailnum"])
+def test_decimals_have_all_their_digits(
+    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any], key: str
+) -> None:
+    price = Decimal("1234567890123456789.0123456789")
+    kinds = {"tailnum": {"type": "keyword"}, "price": {"type": "double"}}
+    server.request("PUT", f"/{index}", {"mappings": {"properties": kinds}})
+    document = f'{{"tailnum": "N1", "price": {price}, "more": 1}}'.encode()
+    server.request("PUT", f"/{index}/_doc/N1?refresh=true", document)
+    schema = pa.schema([("tailnum", pa.string()), ("price", pa.decimal128(38, 10))])
+    table = ElasticsearchTable(server.url, index, schema=schema, id_column="plane", lookup=lookup)
+    with looking_up(table, [key], ["price"]) as ask:
+        assert ask(["N1"]) == [{key: "N1", "price": price}]
