@@ -18,6 +18,7 @@ from connectors_core.coordinator.plan_log import (
     plans_since_snapshot,
     read_decision,
     read_plan,
+    rewrites_of,
 )
 from connectors_core.errors import LeaseError
 from connectors_core.protocol import DECISIONS, PLANS, Decision, Plan, decision_path, plan_path
@@ -128,6 +129,18 @@ def test_rows_that_were_lost_are_written_again_by_two_drivers(tmp_path, point, w
     case = Case(tmp_path, {"leased": sink})
     case.take_over(point, while_it)
     assert sink.losses() == 0
+
+
+def test_a_former_driver_amends_a_decision_right_before_its_successor_does(tmp_path):
+    sink = LeasedDirectorySink(tmp_path / "leased")
+    sink.lose(2)
+    case = Case(tmp_path, {"leased": sink})
+    point = FaultPoint.BEFORE_REWRITE_RECORD
+    case.take_over_from_frozen(case.job(), point, point, case.assert_complete)
+    first, *later = (each.incarnation for each in rewrites_of(case.store, 0))
+    assert first == 1
+    assert set(later) == {2}
+    assert sink.staged() == []
 
 
 def test_a_driver_that_waits_ends_when_another_has_taken_over(tmp_path):
