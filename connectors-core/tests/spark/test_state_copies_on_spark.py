@@ -4,26 +4,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_support import counts, wait_until
+from pipeline_support import counts, once, wait_until
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 from connectors_core import Pipeline
 from connectors_core.cli import app
 from connectors_core.coordinator.plan_log import decisions_since, newest_decision
-from connectors_core.errors import StateCorruptedError
+from connectors_core.errors import ConnectorError, StateCorruptedError
 from connectors_core.protocol import decision_path
 from connectors_core.recovery import backup
 from connectors_core.source import NumberSequenceSource, PlanLimits
 from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.faults import Fault, FaultPoint
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,3 +147,43 @@ def test_the_decision_on_rows_of_which_none_was_written_is_missed(
         run()
     done("give-up", state, newest, "--yes")
     run()
+
+
+def test_a_batch_run_that_was_cut_off_is_finished_from_a_copy_or_given_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    state, sink = tmp_path / "state", DirectorySink(tmp_path / "out")
+
+    def run(location: str = "state") -> bool:
+        pipeline = Pipeline(spark, "batch", checkpoint_location=str(tmp_path / location))
+        numbers = pipeline.from_source(NumberSequenceSource(0, 99), uid="numbers")
+        pipeline.sink_to(numbers, sink, uid="out")
+        return pipeline.run()
+
+    def cut_off() -> None:
+        with (
+            injected(Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE)),
+            pytest.raises(ConnectorError),
+        ):
+            run()
+
+    cut_off()
+    assert "does not run" in done("backup", state, tmp_path / "copy.zip")
+    done("restore", tmp_path / "copy.zip", tmp_path / "restored")
+    assert not run("restored"), "the run that was decided is finished"
+    assert counts(sink, "value") == once(range(100))
+    assert not run(), "the original finds it committed"
+    assert run("restored"), "a run of its own"
+    assert counts(sink, "value") == Counter(list(range(100)) * 2)
+
+    cut_off()
+    shutil.rmtree(sink.path / "_staging")
+    with pytest.raises(ConnectorError, match="state give-up"):
+        run()
+    epoch = newest_decision(StateStore(str(state)).child("query-0"))
+    again = CliRunner().invoke(app, ["state", "give-up", str(state), str(epoch), "--read-again"])
+    assert (again.exit_code, "next run" in again.output) == (2, True)
+    assert "100 rows of out are LOST" in done("give-up", state, epoch, "--yes")
+    assert counts(sink, "value") == Counter(list(range(100)) * 2)
+    assert run()
+    assert counts(sink, "value") == Counter(list(range(100)) * 3)

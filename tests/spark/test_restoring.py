@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of an earlier moment is restored while files and Kafka hold what came after it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as ds
+import pytest
+from typer.testing import CliRunner
+
+from connector_filesystem import FileSink, FileSource
+from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
+from connector_kafka.testing import KafkaBroker
+from connector_kafka.testing.tools import console_consumer
+from connectors_core import Pipeline
+from connectors_core.cli import app
+from connectors_core.errors import ConnectorError
+from connectors_core.formats import JsonFormat
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+class Setup:
+    """A pipeline from files to files and to Kafka, exactly once."""
+
+    def __init__(self, spark: SparkSession, broker: KafkaBroker, root: Path, topic: str) -> None:
+        self.spark, self.broker, self.root, self.topic = spark, broker, root, topic
+        self.data, self.out = root / "data", root / "out"
+        self.data.mkdir()
+        broker.topics.create(topic)
+        self.rows = 0
+
+    def arrive(self) -> Counter[int]:
+        """A file of ten new rows."""
+        new = range(self.rows, self.rows + 10)
+        self.rows += 10
+        (self.data / f"{new.start:04}.jsonl").write_text(
+            "".join(json.dumps({"n": number}) + "\n" for number in new)
+        )
+        return Counter(new)
+
+    def run(self, state: str) -> None:
+        pipeline = Pipeline(
+            self.spark,
+            "restored",
+            checkpoint_location=str(self.root / state),
+            streaming=True,
+            parallelism=1,
+        )
+        source = FileSource(
+            self.data, schema="n BIGINT", monitor_interval=timedelta(milliseconds=100)
+        )
+        rows = pipeline.from_source(source, uid="files")
+        pipeline.sink_to(rows, FileSink(self.out, format="parquet"), uid="archive")
+        messages = KafkaRecordSerializationSchema(topic=self.topic, value_format=JsonFormat())
+        sink = KafkaSink(
+            self.broker.bootstrap_servers,
+            serialization=messages,
+            delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        )
+        pipeline.sink_to(rows, sink, uid="topic")
+        with pipeline:
+            assert pipeline.run(available_now=True, drain=False)
+
+    def assert_written(self, expected: Counter[int]) -> None:
+        files = ds.dataset(self.out, format="parquet").to_table()["n"].to_pylist()
+        assert Counter(files) == expected
+        messages = console_consumer(self.broker.bootstrap_servers, self.topic, quiet=3)
+        assert Counter(json.loads(each.value or b"")["n"] for each in messages) == expected
+
+
+def done(*arguments: object) -> None:
+    result = CliRunner().invoke(app, ["state", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.line("4.3")
+def test_what_came_after_an_older_copy_is_written_again_and_nothing_else(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    setup = Setup(spark, broker, tmp_path, "restored")
+    before = setup.arrive()
+    setup.run("state")
+    # The copy holds an epoch that is decided and not committed. The original commits it.
+    before += setup.arrive()
+    with (
+        injected(Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE)),
+        pytest.raises(ConnectorError),
+    ):
+        setup.run("state")
+    done("backup", tmp_path / "state", tmp_path / "copy.zip")
+    setup.run("state")
+    setup.assert_written(before)
+    after = setup.arrive()
+    setup.run("state")
+    setup.assert_written(before + after)
+    done("restore", tmp_path / "copy.zip", tmp_path / "again")
+    new = setup.arrive()
+    setup.run("again")
+    setup.assert_written(before + after + after + new)
+    newest = setup.arrive()
+    setup.run("again")
+    setup.assert_written(before + after + after + new + newest)
