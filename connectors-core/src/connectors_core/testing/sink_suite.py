@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import pickle
 import threading
@@ -473,9 +474,8 @@ class SinkTestSuite(PipelineSuite):
         self, trial: SinkTrial, outage: Outage
     ) -> None:
         """The pipeline goes on, or fails and is started again when the system is back."""
-        plans = MANY_PLANS if self.on_spark else MANY_PLANS * 2
-        if trial.write_through(self.outage(outage), plans=plans):
-            trial.write_all(plans=plans)
+        if trial.write_through(self.outage(outage)):
+            trial.write_all()
         trial.assert_complete()
 
     @case(
@@ -605,7 +605,7 @@ class SinkTestSuite(PipelineSuite):
         """Handles are closed on the way of a failure, too."""
         with nothing_left(trial.root / "temporary"):
             for outage in LEAVING:
-                trial.write_through(self.outage(outage), plans=MANY_PLANS * 2)
+                trial.write_through(self.outage(outage))
 
     @case(
         Capability.OUTAGES,
@@ -628,7 +628,7 @@ class SinkTestSuite(PipelineSuite):
         caplog.set_level(logging.DEBUG)
         seen = []
         for outage in FAILING:
-            failure = trial.write_through(self.outage(outage), plans=MANY_PLANS * 2)
+            failure = trial.write_through(self.outage(outage))
             if failure is not None:
                 seen += error_texts(failure)
         seen += [caplog.text, *capfd.readouterr()]
@@ -650,6 +650,7 @@ class SinkTrial(Trial):
         self.new_context = new_context
         self.context = new_context("external")
         self._exactly_once = exactly_once
+        self._outages = itertools.count()
 
     def expected(self) -> list[pa.Table]:
         """All rows that a pipeline writes."""
@@ -682,23 +683,33 @@ class SinkTrial(Trial):
         assert fault.fired
         self.context.lose(self.decided(epoch=1))
 
-    def write_through(
-        self, outage: AbstractContextManager[threading.Event], *, plans: int
-    ) -> Exception | None:
-        """Run a pipeline that meets an outage when it has written some rows.
+    def write_through(self, outage: AbstractContextManager[threading.Event]) -> Exception | None:
+        """Run a pipeline that meets an outage when it has written some rows and has more in hand.
 
         Returns:
             What it failed with; None if it came to its end.
         """
-        with self.pipeline(plans=plans) as pipeline:
+        number = next(self._outages)
+        begun = self.root / f"outage-{number}"
+        held = Fault(
+            FaultPoint.READER_FETCHED,
+            action=FaultAction.HANG,
+            where={"subtask": 0},
+            once=self.root / f"held-{number}",
+            until=begun,
+        )
+        with injected(held), self.pipeline() as pipeline, contextlib.ExitStack() as ends:
+            ends.callback(begun.touch)
             pipeline.start()
 
-            def has_written() -> bool:
+            def has_rows() -> bool:
                 (query,) = pipeline.status().queries
-                return query.epoch is not None or query.state is not PipelineState.RUNNING
+                return held.fired or query.state is not PipelineState.RUNNING
 
-            self.wait(has_written, "rows", pipeline)
-            return self.go_through(pipeline, outage)
+            self.wait(has_rows, "rows", pipeline)
+            ends.enter_context(outage)
+            begun.touch()
+            return self.go_through(pipeline, None)
 
     def job(
         self,
