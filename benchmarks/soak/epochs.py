@@ -13,7 +13,7 @@ from benchmarks.session import new_session
 from benchmarks.soak.measuring import Measurements, count_files
 from benchmarks.soak.processes import tree
 
-# Spark and the pipeline keep 100 epochs. After twice as many all is there that is ever kept at once.
+# Spark and the pipeline keep 100 epochs. After twice as many all is there that is ever kept.
 _BEGIN: Final = 200
 _LOOK_SECONDS: Final = 3.0
 _TELL_SECONDS: Final = 30.0
