@@ -30,7 +30,9 @@ LIMITS: Final = {
     "time per epoch (ms)": Limit(1.25, 20, "other work on the machine"),
     "driver, Python (MB)": Limit(1.1, 15, "the allocator keeps what was freed"),
     "driver, JVM (MB)": Limit(1.2, 60, "the JVM collects garbage when it wants to"),
-    "driver, JVM's live objects (MB)": Limit(1.1, 10, "Spark keeps its last 100 progresses"),
+    "driver, JVM's live objects (MB)": Limit(
+        1.15, 15, "Spark keeps its last 1,000 jobs and executions"
+    ),
     "Python worker (MB)": Limit(1.15, 15, "workers are of various ages"),
     "state files": Limit(1.2, 60, "removed every 20 epochs, Spark's own every minute"),
     "driver, threads of Python": Limit(1.1, 3, "Py4J has a thread for each call from the JVM"),
