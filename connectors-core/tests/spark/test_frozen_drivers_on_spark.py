@@ -152,7 +152,6 @@ def test_a_batch_run_that_was_frozen_resumes_while_its_successor(
     job.assert_written(times=2)
 
 
-@pytest.mark.slow
 def test_a_batch_run_ends_when_another_driver_has_taken_over(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -429,11 +429,11 @@ class SinkTestSuite(PipelineSuite):
         ("point", "during"),
         [
             (FaultPoint.BEFORE_REWRITE_RECORD, FaultPoint.BEFORE_REWRITE_RECORD),
-            (FaultPoint.BEFORE_REWRITE_RECORD, None),
-            (FaultPoint.AFTER_REWRITE_RECORD, None),
+            pytest.param(FaultPoint.BEFORE_REWRITE_RECORD, None, marks=pytest.mark.slow),
+            pytest.param(FaultPoint.AFTER_REWRITE_RECORD, None, marks=pytest.mark.slow),
         ],
     )
-    @pytest.mark.slow
+    @pytest.mark.slow_on_spark
     def test_a_driver_that_was_frozen_while_it_writes_again_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, during: FaultPoint | None
     ) -> None:
