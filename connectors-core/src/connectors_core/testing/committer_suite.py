@@ -235,32 +235,6 @@ class CommitterTestSuite(PipelineSuite):
 
     @case(
         Capability.EXACTLY_ONCE,
-        since="1.3",
-        after=(
-            "test_a_second_commit_changes_nothing",
-            "test_a_sweep_leaves_other_epochs",
-            "test_recovery_leaves_what_a_later_driver_staged",
-        ),
-    )
-    def test_a_committer_that_resumes_leaves_what_its_successor_prepared(
-        self, trial: SinkUnitTrial
-    ) -> None:
-        """A driver froze before a commit; another one has taken over and writes the next epoch."""
-        decided = trial.stage(1)
-        former = trial.committer()
-        successor = trial.committer()
-        _assert_done(commit(successor, decided))
-        successor.sweep(1)
-        successor.recover(1)
-        prepared = trial.stage(3)
-        with contextlib.closing(former):
-            _assert_done(commit(former, decided))
-            former.sweep(1)
-        _assert_done(commit(successor, prepared))
-        trial.assert_visible(1, 3)
-
-    @case(
-        Capability.EXACTLY_ONCE,
         after="test_a_commit_makes_rows_visible",
         unless=Capability.LEASES,
     )
@@ -509,6 +483,40 @@ class CommitterTestSuite(PipelineSuite):
         trial.committer().close()
         _assert_done(commit(trial.committer(), staged))
         trial.assert_visible(1)
+
+    # --- Beside a successor ---------------------------------------------------------------------
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        since="1.3",
+        after=(
+            "test_rows_stay_when_the_committer_is_closed",
+            "test_a_second_commit_changes_nothing",
+            "test_another_life_commits_the_rest",
+            "test_a_sweep_leaves_committed_rows",
+            "test_a_sweep_leaves_other_epochs",
+            "test_a_sweep_can_be_repeated",
+            "test_recovery_leaves_what_a_later_driver_staged",
+            "test_a_commit_is_known_after_another_lease",
+            "test_closing_one_committer_leaves_the_others",
+        ),
+    )
+    def test_a_committer_that_resumes_leaves_what_its_successor_prepared(
+        self, trial: SinkUnitTrial
+    ) -> None:
+        """A driver froze before a commit; another one has taken over and writes the next epoch."""
+        decided = trial.stage(1)
+        former = trial.committer()
+        successor = trial.committer()
+        _assert_done(commit(successor, decided))
+        successor.sweep(1)
+        successor.recover(1)
+        prepared = trial.stage(3)
+        with contextlib.closing(former):
+            _assert_done(commit(former, decided))
+            former.sweep(1)
+        _assert_done(commit(successor, prepared))
+        trial.assert_visible(1, 3)
 
 
 def _assert_done(requests: Sequence[CommitRequest[Any]]) -> None:
