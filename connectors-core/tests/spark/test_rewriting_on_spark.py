@@ -125,8 +125,13 @@ def test_lost_rows_of_a_stream_are_written_again(
     """Live at first, then by the replay of an epoch whose staged rows are gone."""
     pipeline = Shape(spark, tmp_path, shape)
     pipeline.sink.lose()
+    # The first epoch with rows is committed twice, as it loses some; a window closes later.
     second = Fault(
-        FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=tmp_path / "failed"
+        FaultPoint.BEFORE_COMMIT,
+        action=FaultAction.RAISE,
+        nth=3,
+        where={"sink": "out"},
+        once=tmp_path / "failed",
     )
     pipeline.fail(second)
     assert pipeline.sink.losses() == 0
