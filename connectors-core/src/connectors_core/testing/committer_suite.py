@@ -497,9 +497,9 @@ class CommitterTestSuite(PipelineSuite):
             "test_a_sweep_leaves_other_epochs",
             "test_a_sweep_can_be_repeated",
             "test_recovery_leaves_what_a_later_driver_staged",
-            "test_a_commit_is_known_after_another_lease",
             "test_closing_one_committer_leaves_the_others",
         ),
+        unless=Capability.LEASES,
     )
     def test_a_committer_that_resumes_leaves_what_its_successor_prepared(
         self, trial: SinkUnitTrial

@@ -109,7 +109,8 @@ class SystemSuite(ConnectorSuite):
         """
         if not isinstance(part, SupportsConnectionCheck):
             pytest.skip(f"{type(part).__name__} has no check_connection")
-        assert self.system is not None
+        if self.system is None:
+            pytest.skip("the suite names no system")
         seconds, grace = stretched(_CHECK_SECONDS), stretched(1.0)
         part.check_connection(seconds)
         began = time.monotonic()
