@@ -14,7 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["CastValues", "cast_column", "map_entries", "nullable_column", "nullable_type"]
+__all__ = [
+    "CastValues",
+    "cast_column",
+    "is_any_list",
+    "map_entries",
+    "nullable_column",
+    "nullable_type",
+]
 
 #: Casts a column that is not nested; raises `pa.ArrowInvalid` if a value does not fit.
 CastValues: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -113,7 +120,7 @@ def _cast(
         return _cast_struct(column, kind, path, cast_values)
     if types.is_map(kind) and (types.is_map(found) or _is_entries(found)):
         return _cast_map(column, kind, path, cast_values)
-    if _is_any_list(kind) and _is_any_list(found):
+    if is_any_list(kind) and is_any_list(found):
         return _cast_list(column, kind, path, cast_values)
     return cast_values(column, kind)
 
@@ -163,7 +170,8 @@ def _is_entries(kind: pa.DataType) -> bool:
     )
 
 
-def _is_any_list(kind: pa.DataType) -> bool:
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's lists, whatever their layout."""
     types = pa.types
     return bool(
         types.is_list(kind)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.formats.text import is_binary, is_string
+from connectors_core.nested import is_any_list
 
 __all__ = ["can_become", "cast_values", "spark_schema", "spark_type"]
 
@@ -48,7 +49,7 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
     if types.is_decimal(kind):
         fits = kind.precision <= _MOST_DIGITS and 0 <= kind.scale <= kind.precision
         return pa.decimal128(kind.precision, kind.scale) if fits else pa.string()
-    if _is_list(kind):
+    if is_any_list(kind):
         return pa.list_(_spark_field(kind.value_field))
     if types.is_struct(kind):
         return pa.struct([_spark_field(field) for field in kind])
@@ -88,7 +89,7 @@ def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
             field.name in names and can_become(found.field(field.name).type, field.type)
             for field in wanted
         )
-    if _is_list(found) and _is_list(wanted):
+    if is_any_list(found) and is_any_list(wanted):
         return can_become(found.value_type, wanted.value_type)
     if types.is_map(found) and types.is_map(wanted):
         return can_become(found.key_type, wanted.key_type) and can_become(
@@ -161,17 +162,6 @@ def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.Array:
 
 def _is_uuid(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.UuidType)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
 
 
 def _kind(kind: pa.DataType) -> str:
