@@ -57,6 +57,28 @@ def test_it_obeys_signals(tmp_path: Path) -> None:
     assert not process.running
 
 
+def test_no_thread_runs_when_it_is_said_to_have_stopped(tmp_path: Path) -> None:
+    code = (
+        "import hashlib, os, threading\n"
+        "def work():\n"
+        "    while True: hashlib.sha256(bytes(1 << 20)).digest()\n"
+        "for _ in range(8): threading.Thread(target=work).start()\n"
+        "print(os.getpid(), flush=True)\n"
+    )
+    process = GuardedProcess.start([sys.executable, "-c", code], tmp_path / "log")
+    pid = started(tmp_path / "log")
+    try:
+        for _ in range(5):
+            process.send(signal.SIGSTOP)
+            threads = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+            states = {each.rpartition(")")[2].split()[0] for each in threads}
+            assert states == {"T"}
+            process.send(signal.SIGCONT)
+    finally:
+        process.send(signal.SIGKILL)
+        process.wait(20)
+
+
 def test_one_that_has_ended_takes_signals_in_silence(tmp_path: Path) -> None:
     process = GuardedProcess.start([sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "log")
     process.guard.wait(20)

@@ -15,9 +15,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_STOP_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.002
+_AT_REST: Final = "TtZX"
+"""Of a thread, as `/proc` says: stopped, or ended."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,10 @@ class GuardedProcess:
         return self.guard.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal; it has been sent, or the process has ended, when this returns."""
+        """Send it a signal; it has been sent, or the process has ended, when this returns.
+
+        SIGSTOP has taken effect then, too.
+        """
         assert self.guard.stdin is not None
         assert self.guard.stdout is not None
         try:
@@ -96,8 +106,30 @@ class GuardedProcess:
 def _obey(group: int) -> None:
     while order := os.read(0, 1):
         os.killpg(group, order[0])
+        if order[0] == signal.SIGSTOP:
+            _wait_until_stopped(group)
         os.write(1, order)
     os.killpg(group, signal.SIGKILL)
+
+
+def _wait_until_stopped(group: int) -> None:
+    """A busy machine may run other threads of a process before the one that takes the signal."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        if all(state in _AT_REST for state in _states(group)):
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _states(group: int) -> Iterator[str]:
+    """The state of each thread of a group, where the system has `/proc`."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(path.name)) == group:
+                for thread in path.glob("task/*/stat"):
+                    yield thread.read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has ended meanwhile
+            continue
 
 
 def _main(identity: str, *command: str) -> int:
