@@ -26,7 +26,7 @@ from connectors_core.testing import (
 STATE = Path(__file__).parents[1] / "unit" / "state"
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestKafkaSource(KafkaSourceSuite):
     """The cases of the core, and one more: it applies to what can do all that it names."""
 
@@ -52,7 +52,7 @@ class TestKafkaSourceOnSpark(KafkaSourceSuite):
     on_spark = True
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestKafkaReader(SourceReaderTestSuite):
     system = KafkaSystem()
     written_for = SUITES
@@ -62,7 +62,7 @@ class TestKafkaReader(SourceReaderTestSuite):
         return SourceTopic(self.address)
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestKafkaEnumerator(SplitEnumeratorTestSuite):
     system = KafkaSystem()
     written_for = SUITES
@@ -72,7 +72,7 @@ class TestKafkaEnumerator(SplitEnumeratorTestSuite):
         return SourceTopic(self.address)
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestKafkaSourceSerializers(SerializerTestSuite):
     system = KafkaSystem()
     written_for = SUITES
