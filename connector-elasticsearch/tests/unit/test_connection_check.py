@@ -58,5 +58,5 @@ def test_a_time_that_is_too_short_is_named_as_it_was_given(given: str) -> None:
             )
         )
         with pytest.raises(RetryableError) as raised:
-            check_connections({"source": source}, 5.0)
+            check_connections({"source": source}, 1.0)
         assert f"option: {shown}" in str(raised.value)

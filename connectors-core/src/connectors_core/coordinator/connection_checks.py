@@ -17,7 +17,7 @@ from connectors_core.errors import (
 )
 from connectors_core.spelling import spell
 
-_GRACE_SECONDS: Final = 1.0
+_GRACE_SECONDS: Final = 3.0
 """A check that keeps to its time has this long to make its own error."""
 
 
