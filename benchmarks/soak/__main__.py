@@ -37,7 +37,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed gives the same faults.")] = 1,
     number: Annotated[int, typer.Option("--epochs", help="Of the trivial pipeline.")] = 2_000,
     only: Annotated[list[Part] | None, typer.Option(help="Parts to run, all if none.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder, made anew.")] = Path("build/soak"),
+    output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("build/soak"),
 ) -> None:
     """Run, disturb, measure, judge."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the drivers along
@@ -47,7 +47,7 @@ def main(
     if Part.FLIGHTS in parts:
         full_disks = disk.enter(output / "disk")
         if not full_disks:
-            typer.echo("the disk is never full: this system lets nobody mount a tmpfs")
+            typer.echo("full disks are left out: this user may not mount a tmpfs here")
         soak = flights.Soak(output, minutes * 60, seed, full_disks=full_disks, say=_clocked())
         found, told = soak.run()
         good &= _report(output, Part.FLIGHTS, found, soak.seconds, told)

@@ -46,7 +46,7 @@ _MEASURE_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 15.0
 # A pipeline that gets nowhere for so long hangs.
 _HANGS_AFTER: Final = 300.0
-# Two drivers that are both free to run settle who goes on within this time.
+# Of two drivers that can both run, one must end within this time.
 _SETTLED_AFTER: Final = 90.0
 _ENDED_AFTER: Final = 60.0
 # A line that names an error, and what is indented below it.
@@ -62,7 +62,7 @@ class Driver:
     Attributes:
         number: The first one is 1.
         process: Its Python.
-        log: What it printed.
+        log: The file with its output.
         started: When, on the monotonic clock.
         killed: How it was killed, if it was.
         out: Whether it is frozen while another one is started.
@@ -237,7 +237,7 @@ class Soak:
         return found
 
     def _end_what_hangs(self) -> None:
-        """Kill drivers that get nowhere, or that do not settle who goes on; that is a problem."""
+        """Kill drivers that make no progress, or that both keep running; that is a problem."""
         now = time.monotonic()
         if self._history.epochs != self._progress[0] or not self._progress[1]:
             self._progress = (self._history.epochs, now)

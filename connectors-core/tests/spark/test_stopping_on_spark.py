@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,26 @@ def test_a_batch_run_that_is_stopped_writes_nothing_and_the_next_one_all(
     assert counts(sink) == once(range(30))
 
 
+def end_by_sigterm(
+    process: subprocess.Popen[str], is_at_work: Callable[[], bool], what: str
+) -> None:
+    """End a program that runs a pipeline, once it is at work; its pipeline must be stopped."""
+    try:
+        wait_until(
+            lambda: is_at_work() or process.poll() is not None,
+            f"{what}, of a Spark of its own",
+            seconds=180,
+        )
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        shown, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "finally stopped" in shown
+
+
 _PROGRAM = """
 import sys
 from pathlib import Path
@@ -93,20 +114,7 @@ def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
-    try:
-        wait_until(
-            lambda: bool(counts(sink, "value")) or process.poll() is not None,
-            "the first rows, of a Spark of its own",
-            seconds=180,
-        )
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        shown, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "finally stopped" in shown
+    end_by_sigterm(process, lambda: bool(counts(sink, "value")), "the first rows")
     rows = counts(sink, "value")
     assert set(rows.values()) == {1}
     assert len(rows) % 50 == 0
@@ -146,23 +154,11 @@ def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     process = program(10**10)
-    try:
-        wait_until(
-            lambda: (
-                any(path.stat().st_size > 10**6 for path in sink.staged())
-                or process.poll() is not None
-            ),
-            "a writer at work, of a Spark of its own",
-            seconds=180,
-        )
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        shown, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "finally stopped" in shown
+    end_by_sigterm(
+        process,
+        lambda: any(path.stat().st_size > 10**6 for path in sink.staged()),
+        "a writer at work",
+    )
     assert not counts(sink, "value")
     assert not sink.staged()
     Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it

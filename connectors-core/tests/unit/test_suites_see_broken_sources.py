@@ -14,6 +14,11 @@ from pathlib import Path
 
 import pytest
 from broken_connectors import failed_cases
+from broken_outages import (
+    SkipsWhatItCannotRead,
+    TakesAnOutageForNothing,
+    TakesAnOutageForTheEnd,
+)
 from toy_connector import (
     LogEnumerator,
     LogFolder,
@@ -24,9 +29,8 @@ from toy_connector import (
 )
 from toy_disk import Disk
 
-from connectors_core.errors import RetryableError
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.source import Boundedness, InputStatus
+from connectors_core.source import Boundedness
 from connectors_core.testing import Capabilities, Capability, SourceTestSuite
 
 pytest_plugins = ["pytester"]
@@ -322,35 +326,6 @@ class NormalizesTexts(LogReader):
 class PlacesABadRecordInItsBatch(LogReader):
     def bad(self, split, position, line, error):
         super().bad(split, position - split.position, line, error)
-
-
-# --- Broken in an outage -----------------------------------------------------------------------
-
-
-class TakesAnOutageForTheEnd(LogReader):
-    def poll_next(self, output):
-        try:
-            return super().poll_next(output)
-        except RetryableError:
-            del self.splits[0]
-            return InputStatus.MORE_AVAILABLE
-
-
-class SkipsWhatItCannotRead(LogReader):
-    def read(self, split):
-        try:
-            return super().read(split)
-        except RetryableError:
-            self.splits[0] = replace(split, position=split.end)
-            return []
-
-
-class TakesAnOutageForNothing(LogEnumerator):
-    def discover(self):
-        try:
-            return super().discover()
-        except RetryableError:
-            return []
 
 
 # --- Broken sources ----------------------------------------------------------------------------

@@ -155,11 +155,7 @@ class SourceTestSuite(PipelineSuite):
     def test_values_of_every_type_are_read_as_they_are(
         self, trial: SourceTrial, data_type: str
     ) -> None:
-        rows = example_of(data_type)
-        source = trial.context.create_typed_source(rows)
-        with trial.job_of(source).build(trial.environment) as pipeline:
-            trial.run_to_end(pipeline)
-        assert_same_values(trial.sink.read(), rows)
+        self._assert_read_as_it_is(trial, example_of(data_type))
 
     @case(
         Capability.DATA_TYPES,
@@ -171,10 +167,11 @@ class SourceTestSuite(PipelineSuite):
     def test_values_that_are_hard_to_keep_are_read_as_they_are(
         self, trial: SourceTrial, data_type: str, values: str
     ) -> None:
-        rows = hard_values_of(data_type, values)
-        with trial.job_of(trial.context.create_typed_source(rows)).build(
-            trial.environment
-        ) as pipeline:
+        self._assert_read_as_it_is(trial, hard_values_of(data_type, values))
+
+    def _assert_read_as_it_is(self, trial: SourceTrial, rows: pa.Table) -> None:
+        source = trial.context.create_typed_source(rows)
+        with trial.job_of(source).build(trial.environment) as pipeline:
             trial.run_to_end(pipeline)
         assert_same_values(trial.sink.read(), rows)
 
