@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.micro_batch import trigger_times, trivial
 from benchmarks.session import new_session
-from benchmarks.soak.measuring import Measurements, count_files
+from benchmarks.soak.measuring import Measurements
 from benchmarks.soak.processes import tree
 
 # Spark and the pipeline keep 100 epochs. After twice as many all is there that is ever kept.
@@ -42,7 +42,7 @@ def run(epochs: int, say: Callable[[str], None]) -> Measurements:
             spark_jvm.java.lang.System.gc()
             live = (runtime.totalMemory() - runtime.freeMemory()) / 2**20
             found.add("driver, JVM's live objects (MB)", epoch, live)
-            found.add("state files", epoch, count_files(checkpoint))
+            found.count(epoch, checkpoint)
             if time.monotonic() - told > _TELL_SECONDS:
                 told = time.monotonic()
                 say(f"epoch {epoch:,} of {epochs:,}: {found.newest()}")

@@ -28,7 +28,7 @@ from examples.flights.running import fetch_outputs, prepare_servers, start_drive
 from examples.flights.verify import verify
 
 from benchmarks.soak import disk
-from benchmarks.soak.measuring import Measurements, count_files
+from benchmarks.soak.measuring import Measurements
 from benchmarks.soak.processes import Process, jvm, tree, workers
 from benchmarks.soak.schedule import TARGETS, Fault, schedule
 from connector_elasticsearch.testing import ElasticsearchServer
@@ -41,6 +41,11 @@ _DAYS_PER_MINUTE: Final = 6
 # Spark and the pipeline keep so many epochs, not 100. After twice as many all is there that is ever
 # kept at once, and what is measured counts.
 _RETAINED: Final = 20
+# Spark removes old state every minute. Many a driver does not live so long here.
+_SPARK: Final = {
+    "spark.sql.streaming.minBatchesToRetain": str(_RETAINED),
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+}
 _TICK_SECONDS: Final = 0.5
 _MEASURE_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 15.0
@@ -138,8 +143,11 @@ class Soak:
         # Only what the pipeline writes is on the disk that may be full.
         self._history.notes.unlink(missing_ok=True)
         self._places.notes.symlink_to(self._history.notes)
-        options = f"--conf spark.sql.streaming.minBatchesToRetain={_RETAINED} pyspark-shell"
-        os.environ |= {"PYSPARK_SUBMIT_ARGS": options, "PYTHONFAULTHANDLER": "1"}
+        options = " ".join(f"--conf {name}={value}" for name, value in _SPARK.items())
+        os.environ |= {
+            "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell",
+            "PYTHONFAULTHANDLER": "1",
+        }
         with ExitStack() as stack:
             self._broker = stack.enter_context(KafkaBroker(folder=self._root / "broker"))
             self._server = stack.enter_context(ElasticsearchServer())
@@ -178,8 +186,7 @@ class Soak:
                     self._measure(now)
                 if now - counted >= 5 * _MEASURE_SECONDS:
                     counted = now
-                    files = count_files(self._places.checkpoint)
-                    self._found.add("state files", now, files)
+                    self._found.count(now, self._places.checkpoint)
                 if now - told >= _TELL_SECONDS:
                     told = now
                     self._tell()

@@ -11,6 +11,8 @@ from pathlib import Path
 from benchmarks.soak.processes import Process, Usage, jvm, workers
 from benchmarks.soak.verdict import LIMITS, Point, Verdict, judge
 
+_OF_STATE_STORES = (".delta", ".snapshot")
+
 
 @dataclass
 class Measurements:
@@ -29,6 +31,11 @@ class Measurements:
     def add(self, measure: str, at: float, value: float, age: float = 0.0) -> None:
         """Add a value."""
         self.points.setdefault(measure, []).append(Point(at, value, age))
+
+    def count(self, at: float, folder: Path) -> None:
+        """Count the files of a pipeline's state."""
+        for measure, files in count_files(folder).items():
+            self.add(measure, at, files)
 
     def take(self, at: float, driver: Sequence[Process], age: float = 0.0) -> None:
         """Look at the processes of a driver: its Python first, then what descends from it."""
@@ -58,6 +65,11 @@ class Measurements:
         return [judge(name, self.points[name], self.begin, end) for name in names]
 
 
-def count_files(folder: Path) -> int:
-    """Files below a folder, however deep."""
-    return sum(len(files) for _, _, files in os.walk(folder))
+def count_files(folder: Path) -> dict[str, int]:
+    """Files below a folder, however deep: those of Spark's state stores, and all others."""
+    names = [name for _, _, files in os.walk(folder) for name in files]
+    of_stores = sum(name.removesuffix(".crc").endswith(_OF_STATE_STORES) for name in names)
+    return {
+        "state files": len(names) - of_stores,
+        "files of Spark's state stores": of_stores,
+    }

@@ -207,6 +207,16 @@ def test_only_what_was_refused_is_sent_again() -> None:
     assert counters[SinkMetric.NUM_RETRIES] == 2
 
 
+def test_what_is_sent_again_takes_nothing_new_along() -> None:
+    """Beside something new it might be refused for ever: a service may take the same part first."""
+    service = Service([Behaviour(refused=(0, 400))])
+    with writing(service, max_in_flight_requests=1, max_batch_size=5) as writer:
+        writer.write(rows(range(15)))
+        writer.flush()
+    requests = [[entry.number for entry in request] for request in service.requests]
+    assert sorted(requests) == [[0, 1, 2, 3, 4], [0, 2], [5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]
+
+
 def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
 
@@ -215,8 +225,9 @@ def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.Mo
         return 0.0
 
     monkeypatch.setattr(request_sending.RequestSender, "_backoff", backoff)
-    partly, nothing = Behaviour(refused=(999,)), Behaviour(error=True)
-    with writing(Service([partly] * 4 + [nothing] * 2), max_in_flight_requests=1) as writer:
+    half, nothing = Behaviour(refused=tuple(range(500, 1000, 10))), Behaviour(error=True)
+    service = Service([half] * 4 + [nothing] * 2)
+    with writing(service, max_batch_size=60, max_buffered_requests=60) as writer:
         writer.write(rows(range(60)))
         writer.flush()
     assert attempts == [1, 1, 1, 1, 2, 3]

@@ -115,10 +115,16 @@ class RequestBuffer(Generic[EntryT]):
         return self._due() <= now
 
     def take(self, max_batch_size: int) -> list[Held[EntryT]]:
-        """The entries of the next request; none where all that was ready waits for its key."""
+        """The entries of the next request; none where all that was ready waits for its key.
+
+        Those that are sent again take no new ones along. A service that takes a part of each
+        request, say of the shards that come first, might take only new ones for as long as any come.
+        """
         request = _Request[EntryT](max_batch_size, self.max_batch_bytes)
         while part := self._cut(self._again, request):
             request.add(part)
+        if request.parts:
+            return request.parts
         while part := self._cut(self._new, request):
             if part.keys is not None:
                 part = self._owning(part, part.keys)
