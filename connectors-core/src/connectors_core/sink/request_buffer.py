@@ -118,7 +118,7 @@ class RequestBuffer(Generic[EntryT]):
         """The entries of the next request; none where all that was ready waits for its key.
 
         Those that are sent again take no new ones along. A service that takes a part of each
-        request, say of the shards that come first, might take only new ones for as long as any come.
+        request, say of the shards that come first, might take only new ones while any come.
         """
         request = _Request[EntryT](max_batch_size, self.max_batch_bytes)
         while part := self._cut(self._again, request):
