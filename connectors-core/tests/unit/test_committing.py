@@ -32,6 +32,7 @@ from connectors_core.sink import (
     CommittableSummary,
     Committer,
     Sink,
+    SupportsLeases,
     SupportsPostCommitTopology,
     TwoPhaseCommittingSink,
 )
@@ -303,6 +304,44 @@ def test_a_driver_that_was_taken_over_tries_no_commit_again():
     with pytest.raises(LeaseError):
         committer_of(lease=lease, a=target).commit(decision(0, a=sink_decision("x")))
     assert len(target.of("commit")) == 1
+
+
+class Expiring(Target):
+    """The lease of its driver expires at a sweep."""
+
+    def __init__(self, lease, at):
+        super().__init__()
+        self.lease = lease
+        self.at = at
+
+    def create_committer(self, context):
+        return ExpiringCommitter(self)
+
+
+class ExpiringCommitter(TargetCommitter, SupportsLeases):
+    def lease(self, epoch, number_of_writers):
+        return None
+
+    def sweep(self, checkpoint_id):
+        super().sweep(checkpoint_id)
+        self.target.lease.held = checkpoint_id != self.target.at
+
+
+def test_a_lease_that_expires_at_a_sweep_stops_the_next_one():
+    lease = HeldLease()
+    first, second = Expiring(lease, at=3), Target()
+    committer = committer_of(lease=lease, a=first, b=second)
+    with pytest.raises(LeaseError):
+        committer.commit(decision(8, a=sink_decision("x"), b=sink_decision("y")))
+    assert (first.of("sweep"), second.of("sweep")) == ([0, 1, 2, 3], [])
+    assert second.committed == {"y": 1}
+
+
+def test_a_lease_that_expires_at_a_roll_back_keeps_it_from_what_is_shared():
+    lease = HeldLease()
+    first, shared, own = Expiring(lease, at=4), Expiring(lease, at=4), Target()
+    committer_of(lease=lease, a=first, b=shared, c=own).roll_back(4)
+    assert [each.of("sweep") for each in (first, shared, own)] == [[4], [], [4]]
 
 
 def test_committables_whose_sink_is_gone_are_refused_and_not_forgotten():

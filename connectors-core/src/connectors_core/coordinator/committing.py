@@ -422,12 +422,18 @@ class EpochCommitter:
             ) from error
 
     def _sweep(self, epochs: range) -> None:
+        """Sweep epochs for all sinks, with a look at the lease before the first and behind each.
+
+        Raises:
+            LeaseError: Another driver has taken over; what is left is the later driver's to sweep.
+        """
         self._lease.check()
         fault_point("before_sweep", epoch=epochs.stop - 1)
         for committer in self.committers.values():
             for epoch in epochs:
                 if epoch >= 0:
                     committer.sweep(epoch)
+                    self._lease.check()
         if len(epochs) > 1:
             self._forget_claims(below=epochs.start)
 
@@ -454,9 +460,8 @@ class EpochCommitter:
         alone what a later driver may have taken from it. Never raises: what the epoch failed with
         is what the user must see.
         """
-        held = self._lease.held
         for uid, committer in self.committers.items():
-            if not held and committer.leases:
+            if committer.leases and not self._lease.held:
                 continue
             fault_point("before_roll_back", epoch=epoch, sink=uid)
             try:
