@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import fsspec
+import orjson
 import pyarrow as pa
 import pytest
 from faulty_files import FaultyFiles, Storage
@@ -491,6 +492,35 @@ def test_the_filter_of_listed_files_misses_few():
     assert len(found) > 9_950
 
 
+@pytest.mark.parametrize(
+    ("order", "count", "told"),
+    [("modification-time", 16_384, 0), ("modification-time", 16_385, 1), ("name", 40_000, 1)],
+)
+def test_more_files_than_the_filter_tells_apart_are_told_of_once(caplog, order, count, told):
+    source = monitored("/data", order=order)
+    listing, context = MadeUp(source), Context()
+    enumerator = FileEnumerator(
+        context,
+        listing,
+        order=FileOrder(order),
+        monitor_interval=timedelta(seconds=1),
+        late_file_window=timedelta(0),
+    )
+    listing.found = [FileStatus(f"/data/{n:06d}.csv", 5, 1_000_000) for n in range(count)]
+    enumerator.start()
+    with caplog.at_level(logging.WARNING):
+        context.run_calls()
+        context.run_calls()
+    warnings = [each.getMessage() for each in caplog.records]
+    assert len(warnings) == told
+    assert all("set source.order to any" in each for each in warnings)
+    share = context.metric_group.gauges["lateFilesMissedShare"]
+    assert (share < 0.001, share > 0.04) == (count < 40_000, count == 40_000)
+    before = ListedFiles(enumerator.snapshot_state(1).listed)
+    others = [FileStatus(f"/data/{n:06d}x.csv", 5, 1_000_000) for n in range(5_000)]
+    assert 1 - len(before.lacking(others)) / len(others) == pytest.approx(share, abs=0.02)
+
+
 # --- Files in any order --------------------------------------------------------------------------
 
 
@@ -514,7 +544,9 @@ def test_in_any_order_each_file_is_read_once_however_late_it_comes(tmp_path):
     later.run_calls()
     assert take_all(again, later) == ["b.csv", "m.csv"]
     assert "lateFiles" not in later.metric_group.counters
-    assert len(again.snapshot_state(1).read) == 4 * 12
+    state = again.snapshot_state(1)
+    assert len(state.read) == 3 * 12
+    assert [len(group.files) for group in state.gone] == [12]  # the one that was replaced
 
 
 @pytest.mark.parametrize(("former", "order"), list(itertools.permutations(map(str, FileOrder), 2)))
@@ -560,6 +592,73 @@ def test_what_is_gone_is_forgotten_in_time_unless_all_is_gone():
     assert EachVersion(60.0, memory.fields()["read"]).sort_out([a, b]) == ([], [])
     with pytest.raises(StateCorruptedError):
         EachVersion(60.0, b"short")
+
+
+def test_what_is_gone_is_forgotten_by_drivers_that_are_restarted_more_often():
+    source = monitored("/data", order="any")
+    serializer = source.enumerator_state_serializer()
+    a, b = (FileStatus(path=f"/data/{name}.csv", size=1, modification_time=1) for name in "ab")
+
+    def life(files, state, clock):
+        """Run a driver for 40 seconds; returns the names it read, and the state as it is stored."""
+        now = [clock]
+        listing, context = MadeUp(source), Context()
+        listing.found = files
+        enumerator = FileEnumerator(
+            context,
+            listing,
+            order=FileOrder.ANY,
+            monitor_interval=timedelta(seconds=40),
+            late_file_window=timedelta(0),
+            forget_after=timedelta(seconds=60),
+            state=None if state is None else serializer.deserialize(2, state),
+            clock=lambda: now[0],
+        )
+        enumerator.start()
+        context.run_calls()
+        now[0] += 40
+        context.run_calls()
+        return take_all(enumerator, context), serializer.serialize(enumerator.snapshot_state(1))
+
+    read, first = life([a, b], None, 5e6)
+    assert read == ["a.csv", "b.csv"]
+    _, second = life([b], first, 1e6)  # each machine's clock begins elsewhere
+    assert life([a, b], second, 0.0)[0] == []  # gone for 40 seconds
+    _, third = life([b], second, 3e6)
+    assert life([a, b], third, 0.0)[0] == ["a.csv"]  # gone for 80 seconds
+    assert len(third) < len(second)
+
+    older = orjson.loads(first)
+    del older["gone"]  # a state of before says nothing of it
+    assert life([a, b], orjson.dumps(older), 0.0)[0] == []
+
+
+@pytest.mark.parametrize(("forget_after", "again"), [("0 s", ["a.csv"]), ("7 d", [])])
+def test_forget_after_says_how_long_a_file_that_is_gone_counts_as_read(
+    tmp_path, forget_after, again
+):
+    for name in ("a.csv", "b.csv"):
+        write(tmp_path / name, 100)
+    source = FileSource.from_options(
+        {
+            "path": str(tmp_path),
+            "schema": "x INT",
+            "source.monitor-interval": "1 s",
+            "source.order": "any",
+            "source.forget-after": forget_after,
+        }
+    )
+    context = Context()
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    context.run_calls()
+    assert take_all(enumerator, context) == ["a.csv", "b.csv"]
+    (tmp_path / "a.csv").unlink()
+    context.run_calls()
+    context.run_calls()
+    write(tmp_path / "a.csv", 100)
+    context.run_calls()
+    assert context.names[2:] + take_all(enumerator, context) == again
 
 
 def test_an_object_that_is_written_again_as_it_was_is_read_once():

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -18,6 +19,7 @@ from connector_filesystem.source.memory import (
     ByTime,
     EachVersion,
     FileOrder,
+    GoneFiles,
     ListedFiles,
     Memory,
 )
@@ -53,6 +55,7 @@ class FileEnumeratorState:
         recent: Versions of files modified not longer than the window before `newest`.
         last_paths: Last relative path taken below each location.
         read: In the order `any`, fingerprints of the versions of files that were taken.
+        gone: Those of them that are gone, with how long; states of before have them in `read`.
         listed: In the other orders, a filter of the versions that the last listing had.
     """
 
@@ -62,11 +65,12 @@ class FileEnumeratorState:
     recent: tuple[str, ...] = ()
     last_paths: dict[str, str] = field(default_factory=dict)
     read: bytes = b""
+    gone: tuple[GoneFiles, ...] = ()
     listed: bytes = b""
 
 
 def state_serializer() -> JsonDataclassSerializer[FileEnumeratorState]:
-    """How the state is stored: layout 2 has two more fields, which releases before it refuse."""
+    """How the state is stored: layout 2 has more fields, which releases before it refuse."""
     return JsonDataclassSerializer(FileEnumeratorState, version=2, migrations={1: dict})
 
 
@@ -81,6 +85,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         late_file_window: How much older than the newest a file may be when it becomes visible.
         forget_after: In the order `any`, how long a file that is gone counts as read.
         state: What to go on from.
+        clock: Monotonic seconds, for tests.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         late_file_window: timedelta,
         forget_after: timedelta = timedelta(days=7),
         state: FileEnumeratorState | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         state = state or FileEnumeratorState()
         self._context = context
@@ -109,12 +115,15 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
                 late_file_window // timedelta(microseconds=1), state.newest, state.recent
             ),
             FileOrder.NAME: ByName(selection, state.last_paths),
-            FileOrder.ANY: EachVersion(forget_after.total_seconds(), state.read),
+            FileOrder.ANY: EachVersion(
+                forget_after.total_seconds(), state.read, state.gone, clock=clock
+            ),
         }
         self._memory: Memory = memories.pop(order)
         # What was read in another order counts as read at the first listing in this one.
         self._former = [each for each in memories.values() if each.fields()]
         self._listed = ListedFiles(state.listed)
+        self._told_saturated = False
         self._left_out: Mapping[str, LeftOut] = {}
         self._waiting: set[int] = set()
         self._told: set[int] = set()
@@ -214,6 +223,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
                 self._listed = ListedFiles(b"")
             else:
                 self._listed.replace(files)
+                self._tell_saturated(len(files))
         if self._interval is not None or self._order is FileOrder.MODIFICATION_TIME:
             new = self._memory.in_order(new)
         for file in new:
@@ -232,6 +242,20 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
                 len(late),
                 _named([file.path for file in late]),
                 self._order.value,
+            )
+
+    def _tell_saturated(self, count: int) -> None:
+        """Warn once where a restart will miss many of the late files."""
+        share = self._listed.missed_share
+        self._context.metric_group.set("lateFilesMissedShare", share)
+        if self._listed.is_saturated and not self._told_saturated:
+            self._told_saturated = True
+            _logger.warning(
+                "%d files are more than the state can tell from others: of the files that appear "
+                "too late while no driver runs, about %s will be left out without a warning; "
+                "set source.order to any, which reads them",
+                count,
+                f"{share:.1%}",
             )
 
     def _tell_left_out(self, left_out: Mapping[str, LeftOut]) -> None:

@@ -7,9 +7,11 @@ State holds it in few bytes: `FileEnumeratorState` says which fields belong to w
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from connector_filesystem.filesystem import FileStatus, plain_tag
 from connector_filesystem.source.discovery import FileSelection, version_of
 from connectors_core.errors import ConfigurationError, StateCorruptedError
 
-__all__ = ["ByName", "ByTime", "EachVersion", "FileOrder", "ListedFiles", "Memory"]
+__all__ = ["ByName", "ByTime", "EachVersion", "FileOrder", "GoneFiles", "ListedFiles", "Memory"]
 
 # Of a fingerprint: with a million files two of them agree once in 10^17 cases.
 _FINGERPRINT_BYTES: Final = 12
@@ -42,6 +44,19 @@ class FileOrder(StrEnum):
     ANY = "any"
     """Files may come with any name and any time; a replaced file is read again. Remembered is each
     file that was read, as Flink does, in 12 bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoneFiles:
+    """Files that were read and that one listing missed first.
+
+    Attributes:
+        milliseconds: For how long drivers have missed them; no clock outlives a driver.
+        files: Their fingerprints, one behind the other.
+    """
+
+    milliseconds: int
+    files: bytes
 
 
 class Memory(ABC):
@@ -161,27 +176,28 @@ class EachVersion(Memory):
     Args:
         forget_after: Seconds after which a file that is gone is forgotten.
         read: Fingerprints, one behind the other.
-        clock: Monotonic seconds, for tests.
+        gone: Those of files that are gone, which may be in `read` too.
+        clock: Monotonic seconds.
 
     Raises:
         StateCorruptedError: These are no fingerprints.
     """
 
     def __init__(
-        self, forget_after: float, read: bytes, clock: Callable[[], float] = time.monotonic
+        self,
+        forget_after: float,
+        read: bytes,
+        gone: Iterable[GoneFiles] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if len(read) % _FINGERPRINT_BYTES:
-            raise StateCorruptedError(
-                "the stored files that were read cannot be understood",
-                expected=f"a multiple of {_FINGERPRINT_BYTES} bytes",
-                found=f"{len(read)} bytes",
-            )
         self._forget_after = forget_after
         self._clock = clock
-        self._read = {
-            read[at : at + _FINGERPRINT_BYTES] for at in range(0, len(read), _FINGERPRINT_BYTES)
+        now = clock()
+        self._gone_since = {
+            each: now - group.milliseconds / 1000 for group in gone for each in _prints(group.files)
         }
-        self._gone_since: dict[bytes, float] = {}
+        self._read = {*_prints(read), *self._gone_since}
 
     def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
         """See `Memory`."""
@@ -201,7 +217,19 @@ class EachVersion(Memory):
 
     def fields(self) -> Mapping[str, Any]:
         """See `Memory`."""
-        return {"read": b"".join(sorted(self._read))} if self._read else {}
+        if not self._read:
+            return {}
+        now = self._clock()
+        groups: dict[int, list[bytes]] = {}
+        for each, since in self._gone_since.items():
+            groups.setdefault(round((now - since) * 1000), []).append(each)
+        return {
+            "read": b"".join(sorted(self._read - self._gone_since.keys())),
+            "gone": tuple(
+                GoneFiles(milliseconds=age, files=b"".join(sorted(groups[age])))
+                for age in sorted(groups)
+            ),
+        }
 
 
 class ListedFiles:
@@ -229,6 +257,17 @@ class ListedFiles:
         self._files: Sequence[FileStatus] | None = None
         self._exact: frozenset[FileStatus] = frozenset()
 
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the last listing had more files than the filter can tell from others."""
+        return len(self._files or ()) > _MAX_FILTER_BITS // _BITS_PER_FILE
+
+    @property
+    def missed_share(self) -> float:
+        """The share of other files that the filter is expected to take for listed ones."""
+        count = len(self._files or ())
+        return (1 - math.exp(-_HASHES * count / _filter_bits(count))) ** _HASHES
+
     def lacking(self, files: Sequence[FileStatus]) -> list[FileStatus]:
         """Return those of some files that were not listed, as far as is known."""
         if self._files is not None:
@@ -255,12 +294,16 @@ class ListedFiles:
 
     def _filter(self) -> bytes:
         assert self._files is not None
-        wanted = max(len(self._files) * _BITS_PER_FILE, 8)
-        size = min(1 << (wanted - 1).bit_length(), _MAX_FILTER_BITS)
+        size = _filter_bits(len(self._files))
         bits = np.zeros(size, np.uint8)
         if self._files:
             bits[_places([_fingerprint(_version(file)) for file in self._files], size)] = 1
         return np.packbits(bits).tobytes()
+
+
+def _filter_bits(files: int) -> int:
+    wanted = max(files * _BITS_PER_FILE, 8)
+    return min(1 << (wanted - 1).bit_length(), _MAX_FILTER_BITS)
 
 
 def _places(prints: Collection[bytes], size: int) -> npt.NDArray[np.uint64]:
@@ -269,6 +312,17 @@ def _places(prints: Collection[bytes], size: int) -> npt.NDArray[np.uint64]:
     steps = np.arange(_HASHES, dtype=np.uint64)
     places = numbers[:, :1] + steps * (numbers[:, 1:2] | np.uint64(1))
     return places & np.uint64(size - 1)
+
+
+def _prints(joined: bytes) -> Iterator[bytes]:
+    if len(joined) % _FINGERPRINT_BYTES:
+        raise StateCorruptedError(
+            "the stored files that were read cannot be understood",
+            expected=f"a multiple of {_FINGERPRINT_BYTES} bytes",
+            found=f"{len(joined)} bytes",
+        )
+    for at in range(0, len(joined), _FINGERPRINT_BYTES):
+        yield joined[at : at + _FINGERPRINT_BYTES]
 
 
 def _fingerprint(text: str) -> bytes:
