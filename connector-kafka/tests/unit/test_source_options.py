@@ -213,3 +213,5 @@ def test_a_person_names_a_place_to_begin_again_at(
 def test_a_place_that_is_not_understood_is_refused(position: str) -> None:
     with pytest.raises(InvalidOptionError, match="is no place"):
         parse_position(position)
+    with pytest.raises(InvalidOptionError, match="is no place"):
+        KafkaSource(SERVERS, topics="flights").check_position(position)

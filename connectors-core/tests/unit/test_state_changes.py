@@ -127,6 +127,23 @@ def test_it_is_taken_back_to_the_start(setup):
     assert setup.times_written() == Counter(list(range(ROWS)) * 2)
 
 
+def test_what_is_known_of_a_start_is_said_and_no_more(setup):
+    with pytest.raises(FaultInjected):
+        setup.run(Fault(FaultPoint.AFTER_DECISION, nth=2, action=FaultAction.RAISE))
+    for position, place in (([], "where its options say"), (["--at", "numbers=90"], "at 90")):
+        said = done(setup, "rewind", "--to-start", *position, "--dry-run")
+        assert f"numbers begins {place}. Rows behind that place are read again" in said
+        assert "rows before it that were not read are never read" in said
+        assert "How many is not known; 20 were read" in said
+        assert "20 are read again" not in said
+        assert 'split 0 was read up to {"end":39,"lower_bound":null,"position":20' in said
+        assert ("The next start refuses" in said) == bool(position)
+    setup.source = Rewindable
+    done(setup, "rewind", "--to-start", "--at", "numbers=90", "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(range(20)) + Counter(range(90, ROWS))
+
+
 class Rewindable(NumberSequenceSource, SupportsRewinding):
     """Begins at a number."""
 
@@ -137,11 +154,35 @@ class Rewindable(NumberSequenceSource, SupportsRewinding):
         return later.create_enumerator(context)
 
 
+class Checked(Rewindable):
+    """Tells at once what is no number."""
+
+    def check_position(self, position):
+        if not position.isdigit():
+            raise ConfigurationError(f"{position!r} is no number", expected="a number")
+
+
+@pytest.mark.parametrize("source", [NumberSequenceSource, Checked])
+def test_start_refuses_a_position_that_the_source_does_not_take(setup, source):
+    setup.source = source
+    setup.run()
+    done(setup, "rewind", "--to-start", "--at", "numbers=seventy", "--yes")
+    with setup.pipeline() as pipeline:
+        with pytest.raises(ConfigurationError, match="seventy") as caught:
+            pipeline.start()
+        assert "again" in caught.value.hint
+        assert "state rewind LOCATION --to-start" in caught.value.hint
+        assert "without --at" in caught.value.hint
+    done(setup, "rewind", "--to-start", "--yes")
+    setup.run()
+    assert setup.times_written() == Counter(list(range(ROWS)) * 2)
+
+
 def test_it_is_taken_back_to_a_position_in_the_terms_of_the_source(setup):
     setup.source = Rewindable
     setup.run()
     said = done(setup, "rewind", "--to-start", "--at", "numbers=70", "--yes")
-    assert "numbers begins 70" in said
+    assert "numbers begins at 70" in said
     with pytest.raises(FaultInjected):  # the next start finds the position too
         setup.run(Fault(FaultPoint.BEFORE_PLAN, action=FaultAction.RAISE))
     setup.run()
@@ -235,6 +276,9 @@ def test_what_an_epoch_abandons_is_named_and_all_else_is_written(setup):
     epoch = setup.lose_an_epoch()
     said = done(setup, "give-up", epoch, "--yes")
     assert "10 rows of out are LOST" in said
+    part = said[said.index("The epoch read these rows:\n  10 of numbers, split 0\n") :].splitlines()
+    assert part[2].startswith('    from {"end":39,"lower_bound":null,"position":30,')
+    assert part[3] == "    to   its end"
     assert "given up" in done(setup, "show")
     setup.run()
     assert setup.times_written() == Counter(range(ROWS)) - Counter(range(30, 40))
@@ -281,9 +325,22 @@ def test_a_decision_that_is_gone_is_given_up(setup, epoch):
     with pytest.raises(StateCorruptedError, match=f"decision {epoch} is missing") as caught:
         setup.run()
     assert "state give-up" in str(caught.value)
-    assert "no decision" in done(setup, "give-up", epoch, "--yes")
+    said = done(setup, "give-up", epoch, "--yes")
+    assert "no decision" in said
+    around = {
+        4: ["20 of numbers, split 40", '"position":40,', '"position":60,'],
+        9: ["10 of numbers, split 80", '"position":90,', "its end"],
+    }
+    part = said[said.index("Its rows are among these, which were read:") :].splitlines()
+    assert all(each in line for each, line in zip(around[epoch], part[1:4], strict=True))
     setup.run()
     assert setup.times_written() == Counter(range(ROWS))
+
+
+def test_rows_that_an_epoch_abandons_may_no_longer_be_known(setup):
+    epoch = setup.lose_an_epoch()
+    (setup.state / "query-0" / "plans" / f"{epoch:010d}.json").unlink()
+    assert "read its rows is not recorded" in done(setup, "give-up", epoch, "--dry-run")
 
 
 def test_the_newest_decision_is_given_up_when_its_done_marks_are_gone_too(setup):

@@ -300,6 +300,14 @@ class KafkaSource(
         """Begin at the starting offsets."""
         return KafkaEnumerator(context, self._enumeration, KafkaEnumeratorState())
 
+    def check_position(self, position: str) -> None:
+        """Refuse a position that `create_enumerator_at` does not understand.
+
+        Raises:
+            InvalidOptionError: See there.
+        """
+        parse_position(position)
+
     def create_enumerator_at(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], position: str
     ) -> KafkaEnumerator:

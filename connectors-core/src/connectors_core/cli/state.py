@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
+from connectors_core.cli.positions import stored_text
 from connectors_core.cli.state_options import LocationArgument, StorageOption, storage_options
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
 from connectors_core.coordinator.plan_log import (
@@ -22,6 +23,7 @@ from connectors_core.coordinator.plan_log import (
     newest_decision,
     newest_plan,
     plans_since_snapshot,
+    read_plan,
     read_reports,
     rewrites_of,
 )
@@ -280,13 +282,6 @@ def _query(
 ) -> QueryView:
     store = root.child(query.folder)
     plan, epoch = newest_plan(store), newest_decision(store)
-    sources = {uid: SourceView(uid=uid) for uid in dict.fromkeys(query.lines)}
-    last = False
-    for each in plans_since_snapshot(store, plan) if plan >= 0 else []:
-        reports = read_reports(store, each)
-        last = each.last
-        for uid, part in each.sources.items():
-            _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
     known = decisions_since(store, 0)
     done = set(store.list("done", recursive=True))
     undone = {
@@ -297,10 +292,10 @@ def _query(
     return QueryView(
         name=query.folder,
         spark_query_id=query.spark_query_id if identity.streaming else "",
-        sources=list(sources.values()),
+        sources=view_sources(store, query),
         sinks=list(query.sinks),
         plan=plan if plan >= 0 else None,
-        last_plan=last,
+        last_plan=plan >= 0 and read_plan(store, plan).last,
         epoch=epoch if epoch >= 0 else None,
         undecided=list(range(decided + 1, plan + 1)),
         held=sorted(number for number, sinks in undone.items() if sinks),
@@ -315,6 +310,25 @@ def _query(
             for number in sorted(known, reverse=True)[:shown]
         ],
     )
+
+
+def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
+    """Read where the sources of a query stand.
+
+    Args:
+        store: The state location of the query.
+        query: The query.
+
+    Raises:
+        StateCorruptedError: A document is damaged or missing.
+    """
+    plan = newest_plan(store)
+    sources = {uid: SourceView(uid=uid) for uid in dict.fromkeys(query.lines)}
+    for each in plans_since_snapshot(store, plan) if plan >= 0 else []:
+        reports = read_reports(store, each)
+        for uid, part in each.sources.items():
+            _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
+    return list(sources.values())
 
 
 def _writers(newest: Decision) -> list[WriterView]:
@@ -367,13 +381,7 @@ def _split(
 
 
 def _stored(stored: Versioned) -> str:
-    """The state of a split or a writer as text: most connectors store JSON."""
-    try:
-        text = orjson.dumps(orjson.loads(stored.data)).decode()
-    except orjson.JSONDecodeError:
-        return f"{len(stored.data)} bytes of version {stored.version}"
-    text = mask_text(text)
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+    return stored_text(stored, MAX_SHOWN)
 
 
 def _done_name(epoch: int, uid: str) -> str:

@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import count
+from connectors_core.cli.positions import position_text
+from connectors_core.cli.state import view_sources
 from connectors_core.cli.state_options import (
     CheckpointOption,
     DryRunOption,
@@ -24,9 +26,10 @@ from connectors_core.cli.state_options import (
     query_of,
 )
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, StateCorruptedError
 from connectors_core.recovery import giving_up, rewinding
 from connectors_core.recovery.locations import Locations
+from connectors_core.secrets import mask_text
 from connectors_core.state import Lease
 
 
@@ -49,8 +52,8 @@ def rewind_state(
         typer.Option(
             metavar="UID=POSITION",
             help="With --to-start: where a source begins, in its own terms, such as "
-            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated. The next start "
-            "reads the position, and fails where the source does not understand it.",
+            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated. Only the next start "
+            "can tell whether the source takes the position; it reads nothing where it does not.",
         ),
     ] = None,
     query: QueryOption = None,
@@ -82,12 +85,14 @@ def rewind_state(
         raise ConfigurationError("an epoch and --to-start exclude each other", option="to_start")
     target = rewinding.TO_START if epoch is None else epoch
     if dry_run:
-        _show_rewinding(rewinding.plan_rewinding(locations, chosen, target), starts)
+        _show_rewinding(
+            locations, chosen, rewinding.plan_rewinding(locations, chosen, target), starts
+        )
         typer.echo("nothing was done")
         return
     with Lease.acquire(locations.state) as lease:
         found = rewinding.plan_rewinding(locations, chosen, target)
-        _show_rewinding(found, starts)
+        _show_rewinding(locations, chosen, found, starts)
         confirm("Rewind the pipeline?", yes=yes)
         rewinding.rewind(locations, found, lease, starts)
     typer.echo("rewound; the next start reads on from there")
@@ -126,8 +131,9 @@ def give_up_epoch(
 ) -> None:
     """Give up an epoch that is decided and can never be committed, or whose decision is lost.
 
-    This is the last way out: it names the rows that it abandons, by sink and writer. First mend
-    what the error of the commit names, or restore a backup. With --read-again no row is lost.
+    This is the last way out: it names the rows that it abandons, by sink and writer, and where
+    the sources read them, in their own terms. First mend what the error of the commit names, or
+    restore a backup. With --read-again the rows are not lost.
     """
     locations = locations_of(location, checkpoint, storage_option)
     identity = locations.whole_identity()
@@ -157,9 +163,9 @@ def _plan_giving_up(
     again = None
     if read_again:
         again = giving_up.plan_reading_again(locations, identity, query, epoch)
-    _show_giving_up(found, read_again=read_again)
+    _show_giving_up(found, again)
     if again is not None:
-        _show_rewinding(again)
+        _show_rewinding(locations, query, again)
     return found, again
 
 
@@ -172,34 +178,73 @@ def _show_epochs(locations: Locations, query: QueryIdentity) -> None:
     typer.echo(", ".join(map(str, epochs)))
 
 
-def _show_rewinding(found: rewinding.Rewinding, starts: Mapping[str, str] | None = None) -> None:
-    where = "the start" if found.epoch < 0 else f"epoch {found.epoch}"
-    plan = "no plan" if found.plan < 0 else f"plan {found.plan}"
+def _show_rewinding(
+    locations: Locations,
+    query: QueryIdentity,
+    found: rewinding.Rewinding,
+    starts: Mapping[str, str] | None = None,
+) -> None:
     more = "at least " if found.forgotten else ""
-    typer.echo(
-        f"{found.query} goes back to {where}, after {plan}: {found.plans} plans are read again"
-    )
-    if found.epoch < 0:
-        for uid in found.read_again:
-            begins = (starts or {}).get(uid, "where its options say")
-            typer.echo(f"{uid} begins {begins}")
     table = _table("source or sink", "rows")
-    for uid, rows in found.read_again.items():
-        table.add_row(Text(uid), f"{more}{count(rows)} are read again")
+    if found.epoch < 0:
+        typer.echo(f"{found.query} goes back to the start, and begins anew")
+        _show_beginnings(locations, query, found, starts or {})
+    else:
+        plan = "no plan" if found.plan < 0 else f"plan {found.plan}"
+        typer.echo(
+            f"{found.query} goes back to epoch {found.epoch}, after {plan}: {found.plans} plans "
+            "are read again"
+        )
+        for uid, rows in found.read_again.items():
+            table.add_row(Text(uid), f"{more}{count(rows)} are read again")
     for uid, rows in found.written.items():
         table.add_row(Text(uid), f"{more}{count(rows)} were written since, and stay")
     Console().print(table)
 
 
-def _show_giving_up(found: giving_up.GivingUp, *, read_again: bool) -> None:
+def _show_beginnings(
+    locations: Locations,
+    query: QueryIdentity,
+    found: rewinding.Rewinding,
+    starts: Mapping[str, str],
+) -> None:
+    """Say what is known without the sources: only they can compare two places."""
+    try:
+        views = view_sources(locations.state.child(query.folder), query)
+        stand = {source.uid: source.splits for source in views}
+    except StateCorruptedError:  # a way out of just that
+        stand = {}
+    more = "at least " if found.forgotten else ""
+    for uid, rows in found.read_again.items():
+        place = f"at {starts[uid]}" if uid in starts else "where its options say"
+        typer.echo(
+            f"{uid} begins {place}. Rows behind that place are read again; rows before it that "
+            f"were not read are never read. How many is not known; {more}{count(rows)} were read."
+        )
+        for split in stand.get(uid, []):
+            read = f"read up to {split.position}" if split.read else f"not read: {split.position}"
+            typer.echo(f"  split {split.split_id} was {read}")
+    if starts:
+        typer.echo(
+            "Whether the sources take these positions is not known here. The next start refuses "
+            "what they do not take, and reads nothing; then rewind again."
+        )
+
+
+def _show_giving_up(found: giving_up.GivingUp, again: rewinding.Rewinding | None) -> None:
     if found.lost_decision:
         typer.echo(
             f"epoch {found.epoch} of {found.query} has no decision: which rows it holds is not "
             "known. Sinks that are done with it have them; others may not. A batch that Spark has "
             "not finished writes them once more."
         )
+        _show_read(found, "Its rows are among these, which were read:")
         return
-    fate = "are read again" if read_again else "are LOST"
+    fate = "are LOST"
+    if again is not None:
+        fate = "are read again"
+        if again.epoch < 0:
+            fate += " where the sources begin before them"
     for uid, rows in found.rows.items():
         typer.echo(f"epoch {found.epoch} of {found.query}: {count(rows)} rows of {uid} {fate}")
     table = _table("sink", "writer", "committables", "rows")
@@ -208,10 +253,31 @@ def _show_giving_up(found: giving_up.GivingUp, *, read_again: bool) -> None:
             Text(each.sink), str(each.subtask), count(each.committables), count(each.rows)
         )
     Console().print(table)
+    _show_read(found, "The epoch read these rows:")
     for uid in found.done:
-        kept = "gets its rows twice" if read_again else "keeps its rows"
+        kept = "keeps its rows" if again is None else "gets its rows twice"
         typer.echo(f"{uid} has committed the epoch and {kept}")
     typer.echo("Committables that were committed before the error stay committed.")
+
+
+def _show_read(found: giving_up.GivingUp, title: str) -> None:
+    if found.read is None:
+        typer.echo("Where the sources read its rows is not recorded.")
+        return
+    typer.echo(title)
+    for part in found.read:
+        split_id = mask_text(part.begin.split_id)
+        typer.echo(f"  {count(part.rows)} of {part.source}, split {split_id}")
+        typer.echo(f"    from {position_text(part.begin.state, part.begin.skip)}")
+        typer.echo(f"    to   {_end_text(part)}")
+
+
+def _end_text(part: giving_up.ReadPart) -> str:
+    if part.end.ended or not part.end.finished:
+        return position_text(part.end.state, part.end.skip)
+    if part.last == part.begin:
+        return "its end"
+    return f"the end of {position_text(part.last.state, part.last.skip)}"
 
 
 def _table(*columns: str) -> Table:

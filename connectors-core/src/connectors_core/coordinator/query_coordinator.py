@@ -141,7 +141,8 @@ class QueryCoordinator:
 
         Raises:
             StateCorruptedError: A plan or report that must be there is missing.
-            ConfigurationError: A source was drained by an earlier run, and this one is to continue.
+            ConfigurationError: A source was drained by an earlier run, and this one is to continue;
+                or it does not take the position where a person wants it to begin.
         """
         self._newest = newest_number(self._store, PLANS_FOLDER)
         newest = newest_plan(self._store)
@@ -150,6 +151,10 @@ class QueryCoordinator:
             for uid, source in self._sources.items():
                 if uid in planned:
                     source.check_not_drained(planned[uid].watermark)
+        else:
+            for uid, position in starts_of_sources(self._store).items():
+                if uid in self._sources:
+                    self._sources[uid].check_position(position)
         return newest
 
     def start(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -341,16 +342,45 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
                 "available, use run(available_now=True, drain=False)",
             )
 
+    def check_position(self, position: str) -> None:
+        """Refuse to begin at a position that the source does not take.
+
+        Args:
+            position: What `connectors state rewind` was told.
+
+        Raises:
+            UnsupportedError: The source takes no positions.
+            ConfigurationError: It does not understand this one.
+        """
+        with self._naming_the_way_out():
+            self._rewindable(position).check_position(position)
+
     def _enumerator_at(self, position: str) -> AnySplitEnumerator:
-        if not isinstance(self._source, SupportsRewinding):
-            raise UnsupportedError(
-                f"source {self.settings.uid!r} cannot begin at {position!r}",
-                expected="a source with SupportsRewinding",
-                found=type(self._source).__name__,
-                hint="give the source its starting position as an option, and use `connectors "
-                "state rewind --to-start` without --at",
+        with self._naming_the_way_out():
+            return self._rewindable(position).create_enumerator_at(self, position)
+
+    def _rewindable(self, position: str) -> SupportsRewinding[Any, Any]:
+        if isinstance(self._source, SupportsRewinding):
+            return self._source
+        raise UnsupportedError(
+            f"source {self.settings.uid!r} cannot begin at {position!r}, where `connectors state "
+            "rewind --at` took it: it has no terms for positions",
+            expected="a source with SupportsRewinding",
+            found=type(self._source).__name__,
+            hint="take the pipeline back again without --at: `connectors state rewind LOCATION "
+            "--to-start`; the source then begins where its options say",
+        )
+
+    @contextmanager
+    def _naming_the_way_out(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigurationError as error:
+            error.hint = error.hint or (
+                "take the pipeline back again: `connectors state rewind LOCATION --to-start`, with "
+                f"`--at {self.settings.uid}=POSITION` as expected, or without --at"
             )
-        return self._source.create_enumerator_at(self, position)
+            raise
 
     def _restore(self, snapshot: SourceSnapshot, later: Sequence[SourcePlan]) -> None:
         for record in snapshot.splits:

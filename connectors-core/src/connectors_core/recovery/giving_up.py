@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from connectors_core.coordinator.completeness import missing_decisions
 from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
 from connectors_core.coordinator.numbering import document_numbers, folder_numbers
-from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_number
+from connectors_core.coordinator.plan_log import (
+    decisions_since,
+    is_done,
+    newest_number,
+    read_reports,
+)
 from connectors_core.errors import ConfigurationError, StateCorruptedError
 from connectors_core.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
+    PLANS,
     PLANS_FOLDER,
     Decision,
+    PlannedSplit,
+    SplitReport,
     decision_path,
     done_path,
+    plan_path,
 )
 from connectors_core.recovery.locations import Locations
 from connectors_core.recovery.rewinding import Rewinding, plan_rewinding, rewinding_to
@@ -42,6 +51,25 @@ class Abandoned:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadPart:
+    """What plans read of one split.
+
+    Attributes:
+        source: Uid of the source.
+        begin: The split where reading began.
+        last: The split as the last of the plans held it.
+        end: Where that one ended.
+        rows: Rows that were read.
+    """
+
+    source: str
+    begin: PlannedSplit
+    last: PlannedSplit
+    end: SplitReport
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class GivingUp:
     """What it means to give an epoch up.
 
@@ -52,6 +80,8 @@ class GivingUp:
         abandoned: What is given up, by sink and writer.
         done: Sinks that have committed the epoch; they keep its rows.
         rows: Rows by sink that is given up.
+        read: What the epoch read of its splits, or where its decision is lost, what it and the
+            batches around it read; None where that is not recorded.
     """
 
     query: str
@@ -60,6 +90,7 @@ class GivingUp:
     abandoned: tuple[Abandoned, ...]
     done: tuple[str, ...]
     rows: dict[str, int]
+    read: tuple[ReadPart, ...] | None
 
 
 def unfinished_epochs(locations: Locations, query: QueryIdentity) -> list[int]:
@@ -111,10 +142,25 @@ def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> Gi
             option="epoch",
             hint="`connectors state show` names the epochs that are not committed",
         )
-    decision = decisions_since(store, epoch).get(epoch)
+    decisions = decisions_since(store, 0)
+    decision = decisions.get(epoch)
+    read = None
+    if locations.identity().streaming:
+        after = max((each.plan for number, each in decisions.items() if number < epoch), default=-1)
+        to = min((each.plan for number, each in decisions.items() if number >= epoch), default=None)
+        if to is None:
+            log = locations.spark(query)
+            to = log.plan_after(log.last_committed)
+        read = _read_between(store, after, to)
     if decision is None:
         return GivingUp(
-            query=query.folder, epoch=epoch, lost_decision=True, abandoned=(), done=(), rows={}
+            query=query.folder,
+            epoch=epoch,
+            lost_decision=True,
+            abandoned=(),
+            done=(),
+            rows={},
+            read=read,
         )
     done = tuple(uid for uid in decision.sinks if is_done(store, epoch, uid))
     return GivingUp(
@@ -124,7 +170,34 @@ def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> Gi
         abandoned=tuple(_abandoned(decision, done)),
         done=done,
         rows={uid: sink.rows for uid, sink in decision.sinks.items() if uid not in done},
+        read=read,
     )
+
+
+def _read_between(store: StateStore, after: int, to: int) -> tuple[ReadPart, ...] | None:
+    """What was read by the plans after one up to another, by split."""
+    parts: dict[tuple[str, str], ReadPart] = {}
+    number = to
+    while number > after:  # backwards, as a fence names the plan that counts before it
+        plan = PLANS.read(store, plan_path(number))
+        if plan is None:
+            return None
+        number = number - 1 if plan.previous is None else plan.previous
+        for uid, reports in read_reports(store, plan).items():
+            planned = plan.sources[uid].planned_splits()
+            for report in reports:
+                if report is None:
+                    return None
+                for split in report.splits:
+                    later = parts.get((uid, split.split_id))
+                    parts[uid, split.split_id] = ReadPart(
+                        source=uid,
+                        begin=planned[split.split_id],
+                        last=planned[split.split_id] if later is None else later.last,
+                        end=split if later is None else later.end,
+                        rows=split.rows + (0 if later is None else later.rows),
+                    )
+    return tuple(part for _, part in sorted(parts.items()) if part.rows)
 
 
 def _abandoned(decision: Decision, done: tuple[str, ...]) -> list[Abandoned]:

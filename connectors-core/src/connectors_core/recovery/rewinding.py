@@ -44,7 +44,8 @@ class Rewinding:
         plan: The last plan that stays read, -1 for none.
         newest: The newest plan that is read.
         plans: How many plans are read again.
-        read_again: Rows that were read by these plans, by source. More may have come since.
+        read_again: Rows that were read by these plans, by source. More may have come since. At the
+            start, only the sources can tell which of them are behind the place where they begin.
         written: Rows of the epochs behind, by sink. They stay where they are and are written again.
         forgotten: Whether plans that were read are no longer recorded, so counts are too low.
     """

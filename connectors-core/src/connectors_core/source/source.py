@@ -88,6 +88,19 @@ class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):
     ``connectors state rewind --to-start --at UID=POSITION`` takes a pipeline back to it.
     """
 
+    def check_position(self, position: str) -> None:
+        """Refuse a position that is not understood. Driver, without I/O.
+
+        The start of a pipeline that was taken back asks for it before anything is read. By default
+        ``create_enumerator_at`` refuses, which comes later.
+
+        Args:
+            position: As the person wrote it.
+
+        Raises:
+            ConfigurationError: It is not understood; says what is.
+        """
+
     @abstractmethod
     def create_enumerator_at(
         self, context: SplitEnumeratorContext[SplitT], position: str

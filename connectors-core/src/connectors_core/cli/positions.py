@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions as their connectors store them, for people."""
+
+from __future__ import annotations
+
+import orjson
+
+from connectors_core.protocol import Versioned
+from connectors_core.secrets import mask_text
+
+
+def stored_text(stored: Versioned, most: int | None = None) -> str:
+    """The state of a split or a writer: most connectors store JSON.
+
+    Args:
+        stored: The state.
+        most: Characters to show; None for all.
+    """
+    try:
+        text = orjson.dumps(orjson.loads(stored.data)).decode()
+    except orjson.JSONDecodeError:
+        return f"{len(stored.data)} bytes of version {stored.version}"
+    text = mask_text(text)
+    return text if most is None or len(text) <= most else text[: most - 3] + "..."
+
+
+def position_text(stored: Versioned, skip: int) -> str:
+    """A position: the state of a split, and rows behind it."""
+    return stored_text(stored) + (f" and {skip:,} rows on" if skip else "")
