@@ -78,6 +78,8 @@ def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
 ) -> None:
     for number in range(4):
         put(tmp_path / "in", f"{number}.csv", rows(number * 100, number * 100 + 100))
+    (tmp_path / "in" / "empty.csv").touch()
+    (tmp_path / "in" / ".hidden.csv").touch()
     with Pipeline(spark, "batch", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
         df = pipeline.from_source(
             FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA), uid="files"
@@ -89,6 +91,11 @@ def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
         )
         pipeline.sink_to(df, sink, uid="archive")
         assert pipeline.run()
+        (status,) = pipeline.status().sources
+    assert status.rows == 400
+    assert status.counters["discoveredFiles"] == 4
+    left_out = {name: number for name, number in status.gauges.items() if "leftOut" in name}
+    assert left_out == {"leftOutFiles": 2, "leftOutFiles.empty": 1, "leftOutFiles.hidden": 1}
     found = written(tmp_path / "out")
     assert found["id"].to_pylist() == list(range(400))
     assert {path.name for path in (tmp_path / "out").iterdir() if path.name[0] not in "._"} == {

@@ -250,12 +250,17 @@ def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
 
 @contextmanager
 def deleted_before_it_is_read(
-    broker: KafkaBroker, topic: str, records: NumberedRecords, folder: Path, on_data_loss: str
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    folder: Path,
+    on_data_loss: str,
+    **more: Any,
 ) -> Iterator[LocalPipeline]:
     """A pipeline that planned to read 100 records, of which the first 60 go before it does."""
     records.write(100)
     hangs, go_on = folder / "hangs", folder / "go-on"
-    reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss)
+    reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss, **more)
     hang = Fault(FaultPoint.READER_STARTED, action=FaultAction.HANG, once=hangs, until=go_on)
     with injected(hang), records.pipeline(reading, parallelism=1) as pipeline:
         pipeline.start()
@@ -299,6 +304,19 @@ def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_rea
         records.write(10)
         records.wait_for(10, pipeline)
     assert records.read() == list(range(100, 110))
+
+
+def test_of_a_source_that_ends_nothing_behind_its_end_counts_as_lost(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
+) -> None:
+    end = OffsetsInitializer.offsets({(topic, 0): 50})
+    with deleted_before_it_is_read(
+        broker, topic, records, tmp_path, "earliest", bounded=end
+    ) as pipeline:
+        assert pipeline.await_termination(60)
+        (status,) = pipeline.status().sources
+    assert records.read() == []
+    assert (status.counters["dataLosses"], status.counters["offsetsLost"]) == (1, 50)
 
 
 @pytest.mark.parametrize("api", list(FetchApi), ids=lambda api: api.value)

@@ -53,7 +53,7 @@ class SliceEnumerator(
 ):
     """Hands out slices on request.
 
-    A batch run has no enumerator while it reads: its point in time goes by itself, when it was not
+    A batch run keeps nothing alive from here: its point in time goes by itself, when it was not
     asked for its time to live.
 
     Args:

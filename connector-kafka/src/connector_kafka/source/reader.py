@@ -107,6 +107,9 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
         split = split_state.split
         self._context.metric_group.inc(SourceMetric.NUM_BYTES_IN, element.raw_bytes)
         if element.lost is not None:
+            resume_at = element.resume_at
+            if resume_at is not None and split.last_stop is not None:
+                resume_at = min(resume_at, split.last_stop)  # behind it nothing is to be read
             self._context.send_source_event_to_coordinator(
                 OffsetsLost(
                     split.topic,
@@ -114,7 +117,7 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
                     element.lost.start,
                     element.lost.stop,
                     split.split_id,
-                    element.resume_at,
+                    resume_at,
                 )
             )
             split_state.pass_over(element.lost.stop - element.lost.start)

@@ -3,17 +3,71 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import heapq
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from connectors_core.coordinator.mailbox import Mailbox
 from connectors_core.coordinator.source_coordinator import SourceCoordinator, SourceSettings
-from connectors_core.protocol import Entry, SplitRecord, run_path
+from connectors_core.errors import UnsupportedError
+from connectors_core.protocol import Entry, Report, SplitRecord, run_path
+from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import CoordinatorStore
 
 TASKS_PER_READER = 4
+
+
+class Enumeration:
+    """The enumerator of a bounded source in batch mode, run to its end.
+
+    Nothing of it runs by itself any more. It is there for what readers have to say, until it is
+    closed, at the latest when nobody holds it.
+
+    Attributes:
+        splits: All splits, in the order they were assigned.
+        metrics: What the enumerator counts.
+
+    Args:
+        settings: The source.
+
+    Raises:
+        ConnectorError: Discovery failed.
+    """
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._uid = settings.uid
+        self._readers = settings.parallelism
+        self._coordinator = coordinator = _run_to_its_end(settings)
+        self.splits = coordinator.positions()
+        self.metrics = coordinator.metrics
+        self._close = weakref.finalize(self, coordinator.close)
+
+    def hear(self, report: Report) -> None:
+        """Deliver the events of a report, as those of one of the readers that the enumerator knows.
+
+        Raises:
+            UnsupportedError: The enumerator answers with further splits.
+        """
+        if not report.events:
+            return
+        reader = report.subtask % self._readers  # a batch run may have more tasks than readers
+        self._coordinator.deliver_events(dataclasses.replace(report, subtask=reader))
+        further = self._coordinator.positions()[len(self.splits) :]
+        if further:
+            raise UnsupportedError(
+                f"the enumerator of source {self._uid!r} assigns splits when its readers have read",
+                expected="all splits before anything is read, as this is a batch run",
+                found=", ".join(mask_text(each.split.split_id) for each in further),
+                hint="use Pipeline(..., streaming=True)",
+            )
+
+    def close(self) -> None:
+        """Close the enumerator."""
+        self._close()
 
 
 def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
@@ -22,6 +76,11 @@ def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
     Raises:
         ConnectorError: Discovery failed.
     """
+    with contextlib.closing(Enumeration(settings)) as enumeration:
+        return enumeration.splits
+
+
+def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
     done = threading.Event()
     errors: list[BaseException] = []
 
@@ -46,10 +105,10 @@ def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
     mailbox.execute(advance)
     done.wait()
     mailbox.close()
-    coordinator.close()
     if errors:
+        coordinator.close()
         raise errors[0]
-    return coordinator.positions()
+    return coordinator
 
 
 def batch_entries(

@@ -304,7 +304,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             self._enumerator.add_reader(subtask)
         for _, reports in history:
             for report in reports or ():
-                self._deliver_events(report)
+                self.deliver_events(report)
         if self._available_now and not self._bounded:
             if not isinstance(self._enumerator, SupportsAvailableNow):
                 raise UnsupportedError(
@@ -1012,7 +1012,7 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             for split_id in self._splits.keys() - read:
                 self._idleness.observe(split_id, False, 0)  # not asked: its time stands still
         for report in reports:
-            self._deliver_events(report)
+            self.deliver_events(report)
 
     def _apply_positions(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
         planned = plan.planned_splits()
@@ -1070,7 +1070,8 @@ class SourceCoordinator(SplitEnumeratorContext[Any]):
             report.rows,
         )
 
-    def _deliver_events(self, report: Report) -> None:
+    def deliver_events(self, report: Report) -> None:
+        """Hand on to the enumerator what a reader has to say."""
         assert self._enumerator is not None
         for event in report.events:
             self._enumerator.handle_source_event(report.subtask, decode_event(self._source, event))

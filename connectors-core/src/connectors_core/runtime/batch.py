@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
-from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.coordinator.enumeration import Enumeration, batch_entries
 from connectors_core.coordinator.identity import PipelineIdentity
 from connectors_core.coordinator.plan_log import is_done, newest_decision, read_decision
 from connectors_core.coordinator.source_coordinator import (
@@ -34,6 +34,7 @@ from connectors_core.protocol import (
     RUNS,
     RUNS_FOLDER,
     Entry,
+    Report,
     RunRecord,
     encode_entry,
     report_path,
@@ -60,11 +61,24 @@ REPORTS_LISTED_EVERY_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSource:
-    """A source of a batch run with its entries."""
+    """A source of a batch run with its entries.
+
+    Attributes:
+        settings: The source.
+        reader: Reads an entry.
+        entries: What is read.
+        enumeration: What found it; None where a run of an earlier driver is finished.
+    """
 
     settings: SourceSettings
     reader: ReaderTask
     entries: tuple[Entry, ...]
+    enumeration: Enumeration | None = None
+
+    def close(self) -> None:
+        """Close the enumerator."""
+        if self.enumeration is not None:
+            self.enumeration.close()
 
 
 def new_run_id() -> str:
@@ -102,12 +116,17 @@ def batch_dataframe(
     They are those that the enumerator finds when it is run to its end, or those of a run that has
     to be finished.
     """
+    enumeration = None
     if unfinished is None:
-        splits = enumerate_splits(settings)
-        entries = batch_entries(settings, splits, pipeline_id=pipeline_id, run_id=run_id)
+        enumeration = Enumeration(settings)
+        entries = batch_entries(
+            settings, enumeration.splits, pipeline_id=pipeline_id, run_id=run_id
+        )
     else:
         entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
-    source = BatchSource(settings=settings, reader=reader, entries=tuple(entries))
+    source = BatchSource(
+        settings=settings, reader=reader, entries=tuple(entries), enumeration=enumeration
+    )
     df = _entries_read(spark, source, _HeldReader(reader), reader.output_schema())
     return df.alias(ALIAS_PREFIX + settings.uid), source
 
@@ -281,12 +300,7 @@ class BatchRun:
                 )
                 RUNS.create(self._root, run_record_path(self.run_id), record)
             with self._pinned(self.run_id):
-                ran = self.epochs.run_batch(
-                    self.job.df,
-                    self.run_id,
-                    reports=self._root.child(self._run_folder),
-                    entries=entries,
-                )
+                ran = self.epochs.run_batch(self.job.df, self.run_id, self._complete_reports)
             for progress in self._progress.values():
                 progress.close()
             self._root.delete_tree(self._run_folder)
@@ -294,6 +308,20 @@ class BatchRun:
         finally:
             self._engine.close()
             self.committer.close()
+
+    def _complete_reports(self) -> list[Report]:
+        """All reports of the run; enumerators hear of their readers before anything is decided."""
+        store = self._root.child(self._run_folder)
+        reports = []
+        for source in self._sources:
+            for entry in source.entries:
+                report = REPORTS.read(store, _path_of(entry))
+                if report is None:
+                    continue  # a limit above the reader left it unread
+                if source.enumeration is not None:
+                    source.enumeration.hear(report)
+                reports.append(report)
+        return reports
 
     def _failure(self, cause: Exception) -> ConnectorError:
         sources = ", ".join(source.settings.uid for source in self._sources)
@@ -330,20 +358,24 @@ class BatchRun:
         return status
 
 
+def _path_of(entry: Entry) -> str:
+    return report_path(entry.plan, entry.source, entry.subtask)
+
+
 class _SourceProgress:
-    """Counts the reports of one source of a batch run as they appear. Thread-safe."""
+    """Counts the reports of one source of a batch run as they appear. Thread-safe.
+
+    They are added to what its enumerator counts.
+    """
 
     def __init__(self, source: BatchSource, store: StateStore) -> None:
         self._uid = source.settings.uid
         self._replayable = source.settings.source.split_traits().replayable
         self._splits = sum(len(entry.splits) for entry in source.entries)
         self._store = store
-        self._open = {
-            report_path(entry.plan, entry.source, entry.subtask): len(entry.splits)
-            for entry in source.entries
-        }
+        self._open = {_path_of(entry): len(entry.splits) for entry in source.entries}
         self._finished = 0
-        self._metrics = MetricGroup()
+        self._metrics = MetricGroup() if source.enumeration is None else source.enumeration.metrics
         self._rows = Meter()
         self._last_rows_at = time.monotonic()
         self._list_at = 0.0

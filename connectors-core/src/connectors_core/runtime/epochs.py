@@ -26,15 +26,12 @@ from connectors_core.metrics import SinkMetric
 from connectors_core.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
-    REPORTS,
     DecidedCommittable,
     Decision,
-    Entry,
     Report,
     SinkDecision,
     Versioned,
     decision_path,
-    report_path,
 )
 from connectors_core.runtime.engine import EpochEngine
 from connectors_core.runtime.rewriting import Rewriter
@@ -195,15 +192,14 @@ class EpochRunner(Generic[BatchT]):
         )
 
     def run_batch(
-        self, batch: BatchT, run_id: str, *, reports: StateStore, entries: Sequence[Entry]
+        self, batch: BatchT, run_id: str, complete_reports: Callable[[], list[Report]]
     ) -> bool:
         """Bring the rows of a batch run to their commit.
 
         Args:
             batch: All rows.
             run_id: The run.
-            reports: Where the reports of the run are.
-            entries: What the run reads.
+            complete_reports: Gives all its reports when the rows are written.
 
         Returns:
             False when an earlier life has decided on this run, so that it was finished only.
@@ -211,15 +207,7 @@ class EpochRunner(Generic[BatchT]):
         if self.is_decided(run_id, 0):
             self._write_lost(batch)
             return False
-
-        def complete() -> list[Report]:
-            return [
-                report
-                for entry in entries
-                if (report := REPORTS.read(reports, _path_of(entry))) is not None
-            ]
-
-        self._run_epoch(batch, 0, run_id, (), complete)
+        self._run_epoch(batch, 0, run_id, (), complete_reports)
         return True
 
     def _write_lost(self, batch: BatchT) -> bool:
@@ -411,10 +399,6 @@ class EpochRunner(Generic[BatchT]):
                 progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
             for name, number in (counted | own).items():
                 progress.metrics.inc(name, number)
-
-
-def _path_of(entry: Entry) -> str:
-    return report_path(entry.plan, entry.source, entry.subtask)
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:

@@ -380,8 +380,8 @@ class _TableLoad:
         )
         columns = {name: F.col(quoted(name)) for name in schema.names}
         run_id = uuid.uuid4().hex
+        df, found = batch_dataframe(self.spark, settings, reader, self.pipeline_id, run_id, None)
         try:
-            df, _ = batch_dataframe(self.spark, settings, reader, self.pipeline_id, run_id, None)
             rows = df.select(*columns.values())
             for key in self.lookup.join.keys:
                 rows = rows.where(columns[key].isNotNull())  # nothing else can be found
@@ -392,6 +392,7 @@ class _TableLoad:
                 .collect()
             )
         finally:
+            found.close()
             self.store.delete_tree(run_path(run_id))
         if not written:  # Spark runs no task for a table without rows
             return write_snapshot(self.store, schema, ())

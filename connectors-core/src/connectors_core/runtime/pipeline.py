@@ -440,6 +440,8 @@ class Pipeline:
             try:
                 return self._run_batch()
             finally:
+                for batch in self._batches.values():
+                    batch.close()
                 self._termination.end()
         self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)

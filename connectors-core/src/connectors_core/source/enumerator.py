@@ -139,6 +139,9 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
         asynchronous discovery has found their splits again. Of the splits that were assigned since
         that state, the first assignment of each id is passed over; so assign a split that an event
         brings back only after discovery has assigned that id.
+
+        In a batch run all events come when all is read, right before the rows are decided on: a
+        split that is assigned then is refused, and what ``context.call_async`` is given is not run.
         """
         raise NotImplementedError(
             f"{type(self).__name__} got a source event it does not handle: {event!r}"

@@ -251,9 +251,10 @@ class HybridSplitEnumerator(
         self._present.enumerator.add_splits_back(members_splits(splits), subtask_id)
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Hand on: all reports of a member are read before the switch."""
+        """Hand on to the member of the reader; in a batch run others may have begun since."""
         assert isinstance(event, HybridSourceEvent)
-        self._present.enumerator.handle_source_event(subtask_id, event.inner(self._chain))
+        member = next(each for each in self._open_members() if each.context.place == event.member)
+        member.enumerator.handle_source_event(subtask_id, event.inner(self._chain))
 
     def unassigned_splits(self) -> Iterable[HybridSplit]:
         """Those of the present member, if it tells."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Kafka source in Spark: the example of the README, and a batch run whose records go."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from numbered_records import NumberedRecords
+
+from connector_kafka import KafkaSource, OffsetsInitializer
+from connector_kafka.testing import KafkaBroker
+from connectors_core import Pipeline
+from connectors_core.testing.directory_sink import DirectorySink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+README = Path(__file__).parents[2] / "README.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.cell
+def test_the_example_of_the_readme(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = CODE.findall(README.read_text(encoding="utf-8"))[0]
+    variables: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, README.name, "exec", dont_inherit=True), variables)
+    assert [tuple(row) for row in variables["found"]] == [("B6725", 9, 1, 0), ("UA1545", 2, 0, 0)]
+
+
+def test_a_batch_run_tells_of_what_retention_deleted_before_it_was_read(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    NumberedRecords(broker, topic, tmp_path).write(100)
+    reading = KafkaSource(
+        broker.bootstrap_servers,
+        topics=[topic],
+        on_data_loss="earliest",
+        bounded=OffsetsInitializer.offsets({(topic, 0): 80}),
+    )
+    sink = DirectorySink(tmp_path / "of-the-batch")
+    with Pipeline(spark, "batch", checkpoint_location=str(tmp_path / "batch")) as pipeline:
+        rows = pipeline.from_source(reading, uid="topic")
+        pipeline.sink_to(rows, sink, uid="out")
+        broker.topics.delete_records(topic, {0: 60})
+        assert pipeline.run()
+        (status,) = pipeline.status().sources
+    assert sorted(map(int, sink.read()["value"].to_pylist())) == list(range(60, 80))
+    assert (status.rows, status.counters["discoveredPartitions"]) == (20, 1)
+    assert (status.counters["dataLosses"], status.counters["offsetsLost"]) == (1, 60)
+    assert f"records of {topic}-0 are lost (offsets 0 to 60)" in caplog.text

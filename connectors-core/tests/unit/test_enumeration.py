@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch run's enumerators: what they count is kept, and they hear what their readers say."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import pytest
+from toy_source import (
+    Discovering,
+    OnRequest,
+    Ping,
+    ToySource,
+    fresh_store,
+    read,
+    reader_task,
+    report_of,
+)
+
+from connectors_core.coordinator.enumeration import Enumeration, batch_entries, enumerate_splits
+from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.errors import UnsupportedError
+from connectors_core.metrics import EnumeratorMetric
+from connectors_core.source import HybridSource
+from connectors_core.source.event_codec import encode_event
+from connectors_core.source.hybrid.events import HybridSourceEvent
+
+
+class Counting(Discovering):
+    def discovered(self, result, error):
+        super().discovered(result, error)
+        self.context.metric_group.inc("found", len(self.found))
+        self.context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self.known()))
+
+
+def source_of(*splits, enumerator=Counting):
+    return ToySource({split: [10, 11, 12] for split in splits}, enumerator=enumerator)
+
+
+def enumeration_of(source, parallelism=1):
+    settings = SourceSettings(uid="s", source=source, parallelism=parallelism)
+    return settings, Enumeration(settings)
+
+
+def reports(settings, splits, event):
+    """The reports of all tasks that read these splits, whose readers answer this event."""
+    task = reader_task(settings.source, fresh_store())
+    for entry in batch_entries(settings, splits, pipeline_id="p", run_id="r"):
+        entry = replace(entry, events=(encode_event(event),))
+        read(task, entry)
+        yield report_of(task, entry)
+
+
+def test_what_the_enumerator_counts_is_kept():
+    _, enumeration = enumeration_of(source_of("a", "b"))
+    enumeration.close()
+    assert enumeration.metrics.counters["found"] == 2
+    assert enumeration.metrics.gauges[EnumeratorMetric.UNASSIGNED_SPLITS.value] == 2
+
+
+def test_the_enumerator_hears_each_reader_as_one_of_those_it_knows():
+    source = source_of("a", "b", "c", "d")
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    for report in reports(settings, enumeration.splits, Ping(1)):
+        enumeration.hear(report)
+    heard = [each for each in source.last_enumerator.log if each[0] == "event"]
+    assert heard == [("event", reader, Ping(101)) for reader in (0, 1, 0, 1)]
+
+
+def test_the_enumerator_is_closed_once_and_when_nobody_holds_it():
+    first, second = source_of("a"), source_of("a")
+    _, enumeration = enumeration_of(first)
+    assert "closed" not in first.last_enumerator.log
+    enumeration.close()
+    enumeration.close()
+    enumerate_splits(SourceSettings(uid="s", source=second, parallelism=1))
+    third = source_of("a")
+    enumeration_of(third)
+    gc.collect()
+    for source in (first, second, third):
+        assert source.last_enumerator.log.count("closed") == 1
+
+
+def test_splits_that_come_after_the_reading_are_refused_and_not_lost():
+    class Late(OnRequest):
+        def handle_source_event(self, subtask_id, event):
+            self.source.rows["late"] = [1]
+            self.context.assign_split(self.source.split("late"), subtask_id)
+
+    settings, enumeration = enumeration_of(source_of("a", enumerator=Late))
+    (report,) = reports(settings, enumeration.splits, Ping(1))
+    with pytest.raises(UnsupportedError, match="streaming=True") as caught:
+        enumeration.hear(report)
+    assert "late" in str(caught.value)
+
+
+def test_each_member_of_a_hybrid_source_hears_its_own_readers():
+    first, second = source_of("a"), source_of("b")
+    settings, enumeration = enumeration_of(HybridSource.builder(first).add_source(second).build())
+    serializer = settings.source.split_serializer()
+    for record in enumeration.splits:
+        state = record.split.state
+        split = serializer.deserialize(state.version, state.data)
+        event = HybridSourceEvent.of(split.member, split.switches, Ping(split.member))
+        for report in reports(settings, [record], event):
+            enumeration.hear(report)
+    for number, member in enumerate((first, second)):
+        heard = [each for each in member.last_enumerator.log if each[0] == "event"]
+        assert heard == [("event", 0, Ping(number + 100))]
