@@ -574,6 +574,11 @@ def claims_path(epoch: int, sink: str = "", job: str = "") -> str:
     return "/".join(part for part in (f"claims/{epoch:010d}", sink, job) if part)
 
 
+def decided_path(epoch: int) -> str:
+    """Where a batch run marks that it has decided on this epoch."""
+    return f"decided/{epoch:010d}/run"
+
+
 def done_path(epoch: int, sink: str) -> str:
     """Where it is marked that a sink has committed an epoch."""
     return f"done/{epoch:010d}/{sink}"

@@ -187,3 +187,15 @@ def test_a_batch_run_that_was_cut_off_is_finished_from_a_copy_or_given_up(
     assert counts(sink, "value") == Counter(list(range(100)) * 2)
     assert run()
     assert counts(sink, "value") == Counter(list(range(100)) * 3)
+
+    store = StateStore(str(state)).child("query-0")
+    epoch = newest_decision(store)
+    for gone in (epoch - 1, epoch):  # with the fence before it, or its number would be fenced off
+        store.delete(decision_path(gone))
+    store.delete_tree(f"done/{epoch:010d}")
+    with pytest.raises(StateCorruptedError, match=f"decision {epoch} is missing"):
+        run()
+    done("give-up", state, epoch, "--yes")
+    assert run()
+    assert newest_decision(store) > epoch, "a sink may take an epoch that it knows for done"
+    assert counts(sink, "value") == Counter(list(range(100)) * 4)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from connectors_core.coordinator.plan_log import mark_decided
 from connectors_core.errors import StateCorruptedError
 from connectors_core.protocol import PLANS
 from connectors_core.source import NumberSequenceSource, PlanLimits
@@ -124,6 +125,19 @@ def test_plans_of_early_releases_do_not_presuppose_a_decision(setup):
     remove_the_newest_decisions(setup, 1)
     setup.run()
     assert setup.values() == list(range(ROWS))
+
+
+def test_the_decision_that_a_batch_run_has_marked_is_missed(setup):
+    store = StateStore(str(setup.state))
+    for epoch in (3, 5):
+        mark_decided(store, epoch)
+    assert [path.name for path in setup.numbered("decided")] == ["0000000005"]
+    setup.run()
+    rewrite_plans(setup, lambda plan: None)
+    for folder in ("decisions", "done"):
+        for gone in setup.numbered(folder)[4:]:
+            remove(gone)
+    assert_refused(setup, "decision 5 is missing", "the mark of a batch run")
 
 
 def test_decisions_and_done_marks_that_are_gone_leave_a_gap(setup):

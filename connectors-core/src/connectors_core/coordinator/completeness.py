@@ -12,6 +12,7 @@ what is there is compared with what it presupposes:
 - A plan names the newest decision at its time. Its copy may be newer than those of the decisions.
 - Each epoch that read rows is decided on, and where Spark keeps state each micro-batch is: one that
   Spark has finished presupposes its decision.
+- A batch run, which has no log of Spark's, marks that it has decided.
 - Every document names the pipeline.
 """
 
@@ -66,6 +67,7 @@ def verify_complete(store: StateStore, *, pipeline_id: str) -> None:
     for what, folder, known, needs in (
         ("a done mark", "done", decisions, "decision"),
         ("an amendment", "rewrites", decisions, "decision"),
+        ("the mark of a batch run", "decided", decisions, "decision"),
         ("a report", "reports", plans, "plan"),
     ):
         _refuse_orphans(store, what, folder_numbers(store, folder), known, needs)

@@ -19,6 +19,7 @@ from connectors_core.protocol import (
     Plan,
     Report,
     Rewrite,
+    decided_path,
     decision_path,
     done_path,
     encode_entry,
@@ -246,3 +247,16 @@ def is_done(store: StateStore, epoch: int, sink: str) -> bool:
 def mark_done(store: StateStore, epoch: int, sink: str) -> None:
     """Mark that a sink has committed an epoch."""
     store.create(done_path(epoch, sink), b"")
+
+
+def mark_decided(store: StateStore, epoch: int) -> None:
+    """Mark what a batch run has decided, so that the decision is missed if it goes.
+
+    Args:
+        store: The state location of the query.
+        epoch: The newest decided epoch; earlier ones lose their mark.
+    """
+    store.create(decided_path(epoch), b"")
+    for number in folder_numbers(store, "decided"):
+        if number < epoch:
+            store.delete_tree(f"decided/{number:010d}")

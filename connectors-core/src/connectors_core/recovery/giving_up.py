@@ -103,7 +103,7 @@ def unfinished_epochs(locations: Locations, query: QueryIdentity) -> list[int]:
         for epoch, decision in decisions.items()
         if not all(is_done(store, epoch, uid) for uid in decision.sinks)
     ]
-    marked = set(folder_numbers(store, "done")) - set(known)
+    marked = {*folder_numbers(store, "done"), *folder_numbers(store, "decided")} - set(known)
     gone = {epoch for epoch in marked if not known or epoch > known[0]}
     return sorted({*unfinished, *gone, *missing_decisions(store), *_lost_newest(locations, query)})
 

@@ -20,7 +20,12 @@ from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.enumeration import Enumeration, batch_entries
 from connectors_core.coordinator.identity import PipelineIdentity
-from connectors_core.coordinator.plan_log import is_done, newest_decision, read_decision
+from connectors_core.coordinator.plan_log import (
+    is_done,
+    mark_decided,
+    newest_decision,
+    read_decision,
+)
 from connectors_core.coordinator.source_coordinator import (
     SourceObservation,
     SourceSettings,
@@ -252,6 +257,7 @@ class BatchRun:
             lease=lease,
             dead_letters=dead_letters,
             reported=lambda _plan: None,
+            decided=lambda epoch: mark_decided(store, epoch),
             progress=progress,
         )
 
@@ -289,6 +295,8 @@ class BatchRun:
     def _run(self) -> bool:
         try:
             finished = self.epochs.recover(1, replayed=(self.run_id, 0))
+            if self.epochs.last_decided >= 0:  # a crash may have come before the mark
+                mark_decided(self._root.child(self._folder), self.epochs.last_decided)
             if not self.epochs.is_decided(self.run_id, 0):
                 self._remove_former_runs()
                 if finished:

@@ -71,6 +71,7 @@ class EpochRunner(Generic[BatchT]):
         lease: Under which this driver decides.
         dead_letters: Where bad records go.
         reported: Told the number of a plan once all its reports are there.
+        decided: Told each epoch between its decision and its commit.
         stateful: Whether Spark keeps state, so that each micro-batch is decided on.
         progress: Where epochs are counted; the committer's callback counts there too.
     """
@@ -86,6 +87,7 @@ class EpochRunner(Generic[BatchT]):
         lease: Lease,
         dead_letters: DeadLetters,
         reported: Callable[[int], None],
+        decided: Callable[[int], None] = lambda _epoch: None,
         stateful: Callable[[], bool] = lambda: False,
         progress: EpochProgress | None = None,
     ) -> None:
@@ -98,6 +100,7 @@ class EpochRunner(Generic[BatchT]):
         self._lease = lease
         self._dead_letters = dead_letters
         self._reported = reported
+        self._tell_decided = decided
         self._stateful = stateful
         self._rewriter = Rewriter(
             engine,
@@ -245,6 +248,7 @@ class EpochRunner(Generic[BatchT]):
             raise
         if decision is not None:
             self._decide(decision)
+            self._tell_decided(decision.epoch)
             self._states.decided(decision)
             self._count(decision, messages, seconds)
             self._rewriter.finish(batch, decision, self._committer.commit(decision))
