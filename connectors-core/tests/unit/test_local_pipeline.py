@@ -119,6 +119,17 @@ def test_a_failure_is_raised_with_its_cause(tmp_path):
     assert "on fire" in pipeline.status().error
 
 
+def full(_indices):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_failure_of_another_kind_is_an_error_of_the_tree_as_on_spark(tmp_path):
+    pipeline, _ = build(tmp_path, source=DataGeneratorSource(full, 10, ROWS))
+    with pipeline, pytest.raises(FatalError, match="pipeline 'p' failed") as failure:
+        pipeline.run(timeout=SECONDS)
+    assert isinstance(failure.value.__cause__, OSError)
+
+
 def test_another_shape_a_second_driver_and_an_endless_run_are_refused(tmp_path):
     first, _ = build(tmp_path)
     with first:

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from connectors_core._faults import fault_point
+from connectors_core._faults import FaultInjected, fault_point
 from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.coordinator.completeness import (
     verify_complete,
@@ -71,7 +71,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
-from connectors_core.spelling import spell, spelled_as_made
+from connectors_core.spelling import spelled_as_made
 from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 
 ATTEMPTS = 4
@@ -233,9 +233,10 @@ class LocalPipeline:
                 drain=drain,
             )
         except BaseException as error:
-            self._error = error
-            spell(error, self._parts())
-            raise
+            self._error = self._raised(error)
+            if self._error is error:
+                raise
+            raise self._error from error
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for the end; True when it has ended. Raises what it failed with."""
@@ -244,9 +245,16 @@ class LocalPipeline:
         if not self._run.ended.wait(timeout):
             return False
         if self._run.error is not None:
-            spell(self._run.error, self._parts())
-            raise self._run.error
+            raise self._raised(self._run.error)
         return True
+
+    def _raised(self, error: BaseException) -> BaseException:
+        """What a pipeline on Spark raises: an error of the tree. What a test raises stays."""
+        if isinstance(error, FaultInjected | AssertionError) or not isinstance(error, Exception):
+            return error
+        from connectors_core.runtime.failures import translated
+
+        return translated(error, f"pipeline {self._name!r}", parts=self._parts())
 
     def _parts(self) -> list[object]:
         return [
