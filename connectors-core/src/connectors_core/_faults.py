@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,13 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["DRIVER_VARIABLE", "ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point"]
+__all__ = ["DRIVER_VARIABLE", "ENVIRONMENT_VARIABLE", "FaultInjected", "fault_point", "space_point"]
 
 ENVIRONMENT_VARIABLE: Final = "CONNECTORS_FAULTS"
 DRIVER_VARIABLE: Final = "CONNECTORS_FAULTS_DRIVER"
 FILE_PREFIX: Final = "@"
 """Before the name of a file with the faults, for processes that live through several tests."""
 
+NO_SPACE: Final = "no-space"
 _HANG_POLL_SECONDS: Final = 0.02
 _counts: Final[dict[tuple[str, int], int]] = {}
 _counts_lock: Final = threading.Lock()
@@ -43,16 +45,11 @@ def fault_point(name: str, **labels: object) -> None:
     Raises:
         FaultInjected: If the fault's action is `raise`.
     """
-    configured = os.environ.get(ENVIRONMENT_VARIABLE)
-    if configured and configured.startswith(FILE_PREFIX):
-        configured = _read(configured.removeprefix(FILE_PREFIX))
-    if not configured:
-        return
-    faults = json.loads(configured).get(name, [])
+    faults = _asked_for().get(name, [])
     # Every fault counts the pass before the first one strikes.
     passes = [
         (fault, _pass_number(name, index, fault.get("once")))
-        for index, fault in enumerate(faults if isinstance(faults, list) else [faults])
+        for index, fault in enumerate(faults)
         if _matches(fault.get("where", {}), labels)
     ]
     for fault, passed in passes:
@@ -63,10 +60,37 @@ def fault_point(name: str, **labels: object) -> None:
             _fail(name, fault, labels)
 
 
+def space_point() -> None:
+    """Fail as full storage does if a fault has left no space; driver and executor.
+
+    Costs one look-up in the environment. A point with the action `no-space` was passed before.
+
+    Raises:
+        OSError: No space is left.
+    """
+    for faults in _asked_for().values():
+        for fault in faults:
+            if fault.get("action") == NO_SPACE and os.path.exists(fault["once"]):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def reset_counts() -> None:
     """Count the passes of this process from nought again; for tests."""
     with _counts_lock:
         _counts.clear()
+
+
+def _asked_for() -> dict[str, list[dict[str, Any]]]:
+    """The faults that are to happen, by point."""
+    configured = os.environ.get(ENVIRONMENT_VARIABLE)
+    if configured and configured.startswith(FILE_PREFIX):
+        configured = _read(configured.removeprefix(FILE_PREFIX))
+    if not configured:
+        return {}
+    points: dict[str, Any] = json.loads(configured)
+    return {
+        name: faults if isinstance(faults, list) else [faults] for name, faults in points.items()
+    }
 
 
 def _read(path: str) -> str:
@@ -131,8 +155,8 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
             time.sleep(_HANG_POLL_SECONDS)
     elif action == "raise":
         raise FaultInjected(f"fault injected at {name} {dict(labels)}")
-    else:
+    elif action != NO_SPACE:  # that one strikes at `space_point`, as its marker is there now
         raise ValueError(
             f"unknown fault action {action!r} at {name}; "
-            "use kill, kill-driver, freeze-driver, kill-executor, raise or hang"
+            "use kill, kill-driver, freeze-driver, kill-executor, raise, hang or no-space"
         )

@@ -127,17 +127,21 @@ class BatchJob:
         assert self.sink.staged() == []
 
 
+FREEZES_OF_A_BATCH = (
+    FaultPoint.WRITER_WROTE,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.BEFORE_COMMIT,
+    FaultPoint.BEFORE_SWEEP,
+)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "successor"),
     [
-        (FaultPoint.WRITER_WROTE, "has ended"),
-        (FaultPoint.BEFORE_DECISION, "decides"),
-        (FaultPoint.BEFORE_DECISION, "has ended"),
-        (FaultPoint.AFTER_DECISION, "has ended"),
-        (FaultPoint.BEFORE_COMMIT, "has ended"),
-        (FaultPoint.BEFORE_SWEEP, "has ended"),
+        pytest.param(FaultPoint.BEFORE_DECISION, "decides", marks=pytest.mark.line("4.3")),
+        *(pytest.param(each, "has ended", marks=pytest.mark.slow) for each in FREEZES_OF_A_BATCH),
     ],
 )
 def test_a_batch_run_that_was_frozen_resumes_while_its_successor(

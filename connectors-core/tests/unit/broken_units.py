@@ -1154,10 +1154,10 @@ _TABLES = (
     OUTAGE_ENUMERATORS,
     OUTAGE_COMMITTERS,
 )
+BROKEN = {broken: seen for table in _TABLES for broken, seen in table.items()}
 SEEN_BY = {
     f"Test{broken.__name__}": {seen} if isinstance(seen, str) else seen
-    for table in _TABLES
-    for broken, seen in table.items()
+    for broken, seen in BROKEN.items()
 }
 
 
@@ -1279,11 +1279,8 @@ def suite_of(broken):
 def suites():
     """A suite for each, by name."""
     found = {}
-    for table in _TABLES:
-        for broken in table:
-            base, members = suite_of(broken)
-            name = f"Test{broken.__name__}"
-            found[name] = types.new_class(
-                name, (base,), exec_body=lambda ns, m=members: ns.update(m)
-            )
+    for broken in BROKEN:
+        base, members = suite_of(broken)
+        name = f"Test{broken.__name__}"
+        found[name] = types.new_class(name, (base,), exec_body=lambda ns, m=members: ns.update(m))
     return found

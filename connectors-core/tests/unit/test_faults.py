@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 import connectors_core._faults
 from connectors_core._faults import fault_point
+from connectors_core.state import StateStore
 from connectors_core.testing.driver import is_frozen, resume
 from connectors_core.testing.faults import (
     DRIVER_VARIABLE,
@@ -227,6 +229,53 @@ def test_a_driver_freezes_at_the_very_point_whichever_thread_passes_it(tmp_path:
             assert process.wait(60) == 0
         finally:
             process.kill()
+
+
+def test_storage_is_full_from_a_point_on_for_all_processes_until_there_is_space(
+    tmp_path: Path,
+) -> None:
+    store = StateStore(str(tmp_path / "state"))
+    elsewhere = (
+        "from connectors_core.state import StateStore\n"
+        f"StateStore({store.url!r}).create('elsewhere', b'1')\n"
+    )
+    fault = Fault("p", action=FaultAction.NO_SPACE, nth=2, once=tmp_path / "full")
+    with injected(fault):
+        fault_point("p")
+        assert store.create("before", b"1")
+        fault_point("p")
+        for write in (store.create, store.replace):
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                write("full", b"1")
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            store.open_output("full")
+        assert store.read("before") == b"1"
+        store.delete("before")
+        assert run(fault, program=elsewhere)[0] == 1
+    assert store.list() == []
+    assert store.create("after", b"1")
+
+
+def test_full_storage_needs_a_marker() -> None:
+    with pytest.raises(ValueError, match="marker"):
+        Fault("p", action=FaultAction.NO_SPACE)
+
+
+def test_a_wall_clock_is_moved_and_the_others_are_not() -> None:
+    program = (
+        "import time\n"
+        "from datetime import UTC, datetime, timedelta\n"
+        "from connectors_core.testing.clocks import move_wall_clock\n"
+        "clocks = time.time, time.time_ns, time.monotonic\n"
+        "move_wall_clock(timedelta(hours=-1))\n"
+        "now = datetime.now(UTC), datetime.fromtimestamp(time.time(), UTC)\n"
+        "print(time.time() - clocks[0](), (time.time_ns() - clocks[1]()) / 1e9)\n"
+        "print(*(each.timestamp() - clocks[0]() for each in now), clocks[2] is time.monotonic)\n"
+    )
+    code, (*moved, monotonic) = run(program=program)
+    assert code == 0
+    assert [round(float(each)) for each in moved] == [-3600] * 4
+    assert monotonic == "True"
 
 
 def test_production_code_never_imports_the_testing_package() -> None:

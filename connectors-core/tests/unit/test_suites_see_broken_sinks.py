@@ -10,9 +10,11 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -263,6 +265,18 @@ class LogsItsToken(Writer):
         logging.getLogger("toy").debug("closed with %s", self.sink.token.reveal())
 
 
+class DropsWhatIsWrittenAgainAndAgain(Writer):
+    """Takes for bad what four attempts have not brought to a commit."""
+
+    written: ClassVar[Counter] = Counter()
+
+    def write(self, batch):
+        key = str(self.sink.path), str(batch.slice(0, 1).to_pylist())
+        if self.written[key] < 4:
+            super().write(batch)
+            self.written[key] += 1
+
+
 class LosesWhatItCannotWrite(Writer):
     def write(self, batch):
         with contextlib.suppress(RetryableError):
@@ -507,6 +521,35 @@ class NotingCommit(Commit):
         self.sink.committed = [each.committable.name for each in new]
 
 
+# --- Broken by a clock -------------------------------------------------------------------------
+
+
+class StampsItsFiles(Writer):
+    def prepare_commit(self):
+        (file,) = super().prepare_commit()
+        stamped = Path(file.staged).rename(f"{file.staged}@{time.time()}")
+        return [replace(file, staged=str(stamped))]
+
+
+class GivesUpWhatIsOld(TokenSink):
+    """As one that cleans up after drivers that it takes for dead long since."""
+
+    def create_writer(self, context):
+        return StampsItsFiles(self, context)
+
+    def create_committer(self, context):
+        return CommitOfWhatIsYoung(self, context)
+
+
+class CommitOfWhatIsYoung(Commit):
+    def commit(self, requests):
+        for request in requests:
+            if time.time() - float(request.committable.staged.rpartition("@")[2]) > 1800:
+                request.signal_already_committed()
+            else:
+                super().commit([request])
+
+
 # --- Broken sinks ------------------------------------------------------------------------------
 
 
@@ -559,6 +602,8 @@ BROKEN = {
     LeavesATemporaryFile: "test_no_thread_handle_or_temporary_file_is_left",
     WritesItsToken: "test_a_secret_is_seen_nowhere",
     LogsItsToken: "test_a_secret_is_seen_nowhere",
+    DropsWhatIsWrittenAgainAndAgain: "test_full_storage_loses_and_doubles_nothing",
+    GivesUpWhatIsOld: "test_a_driver_with_another_clock_takes_over",
     LosesWhatItCannotWrite: "test_an_outage_while_rows_are_written_loses_nothing",
     LeavesAFileOpenWhereItCannotWrite: "test_a_write_that_fails_leaves_nothing",
     TellsItsTokenInANote: "test_no_secret_is_shown_by_a_failure",

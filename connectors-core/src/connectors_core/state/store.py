@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import tenacity
 
+from connectors_core._faults import space_point
 from connectors_core.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -145,6 +146,7 @@ class StateStore:
         Raises:
             RetryableError: The store kept answering that the request conflicts with another one.
         """
+        space_point()
         return self._backend.create(_checked(path), data, durable)
 
     def replace(self, path: str, data: bytes) -> None:
@@ -152,6 +154,7 @@ class StateStore:
 
         Not for anything that must be written once: only the heartbeat of the lease uses it.
         """
+        space_point()
         self._backend.replace(_checked(path), data)
 
     def read(self, path: str) -> bytes:
@@ -198,6 +201,7 @@ class StateStore:
         The name must be unique (carry a nonce): an existing file would be replaced. Left by an
         exception, or not closed, the output is discarded.
         """
+        space_point()
         return self._backend.open_output(_checked(path))
 
     def open_input(self, path: str) -> BinaryIO:

@@ -14,11 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from connectors_core.sink import Sink
 from connectors_core.source.source import AnySource
+from connectors_core.testing.clocks import move_wall_clock
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import DRIVER_VARIABLE, Fault, faults_env
 from connectors_core.testing.pace import Deadline, stretched
@@ -39,6 +41,7 @@ class DriverJob:
         spark: Settings of the Spark session that it runs on, None for a run without Spark.
         writers: Number of writers of each sink, None for as many as it has by itself.
         peak: File that takes the most memory that the process ever had, in bytes.
+        clock_ahead: By how much the wall clock of the process is wrong.
     """
 
     location: str
@@ -49,6 +52,7 @@ class DriverJob:
     spark: Mapping[str, str] | None = None
     writers: int | None = None
     peak: str | None = None
+    clock_ahead: timedelta = timedelta(0)
 
     def build(self, environment: TestEnvironment, **settings: Any) -> Any:
         """The pipeline, with further arguments of its constructor."""
@@ -62,6 +66,8 @@ class DriverJob:
 
     def __call__(self) -> None:
         """Run it to its end."""
+        if self.clock_ahead:
+            move_wall_clock(self.clock_ahead)
         environment: TestEnvironment = InProcess()
         if self.spark is not None:
             from connectors_core.testing.spark_session import new_session

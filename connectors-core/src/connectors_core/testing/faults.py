@@ -179,6 +179,9 @@ class FaultAction(StrEnum):
     names itself in `DRIVER_VARIABLE` first, and leads a group of its own."""
     HANG = "hang"
     """The thread waits until the file `until` exists, or for ever."""
+    NO_SPACE = "no-space"
+    """The state location is full: from here on whatever would write there gets ENOSPC, in all
+    processes, until the fault is no longer asked for. Such a fault has a marker."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,10 @@ class Fault:
     once: str | os.PathLike[str] | None = field(default=None, kw_only=True)
     where: Mapping[str, object] = field(default_factory=dict, kw_only=True)
     until: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.action is FaultAction.NO_SPACE and self.once is None:
+            raise ValueError("storage is full for all processes: that needs a marker (once=...)")
 
     @property
     def fired(self) -> bool:

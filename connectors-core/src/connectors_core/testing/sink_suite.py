@@ -60,7 +60,14 @@ from connectors_core.testing.faults import (
 from connectors_core.testing.outages import FAILING, LEAVING, Outage
 from connectors_core.testing.topologies import Topology, Watch
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, meetings, outages
+from connectors_core.testing.trial import (
+    WRONG_CLOCKS,
+    PipelineSuite,
+    Trial,
+    in_full_on_spark,
+    meetings,
+    outages,
+)
 
 # Most of what a case costs on Spark are its micro-batches: a few where that is enough.
 TOTAL: Final = 120
@@ -440,6 +447,50 @@ class SinkTestSuite(PipelineSuite):
         """Whichever of the two amends the decision first, its rows are there once."""
         trial.lose_an_epoch()
         trial.take_over_from_frozen(trial.job(), point, during, trial.assert_rows)
+        trial.assert_complete()
+
+    @case(
+        since="1.3",
+        after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"),
+    )
+    @pytest.mark.parametrize("point", [FaultPoint.WRITER_WROTE, FaultPoint.AFTER_DECISION])
+    @pytest.mark.slow_on_spark
+    def test_full_storage_loses_and_doubles_nothing(
+        self, trial: SinkTrial, point: FaultPoint
+    ) -> None:
+        """No report, decision or done mark can be written from a point on, until there is space."""
+        trial.run_out_of_space(trial.job(), point)
+        trial.write_all()
+        trial.assert_complete()
+
+    @case(Capability.EXACTLY_ONCE, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
+    @pytest.mark.slow_on_spark
+    def test_state_of_which_a_file_is_lost_is_refused(self, trial: SinkTrial) -> None:
+        """No connector can break it: none of its parts is asked before the state is judged."""
+        job = trial.job()
+        fault = Fault(
+            FaultPoint.AFTER_DONE, action=FaultAction.RAISE, nth=3, once=trial.root / "failed"
+        )
+        with injected(fault), job.build(trial.environment) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        written = trial.context.read_back()
+        # The newest decision, of which only a done mark tells; one in the middle.
+        trial.lose_state(job, ("decisions", -1), ("decisions", 1))
+        assert_exactly(trial.context.read_back(), [written])
+        trial.write_all()
+        trial.assert_complete()
+
+    @case(
+        since="1.3",
+        after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"),
+    )
+    @pytest.mark.parametrize("hours", WRONG_CLOCKS)
+    @pytest.mark.slow_on_spark
+    def test_a_driver_with_another_clock_takes_over(self, trial: SinkTrial, hours: int) -> None:
+        """What a killed one has prepared is committed, an hour old or to come, and in time."""
+        trial.kill_with_wrong_clock(trial.job(), hours)
+        trial.write_all()
         trial.assert_complete()
 
     @case(after="test_all_rows_arrive_as_they_were")

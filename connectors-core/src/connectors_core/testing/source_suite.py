@@ -58,7 +58,14 @@ from connectors_core.testing.faults import (
 )
 from connectors_core.testing.outages import Outage
 from connectors_core.testing.traces import nothing_left
-from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, meetings, outages
+from connectors_core.testing.trial import (
+    WRONG_CLOCKS,
+    PipelineSuite,
+    Trial,
+    in_full_on_spark,
+    meetings,
+    outages,
+)
 
 ROWS_PER_SPLIT: Final = 60
 # So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
@@ -467,6 +474,65 @@ class SourceTestSuite(PipelineSuite):
 
     @case(
         Capability.BOUNDED,
+        since="1.3",
+        after=(
+            "test_a_driver_that_fails_is_restarted_exactly",
+            "test_a_task_that_fails_is_repeated_exactly",
+        ),
+    )
+    @pytest.mark.parametrize("point", [FaultPoint.BEFORE_PLAN, FaultPoint.READER_FETCHED])
+    @pytest.mark.slow_on_spark
+    def test_full_storage_loses_and_doubles_nothing(
+        self, trial: SourceTrial, point: FaultPoint
+    ) -> None:
+        """No plan or report can be written from a point on, until there is space again.
+
+        Of a source it judges what cases of failing tasks and drivers do, too.
+        """
+        job = trial.job_of_few_rows()
+        trial.run_out_of_space(job, point)
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(Capability.BOUNDED, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
+    @pytest.mark.slow_on_spark
+    def test_state_of_which_a_file_is_lost_is_refused(self, trial: SourceTrial) -> None:
+        """No connector can break it: none of its parts is asked before the state is judged."""
+        job = trial.job_of_few_rows()
+        fault = Fault(
+            FaultPoint.BEFORE_SPARK_COMMIT,
+            action=FaultAction.RAISE,
+            nth=3,
+            once=trial.root / "failed",
+        )
+        with injected(fault), job.build(trial.environment) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        read = trial.sink.read().num_rows
+        trial.lose_state(job, ("decisions", -1), ("plans", 1))
+        assert trial.sink.read().num_rows == read
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        since="1.3",
+        after=(
+            "test_a_driver_that_fails_is_restarted_exactly",
+            "test_a_task_that_fails_is_repeated_exactly",
+        ),
+    )
+    @pytest.mark.parametrize("hours", WRONG_CLOCKS)
+    @pytest.mark.slow_on_spark
+    def test_a_driver_with_another_clock_takes_over(self, trial: SourceTrial, hours: int) -> None:
+        """What a killed one has found and read is known, an hour old or to come, and in time."""
+        job = trial.job_of_few_rows()
+        trial.kill_with_wrong_clock(job, hours)
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
         after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     )
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SourceTrial) -> None:
@@ -776,6 +842,17 @@ class SourceTrial(Trial):
             parallelism=parallelism,
             spark=self.environment.session,
         )
+
+    def job_of_few_rows(self) -> DriverJob:
+        """A bounded pipeline of new splits: some are begun, and some wait, wherever it ends."""
+        self.write_split(MANY_SPLITS)
+        few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
+        return self.job(Boundedness.BOUNDED, limits=few)
+
+    def run_again(self, job: DriverJob) -> None:
+        """Run a pipeline to its end, in as few plans as it takes."""
+        with replace(job, settings={}).build(self.environment) as pipeline:
+            self.run_to_end(pipeline)
 
     def peak_memory(self, name: str, rows: int, limits: PlanLimits) -> int:
         """Bytes that a driver needs at most to read so many rows with long texts."""

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
 import logging
+import os
 import re
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -22,7 +25,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from connectors_core.connection_check import SupportsConnectionCheck
-from connectors_core.errors import ConnectorError, RetryableError
+from connectors_core.errors import ConnectorError, RetryableError, StateCorruptedError
 from connectors_core.runtime.status import PipelineState
 from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
@@ -55,6 +58,10 @@ _CHECK_SECONDS: Final = 3.0
 # A driver that takes over waits no longer than it must. The frozen one has the usual expiry, so its
 # lease looks good to it when it resumes: only fences keep it from harm.
 _IMPATIENT: Final = timedelta(seconds=0.3)
+
+
+WRONG_CLOCKS: Final = [-1, pytest.param(1, marks=pytest.mark.slow)]
+"""Parameters of a case: by how many hours the wall clock of a driver is ahead."""
 
 
 slow_on_spark: Final[pytest.MarkDecorator] = getattr(pytest.mark, SLOW_ON_SPARK)
@@ -279,6 +286,47 @@ class Trial:
         assert_complete()
         wait_for_survivors(self._log)
         assert_complete()
+
+    def run_out_of_space(self, job: DriverJob, point: str) -> None:
+        """Fill the storage of the state at a point: this driver and the next one fail."""
+        fault = Fault(point, action=FaultAction.NO_SPACE, nth=2, once=self.root / "full")
+        with injected(fault):
+            for _ in range(2):
+                with (
+                    pytest.raises(ConnectorError) as failure,
+                    job.build(self.environment) as pipeline,
+                ):
+                    self.run_to_end(pipeline)
+                told = "".join(error_texts(failure.value))
+                assert os.strerror(errno.ENOSPC) in told, f"the cause is lost: {failure.value}"
+        assert fault.fired
+
+    def lose_state(self, job: DriverJob, *lost: tuple[str, int]) -> None:
+        """Start without one file of the state after another; each is back for the next.
+
+        Args:
+            job: The pipeline.
+            *lost: Folder of the file, and its place in the order of that folder.
+        """
+        for folder, place in lost:
+            file = sorted((self.location / "query-0" / folder).glob("[0-9]*.json"))[place]
+            aside = file.rename(self.root / file.name)
+            with pytest.raises(StateCorruptedError), job.build(self.environment) as pipeline:
+                self.run_to_end(pipeline)
+            aside.rename(file)
+
+    def kill_with_wrong_clock(self, job: DriverJob, hours: int) -> None:
+        """Kill a driver whose wall clock is ahead when it has decided and not committed."""
+        fault = Fault(
+            FaultPoint.AFTER_DECISION,
+            action=FaultAction.KILL_DRIVER,
+            nth=2,
+            once=self.root / "killed",
+        )
+        wrong = replace(job, clock_ahead=timedelta(hours=hours))
+        code = run_driver(self._elsewhere(wrong), self._log, fault)
+        assert fault.fired, self._log_text()
+        assert code == -signal.SIGKILL, f"{code}, {self._log_text()}"
 
     def take_over_from_frozen(
         self,

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wall clock that is wrong, for a driver in a process of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+
+def move_wall_clock(ahead: timedelta) -> None:
+    """Let the wall clock of this process be wrong from now on; monotonic clocks stay as they are.
+
+    Args:
+        ahead: By how much it is ahead; a negative one is behind.
+    """
+    seconds, nanoseconds, now = time.time, time.time_ns, datetime.now
+
+    def moved(_: type[datetime], tz: tzinfo | None = None) -> datetime:
+        return now(tz) + ahead
+
+    time.time = lambda: seconds() + ahead.total_seconds()
+    time.time_ns = lambda: nanoseconds() + ahead // timedelta(microseconds=1) * 1_000
+    # Modules hold the class itself, so it is changed in place.
+    attributes: Any = gc.get_referents(datetime.__dict__)[0]
+    attributes["now"] = classmethod(moved)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime))

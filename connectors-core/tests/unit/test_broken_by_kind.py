@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of faults that suites once missed: at least three broken connectors for each."""
+
+from __future__ import annotations
+
+import broken_outages
+import broken_units
+import pytest
+import test_suites_see_broken_sinks as broken_sinks
+import test_suites_see_broken_sources as broken_sources
+
+BY_KIND = {
+    "unavailable while it is read": {
+        *broken_outages.OUTAGE_READERS,
+    },
+    "unavailable while it is listed": {
+        *broken_outages.OUTAGE_ENUMERATORS,
+    },
+    "unavailable while it is written": {
+        broken_sinks.LosesWhatItCannotWrite,
+        broken_sinks.LeavesAFileOpenWhereItCannotWrite,
+        broken_sinks.TellsItsTokenInANote,
+        broken_sinks.TellsItsTokenInTheCause,
+    },
+    "unavailable while it is committed": {
+        *broken_outages.OUTAGE_COMMITTERS,
+    },
+    "a bad record that is not the last of its split": {
+        broken_units.SkipsTheLineBehindABadOne,
+        broken_units.ForgetsTheSizeOfABadLine,
+        broken_units.MeetsABadRecordAgain,
+        broken_units.PlacesABadRecordInItsBatch,
+        broken_units.PlacesABadRecordAtItsBatch,
+        broken_units.PlacesABadRecordSinceItsStart,
+        broken_sources.PlacesABadRecordInItsBatch,
+    },
+    "values that are hard to preserve, written": {
+        broken_sinks.WritesDecimalsAsFloats,
+        broken_sinks.WritesNoNegativeZero,
+        broken_sinks.WritesNormalizedTexts,
+    },
+    "values that are hard to preserve, read": {
+        broken_sources.ReadsNaNAsNothing,
+        broken_sources.ReadsNoNegativeZero,
+        broken_sources.NormalizesTexts,
+    },
+    "rows behind the end of a bounded source, then a restart": {
+        broken_sources.MovesTheEnd,
+        broken_sources.FindsMoreBehindTheEnd,
+        broken_sources.ReadsToTheEndThatItFinds,
+        broken_units.FindsMoreBehindTheEnd,
+    },
+    "several splits that wait when some are handed back": {
+        broken_units.DropsWhatComesBackLate,
+        broken_units.PutsSeveralInPlaceOfWhatWaits,
+        broken_units.ForgetsWhatCameBack,
+        broken_units.ForgetsWhatCameBackAlone,
+    },
+    "pause and resume": {
+        broken_units.PausesNothing,
+        broken_units.ResumesNothing,
+        broken_units.DropsWhatIsPaused,
+        broken_units.BeginsAPausedSplitAgain,
+    },
+}
+# Each of these is run, and fails the case that is meant to see it.
+RUN = {*broken_sinks.BROKEN, *broken_sources.BROKEN, *broken_units.BROKEN}
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_three_broken_connectors_or_more_are_seen_for_each_kind(kind):
+    assert len(BY_KIND[kind]) >= 3
+    assert BY_KIND[kind] <= RUN
