@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -394,6 +395,22 @@ def test_storage_without_exclusive_create_is_refused_with_reason_and_remedy(
     assert caught.value.option == "state_location"
     assert caught.value.hint
     assert "hunter2" not in str(caught.value)
+
+
+class Full(MemoryFileSystem):  # type: ignore[misc]
+    protocol = "full"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_error_of_the_system_that_names_no_file_gets_its_name() -> None:
+    fsspec.register_implementation(Full.protocol, Full, clobber=True)
+    store = StateStore("full://me:hunter2@disk/state")
+    for write in (store.create, store.replace):
+        with pytest.raises(OSError, match=r"on device: 'full://.*/state/a/b'") as raised:
+            write("a/b", b"")
+        assert "hunter2" not in str(raised.value)
 
 
 def test_an_unknown_protocol_is_refused() -> None:

@@ -146,16 +146,18 @@ class StateStore:
         Raises:
             RetryableError: The store kept answering that the request conflicts with another one.
         """
-        space_point()
-        return self._backend.create(_checked(path), data, durable)
+        with self._named(path):
+            space_point()
+            return self._backend.create(_checked(path), data, durable)
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a file whether or not there is one; readers see the old or the new content.
 
         Not for anything that must be written once: only the heartbeat of the lease uses it.
         """
-        space_point()
-        self._backend.replace(_checked(path), data)
+        with self._named(path):
+            space_point()
+            self._backend.replace(_checked(path), data)
 
     def read(self, path: str) -> bytes:
         """Return the content of a file.
@@ -211,6 +213,16 @@ class StateStore:
             FileNotFoundError: If there is none.
         """
         return self._backend.open_input(_checked(path))
+
+    @contextlib.contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        """Let an error of the operating system name the file: one of a full disk does not."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is not None and error.filename is None:
+                error.filename = f"{self}/{path}"
+            raise
 
     @property
     def _backend(self) -> _Backend:
