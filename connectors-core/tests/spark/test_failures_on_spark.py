@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,3 +219,65 @@ def test_a_system_that_does_not_answer_fails_the_start_and_leaves_nothing(
     with pipeline(connection_timeout=None) as unasked:
         assert unasked.run(timeout=60)
     assert counts(DirectorySink(tmp_path / "out")) == once(range(4))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Where connections are taken and nothing is ever answered: host and port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield "{}:{}".format(*server.getsockname())
+
+
+@MODES
+def test_a_state_location_that_never_answers_is_named_in_time(
+    spark: SparkSession, tmp_path: Path, silent: str, streaming: bool
+) -> None:
+    log = LogSource(tmp_path / "log")
+    pipeline = new_pipeline(
+        spark,
+        tmp_path,
+        streaming=streaming,
+        state_location="s3://bucket/state",
+        storage_options={"endpoint_url": f"http://{silent}", "key": "k", "secret": "s"},
+        connection_timeout=timedelta(seconds=0.3),
+    )
+    with pytest.raises(RetryableError, match="s3://bucket/state") as raised:
+        pipeline.from_source(log, uid="log")
+    assert raised.value.option == "state_location"
+    assert "no answer within 0.3 s" in str(raised.value)
+
+
+def with_checkpoint_at(spark: SparkSession, root: Path, url: str, **options: object) -> Pipeline:
+    from connectors_core import Pipeline
+
+    state = str(root / "state")
+    made = Pipeline(
+        spark, "p", checkpoint_location=url, state_location=state, streaming=True, **options
+    )
+    made.sink_to(
+        made.from_source(LogSource(root / "log"), uid="log"), DirectorySink(root / "out"), uid="out"
+    )
+    return made
+
+
+def test_a_checkpoint_location_that_never_answers_is_named_in_time(
+    spark: SparkSession, tmp_path: Path, silent: str
+) -> None:
+    short = timedelta(seconds=0.2)
+    pipeline = with_checkpoint_at(
+        spark, tmp_path, f"hdfs://{silent}/checkpoint", connection_timeout=short
+    )
+    with pipeline, pytest.raises(RetryableError, match=f"hdfs://{silent}") as raised:
+        pipeline.start()
+    assert "the checkpoint location" in str(raised.value)
+    assert pipeline.status().state is PipelineState.NOT_STARTED
+
+
+def test_a_checkpoint_location_that_spark_does_not_know_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = with_checkpoint_at(spark, tmp_path, "nosuch://bucket/checkpoint")
+    with pipeline, pytest.raises(ConfigurationError, match="nosuch://bucket") as raised:
+        pipeline.start()
+    assert raised.value.option == "checkpoint_location"
+    assert len(str(raised.value).splitlines()) < 6

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from connectors_core.connection_check import SupportsConnectionCheck
-from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.coordinator.connection_checks import check_connections, check_state_location
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
     FatalError,
     RetryableError,
+    StateLocationError,
 )
 from connectors_core.source import HybridSource, NumberSequenceSource
+from connectors_core.state import StateStore
 
 
 class Part(SupportsConnectionCheck):
@@ -100,3 +103,30 @@ def test_a_hybrid_source_asks_for_those_it_is_made_of() -> None:
     chain = HybridSource.builder(Numbers(0, 9)).add_source(NumberSequenceSource(10, 19))
     check_connections({"source 'a'": chain.add_source(Numbers(20, 29)).build()}, 4.0)
     assert asked == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("timeout", [None, 20.0])
+def test_a_state_location_says_itself_why_it_cannot_be_used(
+    tmp_path: Path, timeout: float | None
+) -> None:
+    check_state_location(StateStore(str(tmp_path / "state")), timeout)
+    (tmp_path / "file").touch()
+    unusable = StateStore(str(tmp_path / "file"))
+    with pytest.raises(StateLocationError, match="cannot be written and read back") as raised:
+        check_state_location(unusable, timeout)
+    assert str(unusable) in str(raised.value)
+
+
+def test_a_state_location_that_does_not_return_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    store = StateStore(str(tmp_path))
+    monkeypatch.setattr(store, "verify", lambda: ended.wait(30))
+    try:
+        with pytest.raises(RetryableError, match=str(tmp_path)) as raised:
+            check_state_location(store, 0.1)
+    finally:
+        ended.set()
+    assert (raised.value.code, raised.value.option) == ("CONNECTION", "state_location")
+    assert "no answer within 0.1 s" in str(raised.value)

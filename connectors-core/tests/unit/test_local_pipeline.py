@@ -3,15 +3,31 @@
 
 from __future__ import annotations
 
-import pytest
+import errno
+import inspect
+import socket
+import threading
+import time
+import uuid
+from datetime import timedelta
+from typing import ClassVar
 
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from connectors_core import Pipeline
+from connectors_core.connection_check import SupportsConnectionCheck
 from connectors_core.errors import (
     ConfigurationError,
+    ConnectorError,
     FatalError,
     IdentityError,
     LeaseError,
+    RetryableError,
     UnsupportedError,
 )
+from connectors_core.records import RecordPolicy
 from connectors_core.runtime.status import PipelineState
 from connectors_core.sink import Sink, SupportsPostCommitTopology, SupportsPreWriteTopology
 from connectors_core.source import (
@@ -26,7 +42,16 @@ from connectors_core.testing.data import assert_exactly, make_rows
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, crash_chain, injected
+from connectors_core.testing.faults import (
+    Fault,
+    FaultAction,
+    FaultInjected,
+    FaultPoint,
+    crash_chain,
+    injected,
+)
+from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing.traces import chain_of
 
 SECONDS = 30
 
@@ -128,6 +153,10 @@ def test_a_failure_of_another_kind_is_an_error_of_the_tree_as_on_spark(tmp_path)
     with pipeline, pytest.raises(FatalError, match="pipeline 'p' failed") as failure:
         pipeline.run(timeout=SECONDS)
     assert isinstance(failure.value.__cause__, OSError)
+    assert failure.value.found in pipeline.status().error
+    with pytest.raises(FatalError) as again:
+        pipeline.await_termination()
+    assert again.value is failure.value
 
 
 def test_another_shape_a_second_driver_and_an_endless_run_are_refused(tmp_path):
@@ -211,3 +240,247 @@ def test_uids_are_those_that_spark_pipelines_take(tmp_path, uid):
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(ConfigurationError, match="uid"):
         pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid=uid)
+
+
+# --- It runs or refuses what a pipeline on Spark takes --------------------------------------------
+
+
+def test_it_takes_all_that_a_pipeline_on_spark_takes():
+    calls = [name for name in vars(Pipeline) if not name.startswith("_")]
+    of_rows = {"spark", "df"}
+    for name in ["__init__", *calls]:
+        if not callable(getattr(Pipeline, name)):
+            continue
+        mine = inspect.signature(getattr(LocalPipeline, name)).parameters
+        if any(each.kind is each.VAR_KEYWORD for each in mine.values()):
+            continue
+        theirs = inspect.signature(getattr(Pipeline, name)).parameters
+        assert theirs.keys() - of_rows <= mine.keys(), name
+
+
+@pytest.mark.parametrize(
+    "needs_spark",
+    [
+        {"state_location": "/elsewhere"},
+        {"streaming": False},
+        {"on_changed_query": "new-generation"},
+        {"stop_on_sigterm": True},
+        {"progress": "auto"},
+    ],
+    ids=str,
+)
+def test_an_argument_that_needs_spark_is_refused_by_name(tmp_path, needs_spark):
+    (option,) = needs_spark
+    with pytest.raises(UnsupportedError, match=option) as refused:
+        LocalPipeline("p", checkpoint_location=str(tmp_path), **needs_spark)
+    assert refused.value.option == option
+    assert refused.value.hint
+
+
+def test_arguments_that_a_pipeline_on_spark_would_take_are_taken(tmp_path):
+    location = str(tmp_path)
+    LocalPipeline(
+        "p",
+        checkpoint_location=location,
+        state_location=location,
+        streaming=True,
+        on_changed_query="refuse",
+        stop_on_sigterm=False,
+        progress=False,
+    )
+
+
+def test_steps_over_a_dataframe_are_refused(tmp_path):
+    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path))
+    rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    with pytest.raises(UnsupportedError, match="joined"):
+        pipeline.lookup_join(rows, object(), on=["value"], how="inner")
+    with pytest.raises(UnsupportedError, match="output_mode"):
+        pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out", output_mode="update")
+
+
+@pytest.mark.parametrize("call", ["run", "start"])
+def test_a_pipeline_without_a_sink_reads_nothing(tmp_path, call):
+    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint"))
+    pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    with pytest.raises(ConfigurationError, match="no sink"):
+        getattr(pipeline, call)()
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_source_without_a_sink_is_named_and_not_read(tmp_path, caplog):
+    sink = DirectorySink(tmp_path / "out")
+    with LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
+        pipeline.from_source(NumberSequenceSource(100, 109), uid="unused")
+        rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+        pipeline.sink_to(rows, sink, uid="out")
+        assert pipeline.run(timeout=SECONDS)
+    assert "does not read unused" in caplog.text
+    assert [each.uid for each in pipeline.status().sources] == ["numbers"]
+    assert values(sink) == list(range(10))
+
+
+@pytest.mark.parametrize("uid", ["numbers", "others"])
+def test_rows_of_another_pipeline_are_refused(tmp_path, uid):
+    first, other = (
+        LocalPipeline(name, checkpoint_location=str(tmp_path / name)) for name in ("a", "b")
+    )
+    first.from_source(NumberSequenceSource(0, 9), uid="numbers")
+    rows = other.from_source(NumberSequenceSource(0, 9), uid=uid)
+    for foreign in (rows, object()):
+        with pytest.raises(ConfigurationError, match="no source of this pipeline"):
+            first.sink_to(foreign, DirectorySink(tmp_path / "out"), uid="out")
+
+
+def test_calls_after_the_start_are_refused(tmp_path):
+    pipeline, _ = build(tmp_path)
+    rows = pipeline._rows[0]
+    with pipeline:
+        pipeline.start()
+        for call in (
+            lambda: pipeline.from_source(NumberSequenceSource(0, 9), uid="more"),
+            lambda: pipeline.sink_to(rows, DirectorySink(tmp_path / "more"), uid="more"),
+            pipeline.start,
+            pipeline.run,
+        ):
+            with pytest.raises(ConfigurationError, match="after the pipeline was started"):
+                call()
+
+
+def test_dead_letters_without_a_sink_are_refused(tmp_path):
+    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint"))
+    policy = RecordPolicy.dead_letter(object())
+    rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers", record_policy=policy)
+    pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out")
+    with pytest.raises(ConfigurationError, match="'numbers' need a sink"):
+        pipeline.run()
+
+
+def test_what_a_test_injects_comes_back_as_it_is(tmp_path):
+    pipeline, _ = build(tmp_path)
+    fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
+    with injected(fault), pipeline, pytest.raises(FaultInjected):
+        pipeline.run(timeout=SECONDS)
+
+
+# --- Its systems and its storage ------------------------------------------------------------------
+
+
+class UnreachableSink(DirectorySink, SupportsConnectionCheck):
+    def check_connection(self, timeout):
+        raise RetryableError("the service does not answer", found=f"localhost:9 in {timeout} s")
+
+
+def test_systems_are_asked_where_there_is_a_time_for_it(tmp_path):
+    def run(**settings):
+        location = str(tmp_path / "checkpoint")
+        with LocalPipeline("p", checkpoint_location=location, **settings) as pipeline:
+            rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+            pipeline.sink_to(rows, UnreachableSink(tmp_path / "out"), uid="out")
+            return pipeline.run(timeout=SECONDS)
+
+    with pytest.raises(RetryableError, match="sink 'out'") as failure:
+        run(connection_timeout=timedelta(seconds=2))
+    assert "localhost:9 in 2.0 s" in str(failure.value)
+    assert run()
+
+
+def wait_for_checks():
+    """No check outlives its test and opens connections in the next."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("connection-check"):
+            thread.join(SECONDS)
+
+
+def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        pipeline = LocalPipeline(
+            "p",
+            checkpoint_location="s3://bucket/state",
+            storage_options={
+                "endpoint_url": f"http://{host}:{port}",
+                "key": "key",
+                "secret": "secret",
+                "config_kwargs": {"retries": {"total_max_attempts": 1}},
+            },
+            connection_timeout=timedelta(seconds=0.3),
+        )
+        rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
+        pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out")
+        began = time.monotonic()
+        with pytest.raises(RetryableError, match="s3://bucket/state") as failure:
+            pipeline.run()
+        assert time.monotonic() - began < 10
+        silent.settimeout(SECONDS)
+        silent.accept()[0].close()  # it was reached
+    wait_for_checks()
+    assert failure.value.code == "CONNECTION"
+    assert failure.value.option == "state_location"
+    assert "no answer within 0.3 s" in failure.value.found
+    assert failure.value.hint
+
+
+class SmallDisk(MemoryFileSystem):
+    """A file system of its own that has no space left from some moment on."""
+
+    protocol = "small-disk"
+    store: ClassVar[dict] = {}
+    pseudo_dirs: ClassVar[list] = [""]
+    full_at: ClassVar[str | None] = None
+    full: ClassVar[bool] = False
+    lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix("small-disk://"))
+
+    @classmethod
+    def clear(cls):
+        cls.full_at, cls.full = None, False
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        cls = type(self)
+        with cls.lock:
+            cls.full = cls.full or (cls.full_at is not None and cls.full_at in path)
+            if cls.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().pipe_file(path, value, mode=mode, **kwargs)
+
+
+fsspec.register_implementation(SmallDisk.protocol, SmallDisk, clobber=True)
+
+
+@pytest.mark.parametrize(
+    "full_at",
+    [
+        "query-0/plans/0000000001",
+        "query-0/reports/0000000001",
+        "query-0/decisions/0000000001",
+        "query-0/done/0000000001",
+        "spark-0/commits/1",
+    ],
+)
+def test_a_disk_that_fills_up_fails_the_run_and_the_next_one_is_exact(tmp_path, full_at):
+    location, sink = f"small-disk://{uuid.uuid4().hex}", DirectorySink(tmp_path / "out")
+
+    def run():
+        with LocalPipeline("p", checkpoint_location=location) as pipeline:
+            source = NumberSequenceSource(0, 99, split_rows=25, batch_rows=10)
+            rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+            pipeline.sink_to(rows, sink, uid="out")
+            assert pipeline.run(timeout=SECONDS)
+
+    SmallDisk.full_at = full_at
+    try:
+        with pytest.raises(ConnectorError, match="No space left") as failure:
+            run()
+    finally:
+        SmallDisk.clear()
+    assert location in str(failure.value)
+    assert errno.ENOSPC in [getattr(each, "errno", None) for each in chain_of(failure.value)]
+    began = time.monotonic()
+    run()
+    assert time.monotonic() - began < SECONDS / 2, "it waits for the lease of its own process"
+    assert values(sink) == list(range(100))
+    assert sink.staged() == []

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the systems of a pipeline for an answer before anything else happens. Driver."""
+"""Asks the systems and the storage of a pipeline for an answer before all else. Driver."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from connectors_core.connection_check import SupportsConnectionCheck
@@ -16,9 +17,18 @@ from connectors_core.errors import (
     RetryableError,
 )
 from connectors_core.spelling import spell
+from connectors_core.state import StateStore
 
 _GRACE_SECONDS: Final = 3.0
 """A check that keeps to its time has this long to make its own error."""
+_HINT: Final = (
+    "check the address, and that the system runs and this machine may reach it; "
+    "Pipeline(..., connection_timeout=None) starts without asking"
+)
+_HINT_STATE: Final = (
+    "check the address, and that the storage runs and this machine may reach it; "
+    "Pipeline(..., connection_timeout=...) gives it more time"
+)
 
 
 def check_connections(parts: Mapping[str, object], timeout: float) -> None:
@@ -33,7 +43,7 @@ def check_connections(parts: Mapping[str, object], timeout: float) -> None:
         ConnectorError: A system gave no answer; the first part in order is named.
     """
     checks = [
-        _Check(name, part, timeout)
+        _Check(name, part, timeout, failure=f"{name} cannot reach its system: {part!r}", hint=_HINT)
         for name, part in parts.items()
         if isinstance(part, SupportsConnectionCheck)
     ]
@@ -45,24 +55,83 @@ def check_connections(parts: Mapping[str, object], timeout: float) -> None:
         check.raise_error()
 
 
-class _Check(threading.Thread):
-    """One question. A daemon: a client may not keep to its time, and is not waited for."""
+def check_state_location(store: StateStore, timeout: float | None) -> None:
+    """Write to the state location and read that back, before anything else needs it.
 
-    def __init__(self, name: str, part: SupportsConnectionCheck, timeout: float) -> None:
+    Args:
+        store: The state location.
+        timeout: Seconds that it has; None waits as long as its file system does.
+
+    Raises:
+        StateLocationError: It cannot be used.
+        MissingDependencyError: The package of its file system is not installed.
+        RetryableError: It gave no answer within the time-out.
+    """
+    if timeout is None:
+        store.verify()
+        return
+    check = _Check(
+        "the state location",
+        _StateLocation(store),
+        timeout,
+        failure=f"the state location {store} cannot be reached",
+        hint=_HINT_STATE,
+        option="state_location",
+    )
+    check.start()
+    check.join(timeout)
+    if isinstance(check.error, ConfigurationError):
+        raise check.error  # it names the location itself
+    check.raise_error()
+
+
+@dataclass(frozen=True)
+class _StateLocation(SupportsConnectionCheck):
+    store: StateStore
+
+    def check_connection(self, timeout: float) -> None:
+        """Do what a client of the file system does; it may not keep to the time."""
+        self.store.verify()
+
+
+class _Check(threading.Thread):
+    """One question. A daemon: a client may not keep to its time, and is not waited for.
+
+    Args:
+        name: What is asked.
+        part: Asks.
+        timeout: Seconds that it has.
+        failure: The sentence that says that there is no answer.
+        hint: What to do then, where the cause does not say it.
+        option: Key of the option with the address, where the cause does not say it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        part: SupportsConnectionCheck,
+        timeout: float,
+        *,
+        failure: str,
+        hint: str,
+        option: str | None = None,
+    ) -> None:
         super().__init__(name=f"connection-check-{name}", daemon=True)
-        self._part_name = name
         self._part = part
         self._timeout = timeout
-        self._error: BaseException | None = None
+        self._failure = failure
+        self._hint = hint
+        self._option = option
+        self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             self._part.check_connection(self._timeout)
         except BaseException as error:
-            self._error = error
+            self.error = error
 
     def raise_error(self) -> None:
-        error = self._error
+        error = self.error
         if error is None:
             if not self.is_alive():
                 return
@@ -74,12 +143,10 @@ class _Check(threading.Thread):
             kind = ConfigurationError
         known = error if isinstance(error, ConnectorError) else None
         wrapped = kind(
-            f"{self._part_name} cannot reach its system: {self._part!r}",
+            self._failure,
             found=_shown(error),
-            option=None if known is None else known.option,
-            hint=(None if known is None else known.hint)
-            or "check the address, and that the system runs and this machine may reach it; "
-            "Pipeline(..., connection_timeout=None) starts without asking",
+            option=(None if known is None else known.option) or self._option,
+            hint=(None if known is None else known.hint) or self._hint,
             code="CONNECTION",
         )
         wrapped.__cause__ = error

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from connectors_core.annotations import public
 from connectors_core.coordinator.committing import CommitRetries
 from connectors_core.coordinator.completeness import verify_complete, verify_identified
-from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.coordinator.connection_checks import check_connections, check_state_location
 from connectors_core.coordinator.fencing import fence_decisions
 from connectors_core.coordinator.identity import (
     PipelineIdentity,
@@ -34,6 +34,14 @@ from connectors_core.coordinator.identity import (
     read_identity,
     record_identity,
 )
+from connectors_core.coordinator.pipeline_checks import (
+    check_ends,
+    check_has_sinks,
+    check_not_started,
+    check_policies,
+    check_sources,
+    warn_of_unread,
+)
 from connectors_core.coordinator.plan_log import (
     StoredPlans,
     decisions_since,
@@ -47,7 +55,7 @@ from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.lookup.joining import JoinType, LookupJoin
 from connectors_core.options import format_duration
 from connectors_core.protocol import RunRecord
-from connectors_core.records import RecordPolicy, RecordPolicyMode
+from connectors_core.records import RecordPolicy
 from connectors_core.runtime.batch import (
     BatchRun,
     BatchSource,
@@ -58,6 +66,7 @@ from connectors_core.runtime.batch import (
     unfinished_run,
 )
 from connectors_core.runtime.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
+from connectors_core.runtime.checkpoint_location import CheckpointLocation
 from connectors_core.runtime.direct import DirectFrame, EntryRows
 from connectors_core.runtime.failures import short_cause, translated
 from connectors_core.runtime.lookups import (
@@ -121,7 +130,8 @@ class Pipeline:
             start: "refuse", or "new-generation": go on with the positions of the sources in a new
             Spark checkpoint, for queries without Spark state.
         connection_timeout: Time that sources, sinks and tables have to get an answer of their
-            systems before anything starts; None starts without asking.
+            systems, and the checkpoint and state locations to give one, before anything starts.
+            None starts without asking, and waits for the locations as long as it takes.
         stop_on_sigterm: Stop like :meth:`stop` at SIGTERM, then end the process with status 143
             (``SystemExit`` in the main thread). Only where this is the main thread and nothing
             else handles the signal.
@@ -426,16 +436,8 @@ class Pipeline:
             ConnectorError: The pipeline failed.
             SystemExit: SIGTERM has stopped the pipeline.
         """
-        endless = [
-            uid
-            for uid, stream in self._streams.items()
-            if stream.settings.source.boundedness() is not Boundedness.BOUNDED
-        ]
-        if endless and not available_now:
-            raise ConfigurationError(
-                f"run() would never end: {', '.join(endless)} has no end",
-                hint="use run(available_now=True), or start() and stop()",
-            )
+        streamed = {uid: stream.settings.source for uid, stream in self._streams.items()}
+        check_ends(streamed, available_now=available_now)
         if self._batches and not self._streams:
             try:
                 return self._run_batch()
@@ -555,7 +557,8 @@ class Pipeline:
         read = {uid for shape in shapes for uid in shape.lines}
         self._warn_of_unread(read)
         parts = self._parts(read)
-        self._check_connections(parts)
+        checkpoint = CheckpointLocation(self._spark, self._checkpoint)
+        self._check_connections({"the checkpoint location": checkpoint, **parts})
         self._claim()
         try:
             identity = self._identify(streaming=True, shapes=shapes)
@@ -605,7 +608,7 @@ class Pipeline:
         read: set[str] = set()
         for sink in self._sinks:
             sources = batch_sources_of(sink.df)
-            _check_sources(sink.uid, sources, self._batches)
+            check_sources(sink.uid, sources, self._batches)
             read |= sources
         self._warn_of_unread(read)
         batches = [batch for uid, batch in self._batches.items() if uid in read]
@@ -698,7 +701,7 @@ class Pipeline:
         components: list[tuple[set[str], list[RegisteredSink]]] = []
         for sink in self._sinks:
             sources = set(sources_of(sink.df))
-            _check_sources(sink.uid, sources, self._streams)
+            check_sources(sink.uid, sources, self._streams)
             sinks = [sink]
             apart = []
             for known_sources, known_sinks in components:
@@ -718,7 +721,7 @@ class Pipeline:
 
     def _pipeline_id(self) -> str:
         if not self._identity_read:
-            self._root.verify()
+            check_state_location(self._root, self._connection_seconds())
             self._identity = read_identity(self._root)
             self._identity_read = True
             if self._identity is not None and not self._identity.streaming:
@@ -816,18 +819,11 @@ class Pipeline:
         check_uid(uid, taken, self._name)
 
     def _check_not_started(self, method: str) -> None:
-        if self._started:
-            raise ConfigurationError(
-                f"{method} was called after the pipeline was started",
-                hint="make a new Pipeline with the same checkpoint location",
-            )
+        check_not_started(method, started=self._started)
 
     def _check_complete(self) -> None:
         self._check_not_started("run or start")
-        if not self._sinks:
-            raise ConfigurationError(
-                f"pipeline {self._name!r} has no sink", hint="call sink_to before run or start"
-            )
+        check_has_sinks(self._name, self._sinks)
         check_stable(self._sinks, self._lookups.values())
         if self._streams and self._batches:
             raise ConfigurationError(
@@ -837,13 +833,7 @@ class Pipeline:
                 option="streaming",
                 hint="use Pipeline(..., streaming=True)",
             )
-        for uid, policy in self._policies().items():
-            if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
-                raise ConfigurationError(
-                    f"the dead letters of {uid!r} need a sink",
-                    found=type(policy.sink).__name__,
-                    option="record_policy",
-                )
+        check_policies(self._policies())
 
     def _parts(self, read: Collection[str]) -> dict[str, object]:
         """What reaches a system of its own, by what it is called."""
@@ -863,8 +853,13 @@ class Pipeline:
         return parts
 
     def _check_connections(self, parts: Mapping[str, object]) -> None:
-        if self._connection_timeout is not None:
-            check_connections(parts, self._connection_timeout.total_seconds())
+        seconds = self._connection_seconds()
+        if seconds is not None:
+            check_connections(parts, seconds)
+
+    def _connection_seconds(self) -> float | None:
+        timeout = self._connection_timeout
+        return None if timeout is None else timeout.total_seconds()
 
     def _check_watermarks(self, job: WritingJob) -> None:
         driven = [
@@ -881,13 +876,7 @@ class Pipeline:
             )
 
     def _warn_of_unread(self, read: Collection[str]) -> None:
-        unread = sorted((self._streams.keys() | self._batches.keys()) - set(read))
-        if unread:
-            _LOGGER.warning(
-                "pipeline %r does not read %s: no sink_to takes a DataFrame built on it",
-                self._name,
-                ", ".join(unread),
-            )
+        warn_of_unread(self._name, self._streams.keys() | self._batches.keys(), read)
 
     def _policies(self) -> dict[str, RecordPolicy]:
         policies = {uid: stream.settings.policy for uid, stream in self._streams.items()}
@@ -927,17 +916,6 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
 def _attempt_number() -> int:
     context = TaskContext.get()
     return 0 if context is None else context.attemptNumber()
-
-
-def _check_sources(sink: str, sources: Collection[str], known: Collection[str]) -> None:
-    unknown = sorted(set(sources) - set(known))
-    if unknown or not sources:
-        raise ConfigurationError(
-            f"sink {sink!r} writes a DataFrame that no source of this pipeline feeds",
-            expected=f"one built on {', '.join(known) or 'a source'}",
-            found=f"one built on {', '.join(unknown)}" if unknown else None,
-            hint="build it on what from_source of this very Pipeline returned",
-        )
 
 
 def _state_location(checkpoint: str) -> str:

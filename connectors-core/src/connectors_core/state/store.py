@@ -203,8 +203,9 @@ class StateStore:
         The name must be unique (carry a nonce): an existing file would be replaced. Left by an
         exception, or not closed, the output is discarded.
         """
-        space_point()
-        return self._backend.open_output(_checked(path))
+        with self._named(path):
+            space_point()
+            return self._backend.open_output(_checked(path))
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading piece by piece.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Literal, Never, Self, TypeVar
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from connectors_core.coordinator.completeness import (
     verify_identified,
     verify_same_moment,
 )
+from connectors_core.coordinator.connection_checks import check_connections, check_state_location
 from connectors_core.coordinator.dead_letters import DeadLetters
 from connectors_core.coordinator.fencing import fence_decisions, fence_plans
 from connectors_core.coordinator.identity import (
@@ -40,12 +41,20 @@ from connectors_core.coordinator.identity import (
     read_identity,
     record_identity,
 )
+from connectors_core.coordinator.pipeline_checks import (
+    check_ends,
+    check_has_sinks,
+    check_not_started,
+    check_policies,
+    check_sources,
+    warn_of_unread,
+)
 from connectors_core.coordinator.plan_log import read_plan
 from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.coordinator.source_coordinator import SourceSettings
 from connectors_core.coordinator.topologies import check_topologies
 from connectors_core.coordinator.writer_states import check_stateful
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import UnsupportedError
 from connectors_core.execution.attempts import fails_again
 from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
 from connectors_core.execution.writing import (
@@ -64,7 +73,6 @@ from connectors_core.runtime.status import PipelineStatus, QueryStatus, source_s
 from connectors_core.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.source import (
-    Boundedness,
     PlanLimits,
     RateLimiterStrategy,
     RecordEvaluator,
@@ -73,11 +81,14 @@ from connectors_core.source import (
 from connectors_core.source.source import AnySource
 from connectors_core.spelling import spelled_as_made
 from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
+from connectors_core.table.lookup_table_source import LookupTableSource
 
 ATTEMPTS = 4
 _KEEP_EPOCHS = 100
 _POLL_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
+_NEEDS_SPARK: Final = "a Pipeline on a Spark session"
+_HINT_ON_SPARK: Final = "run it on Spark: `on_spark = True` in a suite"
 _T = TypeVar("_T")
 
 
@@ -97,14 +108,29 @@ class _Registered:
 class LocalPipeline:
     """Reads sources and writes their rows, as they are, to sinks. The calls are `Pipeline`'s.
 
+    All sinks are one query. Bounded sources are read as streams, as by
+    ``Pipeline(..., streaming=True)``: there are no batch runs. What else a `Pipeline` takes, and
+    this one cannot do, raises an `UnsupportedError`. What a test raises (``FaultAction.RAISE``,
+    an `AssertionError`) comes back as it is; all else that fails is a `ConnectorError`.
+
     Args:
         name: The pipeline's name; stays the same for its checkpoint location.
         checkpoint_location: A local folder, or any fsspec URL.
+        state_location: None, or the checkpoint location.
+        storage_options: Options for the file system of the checkpoint location.
+        streaming: None or True.
         parallelism: Number of readers per source.
         trigger_interval: Least time between two plans.
         commit_retries: How often commits that ask for it are tried again.
-        storage_options: Options for the file system of the checkpoint location.
         lease_expiry: Time without a sign of life after which another driver counts as gone.
+        on_changed_query: Only "refuse".
+        connection_timeout: As that of a `Pipeline`; by default nothing is asked, so that a test can
+            start in an outage.
+        stop_on_sigterm: Only False.
+        progress: Only False.
+
+    Raises:
+        UnsupportedError: An argument has a value that needs Spark.
     """
 
     def __init__(
@@ -112,19 +138,32 @@ class LocalPipeline:
         name: str,
         *,
         checkpoint_location: str,
+        state_location: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        streaming: bool | None = None,
         parallelism: int = 2,
         trigger_interval: timedelta = timedelta(0),
         commit_retries: CommitRetries | None = None,
-        storage_options: Mapping[str, Any] | None = None,
         lease_expiry: timedelta = LEASE_EXPIRY,
+        on_changed_query: Literal["refuse", "new-generation"] = "refuse",
+        connection_timeout: timedelta | None = None,
+        stop_on_sigterm: bool = False,
+        progress: bool | Literal["auto"] = False,
     ) -> None:
+        _refuse_others("state_location", state_location, None, checkpoint_location)
+        _refuse_others("streaming", streaming, None, True)
+        _refuse_others("on_changed_query", on_changed_query, "refuse")
+        _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
+        _refuse_others("progress", progress, False)
         self._name = name
         self._lease_expiry = lease_expiry
         self._root = StateStore(checkpoint_location, storage_options)
         self._parallelism = parallelism
         self._trigger_interval = trigger_interval.total_seconds()
         self._commit_retries = commit_retries or CommitRetries()
+        self._connection_timeout = connection_timeout
         self._sources: dict[str, SourceSettings] = {}
+        self._rows: list[LocalRows] = []
         self._sinks: list[_Registered] = []
         self._run: _Run | None = None
         self._error: BaseException | None = None
@@ -143,6 +182,7 @@ class LocalPipeline:
         record_policy: RecordPolicy | None = None,
     ) -> LocalRows:
         """The rows of a source; see `Pipeline.from_source`."""
+        self._check_not_started("from_source")
         self._check_uid(uid)
         self._sources[uid] = SourceSettings(
             uid=uid,
@@ -154,7 +194,21 @@ class LocalPipeline:
             evaluator=record_evaluator,
             policy=record_policy or RecordPolicy.fail(),
         )
-        return LocalRows(uid)
+        self._rows.append(rows := LocalRows(uid))
+        return rows
+
+    def lookup_join(self, rows: LocalRows, table: LookupTableSource, **_options: Any) -> Never:
+        """Refused: a join is a step over a DataFrame.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"the rows of {rows.uid!r} cannot be joined with a table without Spark",
+            expected=_NEEDS_SPARK,
+            found=type(table).__name__,
+            hint=_HINT_ON_SPARK,
+        )
 
     @spelled_as_made
     def sink_to(
@@ -164,23 +218,30 @@ class LocalPipeline:
         *,
         uid: str,
         parallelism: int | None = None,
+        output_mode: Literal["append", "update"] = "append",
         record_policy: RecordPolicy | None = None,
     ) -> None:
         """Register where the rows of a source are written; see `Pipeline.sink_to`.
 
         Raises:
-            UnsupportedError: The sink has a pre-write topology, which is a step over a DataFrame.
+            ConfigurationError: The rows are those of another pipeline, or do not fit the sink.
+            UnsupportedError: The sink has a pre-write topology, which is a step over a DataFrame,
+                or the mode is that of an aggregate.
         """
+        self._check_not_started("sink_to")
         self._check_uid(uid)
+        _refuse_others("output_mode", output_mode, "append")
         check_topologies(sink, uid)
         if isinstance(sink, SupportsPreWriteTopology):
             raise UnsupportedError(
                 f"sink {uid!r} has a pre-write topology, a step over a DataFrame, and this "
                 "pipeline runs without Spark",
-                expected="a Pipeline on a Spark session",
+                expected=_NEEDS_SPARK,
                 found=type(sink).__name__,
-                hint="run it on Spark: `on_spark = True` in a suite",
+                hint=_HINT_ON_SPARK,
             )
+        own = [each.uid for each in self._rows if each is rows]
+        check_sources(uid, own, self._sources.keys())
         settings = self._sources[rows.uid]
         schema = settings.source.schema()
         if settings.strategy is not None:
@@ -196,20 +257,15 @@ class LocalPipeline:
         taken = self._sources.keys() | {each.task.uid for each in self._sinks}
         check_uid(uid, taken, self._name)
 
+    def _check_not_started(self, method: str) -> None:
+        check_not_started(method, started=self._run is not None)
+
     def run(
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
     ) -> bool:
         """Run to the end of the sources; see `Pipeline.run`."""
-        endless = [
-            uid
-            for uid, each in self._sources.items()
-            if each.source.boundedness() is not Boundedness.BOUNDED
-        ]
-        if endless and not available_now:
-            raise ConfigurationError(
-                f"run() would never end: {', '.join(endless)} has no end",
-                hint="use run(available_now=True), or start() and stop()",
-            )
+        streamed = {uid: each.source for uid, each in self._sources.items()}
+        check_ends(streamed, available_now=available_now)
         self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
@@ -218,49 +274,81 @@ class LocalPipeline:
         self._start(available_now=False, drain=True)
 
     def _start(self, *, available_now: bool, drain: bool) -> None:
-        if self._run is not None:
-            raise ConfigurationError("the pipeline was started before")
+        self._check_not_started("run or start")
+        check_has_sinks(self._name, self._sinks)
+        check_policies(self._policies())
+        read = self._read()
+        warn_of_unread(self._name, self._sources, [each.uid for each in read])
         try:
+            self._check_connections()
             self._run = _Run(
                 self._name,
                 self._root,
-                list(self._sources.values()),
+                read,
                 self._sinks,
                 trigger_interval=self._trigger_interval,
                 commit_retries=self._commit_retries,
                 lease_expiry=self._lease_expiry,
                 available_now=available_now,
                 drain=drain,
+                failure=self._failure,
             )
         except BaseException as error:
-            self._error = self._raised(error)
-            if self._error is error:
-                raise
-            raise self._error from error
+            self._error = self._failure(error, f"the start of pipeline {self._name!r}")
+            raise self._error from self._error.__cause__
+
+    def _check_connections(self) -> None:
+        timeout = self._connection_timeout
+        seconds = None if timeout is None else timeout.total_seconds()
+        check_state_location(self._root, seconds)
+        if seconds is not None:
+            check_connections(self._parts(), seconds)
+
+    def _failure(self, error: BaseException, what: str) -> BaseException:
+        """What a pipeline on Spark raises: an error of the tree. What a test raises stays."""
+        if isinstance(error, FaultInjected | AssertionError) or not isinstance(error, Exception):
+            return error
+        from connectors_core.runtime.failures import translated  # it imports pyspark
+
+        return translated(
+            error,
+            what,
+            hint="correct what the cause names and start again: the pipeline goes on where it "
+            "stopped",
+            parts=self._parts().values(),
+        )
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True when it has ended. Raises what it failed with."""
+        """Wait for the end; True when it has ended.
+
+        Raises:
+            ConnectorError: It failed.
+        """
         if self._run is None:
             return False
         if not self._run.ended.wait(timeout):
             return False
         if self._run.error is not None:
-            raise self._raised(self._run.error)
+            raise self._run.error
         return True
 
-    def _raised(self, error: BaseException) -> BaseException:
-        """What a pipeline on Spark raises: an error of the tree. What a test raises stays."""
-        if isinstance(error, FaultInjected | AssertionError) or not isinstance(error, Exception):
-            return error
-        from connectors_core.runtime.failures import translated
+    def _read(self) -> list[SourceSettings]:
+        """The sources whose rows a sink takes."""
+        taken = {each.source for each in self._sinks}
+        return [each for uid, each in self._sources.items() if uid in taken]
 
-        return translated(error, f"pipeline {self._name!r}", parts=self._parts())
+    def _policies(self) -> dict[str, RecordPolicy]:
+        policies = {uid: each.policy for uid, each in self._sources.items()}
+        return policies | {each.task.uid: each.task.policy for each in self._sinks}
 
-    def _parts(self) -> list[object]:
-        return [
-            *(each.source for each in self._sources.values()),
-            *(each.task.sink for each in self._sinks),
-        ]
+    def _parts(self) -> dict[str, object]:
+        """What reaches a system of its own, by what it is called."""
+        parts: dict[str, object] = {f"source {each.uid!r}": each.source for each in self._read()}
+        parts |= {f"sink {each.task.uid!r}": each.task.sink for each in self._sinks}
+        return parts | {
+            f"the sink for dead letters of {uid!r}": policy.sink
+            for uid, policy in self._policies().items()
+        }
 
     def stop(self) -> None:
         """Stop after the batch that runs now."""
@@ -290,6 +378,21 @@ class LocalPipeline:
         self.stop()
 
 
+def _refuse_others(option: str, value: object, *offered: object) -> None:
+    """Refuse a value of an argument that only a pipeline on Spark offers.
+
+    Raises:
+        UnsupportedError: It is none of those that this one offers.
+    """
+    if value not in offered:
+        raise UnsupportedError(
+            f"a pipeline without Spark does not offer {option}={value!r}",
+            expected=f"{' or '.join(map(repr, offered))}, or {_NEEDS_SPARK}",
+            option=option,
+            hint=_HINT_ON_SPARK,
+        )
+
+
 class _Run:
     """One life of a driver."""
 
@@ -305,8 +408,10 @@ class _Run:
         lease_expiry: timedelta,
         available_now: bool,
         drain: bool,
+        failure: Callable[[BaseException, str], BaseException],
     ) -> None:
-        root.verify()
+        self._failure = failure
+        self._what = f"pipeline {name!r}"
         self._lease = Lease.acquire(root, expiry=lease_expiry)
         try:
             identity = _identify(root, name, sources, sinks)
@@ -430,6 +535,8 @@ class _Run:
             except Exception as error:
                 self.error = self.error or error
             self._lease.release()
+            if self.error is not None:
+                self.error = self._failure(self.error, self._what)
             self.ended.set()
 
     def _run_batch(self, number: int) -> None:
