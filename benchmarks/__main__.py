@@ -66,7 +66,7 @@ def main(
     if Part.THROTTLING in parts:
         from benchmarks.elasticsearch import throttled
 
-        report(Part.THROTTLING, throttled.measure(runs, tables))
+        report(Part.THROTTLING, throttled.measure(runs))
     if Part.LOOKUP in parts:
         from benchmarks import lookup
 

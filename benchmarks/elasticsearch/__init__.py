@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -17,6 +18,7 @@ from benchmarks.comparing import Result, compared
 from benchmarks.elasticsearch import clients, memory, reading, writing
 from benchmarks.elasticsearch.documents import Documents, prepared
 from benchmarks.elasticsearch.peer import MAIN_INFO, jars
+from benchmarks.files import flights_table
 from benchmarks.session import new_session
 from connector_elasticsearch.testing import ElasticsearchServer
 
@@ -35,7 +37,7 @@ def measure(runs: int, copies: int) -> Iterator[Result]:
         ElasticsearchServer(heap="2g", plugins=[MAIN_INFO], quick=False) as server,
     ):
         say("preparing documents")
-        documents = prepared(Path(folder) / "rows", copies)
+        documents = prepared(Path(folder) / "rows", pa.concat_tables([flights_table()] * copies))
         found = jars()
         spark = new_session(2, jars=None if found is None else ",".join(map(str, found)))
         yield from _on_spark(spark, runs, server, documents, has_peer=found is not None)

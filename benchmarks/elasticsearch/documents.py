@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.files import flights_table
 from connector_elasticsearch.testing import ElasticsearchServer
 
 FILES = 4
@@ -46,11 +45,10 @@ class Documents:
         return {"properties": {name: {"type": kind} for name, kind in kinds.items()}}
 
 
-def prepared(folder: Path, copies: int) -> Documents:
+def prepared(folder: Path, flights: pa.Table) -> Documents:
     """Write the files, once."""
     folder.mkdir(parents=True)
-    table = pa.concat_tables([flights_table()] * copies)
-    table = table.add_column(0, "id", pa.array(range(table.num_rows), pa.int64()))
+    table = flights.add_column(0, "id", pa.array(range(flights.num_rows), pa.int64()))
     rows = table.num_rows // FILES
     for number in range(FILES):
         pq.write_table(table.slice(number * rows, rows), folder / f"{number}.parquet")

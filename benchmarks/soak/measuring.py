@@ -68,7 +68,7 @@ class Measurements:
 def count_files(folder: Path) -> dict[str, int]:
     """Files below a folder, however deep: those of Spark's state stores, and all others."""
     names = [name for _, _, files in os.walk(folder) for name in files]
-    of_stores = sum(name.removesuffix(".crc").endswith(_OF_STATE_STORES) for name in names)
+    of_stores = sum(any(kind in name for kind in _OF_STATE_STORES) for name in names)
     return {
         "state files": len(names) - of_stores,
         "files of Spark's state stores": of_stores,

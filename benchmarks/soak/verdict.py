@@ -35,7 +35,9 @@ LIMITS: Final = {
     ),
     "Python worker (MB)": Limit(1.15, 15, "workers are of various ages"),
     "state files": Limit(1.2, 60, "removed every 20 epochs"),
-    "files of Spark's state stores": Limit(1.2, 60, "removed every five seconds"),
+    "files of Spark's state stores": Limit(
+        1.3, 60, "Spark leaves temporary ones where a kill cuts a write off"
+    ),
     "driver, threads of Python": Limit(1.1, 3, "Py4J has a thread for each call from the JVM"),
     "driver, threads of the JVM": Limit(1.2, 40, "two pools of Spark's of 100 fill and empty"),
     "driver, handles of Python": Limit(1.1, 5, "connections to the JVM and to servers"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of an earlier moment is restored while files and Kafka hold what came after it."""
+"""State of an earlier moment is restored while the targets hold what came after it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pyarrow.dataset as ds
 import pytest
 from typer.testing import CliRunner
 
+from connector_elasticsearch import ElasticsearchSink
+from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSink, FileSource
 from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
 from connector_kafka.testing import KafkaBroker
@@ -35,14 +37,28 @@ def broker() -> Iterator[KafkaBroker]:
         yield broker
 
 
-class Setup:
-    """A pipeline from files to files and to Kafka, exactly once."""
+@pytest.fixture(scope="module")
+def server() -> Iterator[ElasticsearchServer]:
+    with ElasticsearchServer() as server:
+        yield server
 
-    def __init__(self, spark: SparkSession, broker: KafkaBroker, root: Path, topic: str) -> None:
-        self.spark, self.broker, self.root, self.topic = spark, broker, root, topic
+
+class Setup:
+    """A pipeline from files to files and to Kafka, exactly once, and to documents with ids."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        broker: KafkaBroker,
+        server: ElasticsearchServer,
+        root: Path,
+        name: str,
+    ) -> None:
+        self.spark, self.broker, self.server = spark, broker, server
+        self.root, self.name = root, name
         self.data, self.out = root / "data", root / "out"
         self.data.mkdir()
-        broker.topics.create(topic)
+        broker.topics.create(name)
         self.rows = 0
 
     def arrive(self) -> Counter[int]:
@@ -67,21 +83,25 @@ class Setup:
         )
         rows = pipeline.from_source(source, uid="files")
         pipeline.sink_to(rows, FileSink(self.out, format="parquet"), uid="archive")
-        messages = KafkaRecordSerializationSchema(topic=self.topic, value_format=JsonFormat())
+        messages = KafkaRecordSerializationSchema(topic=self.name, value_format=JsonFormat())
         sink = KafkaSink(
             self.broker.bootstrap_servers,
             serialization=messages,
             delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
         )
         pipeline.sink_to(rows, sink, uid="topic")
+        index = ElasticsearchSink(self.server.url, self.name, id_columns=["n"])
+        pipeline.sink_to(rows, index, uid="index")
         with pipeline:
             assert pipeline.run(available_now=True, drain=False)
 
     def assert_written(self, expected: Counter[int]) -> None:
         files = ds.dataset(self.out, format="parquet").to_table()["n"].to_pylist()
         assert Counter(files) == expected
-        messages = console_consumer(self.broker.bootstrap_servers, self.topic, quiet=3)
+        messages = console_consumer(self.broker.bootstrap_servers, self.name, quiet=3)
         assert Counter(json.loads(each.value or b"")["n"] for each in messages) == expected
+        documents = [each["_source"]["n"] for each in self.server.documents(self.name)]
+        assert Counter(documents) == Counter(set(expected))
 
 
 def done(*arguments: object) -> None:
@@ -91,9 +111,9 @@ def done(*arguments: object) -> None:
 
 @pytest.mark.line("4.3")
 def test_what_came_after_an_older_copy_is_written_again_and_nothing_else(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, server: ElasticsearchServer, tmp_path: Path
 ) -> None:
-    setup = Setup(spark, broker, tmp_path, "restored")
+    setup = Setup(spark, broker, server, tmp_path, "restored")
     before = setup.arrive()
     setup.run("state")
     # The copy holds an epoch that is decided and not committed. The original commits it.

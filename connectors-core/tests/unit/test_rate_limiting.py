@@ -73,12 +73,12 @@ def test_a_refusal_after_a_success_shrinks_nothing() -> None:
 
 
 def test_the_bound_shrinks_by_the_part_that_failed_and_grows_with_successes() -> None:
-    assert Answers()(10, 10, 50, 100, 0, 0) == [400, 380, 285, 142, 152, 162]
+    assert Answers()(10, 10, 50, 100, 0, 0) == [400, 380, 285, 200, 210, 220]
 
 
 def test_requests_become_smaller_when_several_in_a_row_are_refused_as_a_whole() -> None:
-    assert Answers()(*[100] * 7) == [400, 200, 100, 100, 50, 25, 12]
-    assert Answers()(*[100] * 4, 50, *[100] * 3) == [400, 200, 100, 100, 200, 100, 100, 100]
+    assert Answers()(*[100] * 7) == [400, 200, 200, 200, 100, 50, 25]
+    assert Answers()(*[100] * 4, 50, *[100] * 3) == [400, 200, 200, 200, 200, 200, 200, 200]
 
 
 def test_two_whole_requests_stay_while_a_part_of_them_is_taken() -> None:
@@ -96,7 +96,7 @@ def half_refused(strategy: CongestionControlRateLimitingStrategy) -> int:
 
 def test_a_service_that_takes_a_part_again_gets_more_up_to_two_whole_requests() -> None:
     answers = Answers()
-    assert answers(*[100] * 7)[-1] == 12
+    assert answers(*[100] * 8)[-1] == 12
     assert [half_refused(answers.strategy) for _ in range(6)] == [24, 48, 96, 192, 200, 200]
 
 
@@ -124,26 +124,26 @@ def test_requests_that_are_bounded_by_their_bytes_become_smaller_too() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
     )
-    for _ in range(5):
+    for _ in range(6):
         strategy.register_in_flight_request(RequestInfo(600))
         strategy.register_completed_request(ResultInfo(600, 600))
     assert strategy.max_batch_size == 300
 
 
 def test_requests_that_were_on_their_way_together_count_once() -> None:
-    answers = Answers()
+    answers = Answers(max_in_flight_requests=8)
     answers(100)  # the first refusal
     answers.sent(4)
-    assert [answers.answered(100) for _ in range(4)] == [200] * 4
-    assert answers(100) == [100]
+    assert [answers.answered(100) for _ in range(4)] == [400] * 4
+    assert answers(100) == [200]
 
 
-def test_a_service_that_refuses_a_request_beside_another_one_gets_one_at_a_time() -> None:
+def test_a_service_that_refuses_a_request_beside_another_one_keeps_two() -> None:
     answers = Answers()
     answers.sent(1)  # it is at work on this one
     for _ in range(10):
         answers(100)
-    assert answers.strategy.max_in_flight_messages == 100
+    assert answers.strategy.max_in_flight_messages == 200
 
 
 def test_nothing_is_sent_for_a_moment_when_something_is_refused_for_the_first_time() -> None:

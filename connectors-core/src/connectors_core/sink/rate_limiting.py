@@ -213,11 +213,10 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     Where the service refuses something for the first time, nothing is sent for a moment, so that it
     can catch up. Where it still refuses, the bound shrinks by the part of a full request that
     failed, once for all requests that were on their way together; so what is sent again by itself
-    counts for little. A service that takes a part of a request has too many of them, not too large
-    ones: two whole requests may always be on their way then, so that it has one when it is done
-    with the other. One that refuses a whole request beside another one gets one at a time. Only one
-    that takes nothing at all, of several in a row, gets smaller ones; when it takes a part again it
-    gets twice as much each time, up to two whole requests.
+    counts for little. A service that takes a part of what it gets has too many requests, not too
+    large ones: two whole ones may always be on their way, so that it has one when it is done with
+    the other. Only a service that takes nothing at all, of several requests in a row, gets smaller
+    ones; when it takes a part again it gets twice as much each time, up to two whole requests.
 
     Args:
         max_in_flight_requests: Requests on their way at the same time.
@@ -321,11 +320,9 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         share = min(1.0, messages / request)  # of a small request that is refused, a small one
         if self._refused_whole >= _REFUSED_BY_CHANCE:
             least = 1
-        elif is_whole:
-            least = min(current, self._largest)
         else:
             most = self._max_requests * self._max_batch_size
-            least = min(2 * current, 2 * self._largest, most)
+            least = min(current if is_whole else 2 * current, 2 * self._largest, most)
         self._max_messages = max(least, self._scaling.scale_down(current, share))
 
 
