@@ -845,7 +845,7 @@ class SourceTrial(Trial):
 
     def job_of_few_rows(self) -> DriverJob:
         """A bounded pipeline of new splits: some are begun, and some wait, wherever it ends."""
-        self.write_split(MANY_SPLITS)
+        self.write_split(MANY_SPLITS // 2)
         few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
         return self.job(Boundedness.BOUNDED, limits=few)
 
