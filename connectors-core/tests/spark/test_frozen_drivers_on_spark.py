@@ -124,7 +124,6 @@ class BatchJob:
 
     def assert_written(self, times: int) -> None:
         assert counts(self.sink, "value") == Counter(dict.fromkeys(range(ROWS), times))
-        assert self.sink.staged() == []
 
 
 FREEZES_OF_A_BATCH = (
@@ -154,6 +153,8 @@ def test_a_batch_run_that_was_frozen_resumes_while_its_successor(
     with job.build(trial.environment) as next_run:
         assert next_run.run()
     job.assert_written(times=2)
+    # A task of the former driver may stage once more while its job ends; the next start sweeps it.
+    assert job.sink.staged() == []
 
 
 def test_a_batch_run_ends_when_another_driver_has_taken_over(
