@@ -187,7 +187,7 @@ def _show_rewinding(
     more = "at least " if found.forgotten else ""
     table = _table("source or sink", "rows")
     if found.epoch < 0:
-        typer.echo(f"{found.query} goes back to the start, and begins anew")
+        typer.echo(f"{found.query} goes back to the start")
         _show_beginnings(locations, query, found, starts or {})
     else:
         plan = "no plan" if found.plan < 0 else f"plan {found.plan}"

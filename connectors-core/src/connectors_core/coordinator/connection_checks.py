@@ -98,12 +98,12 @@ class _Check(threading.Thread):
     """One question. A daemon: a client may not keep to its time, and is not waited for.
 
     Args:
-        name: What is asked.
-        part: Asks.
+        name: Name of the part, for messages.
+        part: The part that makes the check.
         timeout: Seconds that it has.
         failure: The sentence that says that there is no answer.
-        hint: What to do then, where the cause does not say it.
-        option: Key of the option with the address, where the cause does not say it.
+        hint: The remedy, unless the cause names one.
+        option: Key of the option with the address, unless the cause names one.
     """
 
     def __init__(

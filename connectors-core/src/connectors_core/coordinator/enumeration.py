@@ -24,8 +24,8 @@ TASKS_PER_READER = 4
 class Enumeration:
     """The enumerator of a bounded source in batch mode, run to its end.
 
-    Nothing of it runs by itself any more. It is there for what readers have to say, until it is
-    closed, at the latest when nobody holds it.
+    It does nothing by itself any more. It stays open for the events of its readers. `close` ends
+    it, and so does garbage collection.
 
     Attributes:
         splits: All splits, in the order they were assigned.

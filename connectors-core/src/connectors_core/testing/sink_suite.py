@@ -468,12 +468,7 @@ class SinkTestSuite(PipelineSuite):
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SinkTrial) -> None:
         """No connector can break it: none of its parts is asked before the state is judged."""
         job = trial.job()
-        fault = Fault(
-            FaultPoint.AFTER_DONE, action=FaultAction.RAISE, nth=3, once=trial.root / "failed"
-        )
-        with injected(fault), job.build(trial.environment) as pipeline:
-            trial.run_to_failure(pipeline)
-        assert fault.fired
+        trial.fail_at(job, FaultPoint.AFTER_DONE)
         written = trial.context.read_back()
         # The newest decision, of which only a done mark tells; one in the middle.
         trial.lose_state(job, ("decisions", -1), ("decisions", 1))

@@ -67,6 +67,11 @@ from connectors_core.testing.trial import (
     outages,
 )
 
+# Cases of what fails by itself come before those of kills, freezes and storage.
+_FAILURES: Final = (
+    "test_a_driver_that_fails_is_restarted_exactly",
+    "test_a_task_that_fails_is_repeated_exactly",
+)
 ROWS_PER_SPLIT: Final = 60
 # So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
 MANY_SPLITS: Final = 12
@@ -440,10 +445,7 @@ class SourceTestSuite(PipelineSuite):
     @case(
         Capability.BOUNDED,
         Capability.REPLAYABLE,
-        after=(
-            "test_a_driver_that_fails_is_restarted_exactly",
-            "test_a_task_that_fails_is_repeated_exactly",
-        ),
+        after=_FAILURES,
     )
     @pytest.mark.slow
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
@@ -457,10 +459,7 @@ class SourceTestSuite(PipelineSuite):
     @case(
         Capability.BOUNDED,
         since="1.3",
-        after=(
-            "test_a_driver_that_fails_is_restarted_exactly",
-            "test_a_task_that_fails_is_repeated_exactly",
-        ),
+        after=_FAILURES,
     )
     @pytest.mark.parametrize(("point", "successor"), meetings(READING_FREEZES, READING_MEETINGS))
     @pytest.mark.slow_on_spark
@@ -475,10 +474,7 @@ class SourceTestSuite(PipelineSuite):
     @case(
         Capability.BOUNDED,
         since="1.3",
-        after=(
-            "test_a_driver_that_fails_is_restarted_exactly",
-            "test_a_task_that_fails_is_repeated_exactly",
-        ),
+        after=_FAILURES,
     )
     @pytest.mark.parametrize("point", [FaultPoint.BEFORE_PLAN, FaultPoint.READER_FETCHED])
     @pytest.mark.slow_on_spark
@@ -499,15 +495,7 @@ class SourceTestSuite(PipelineSuite):
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SourceTrial) -> None:
         """No connector can break it: none of its parts is asked before the state is judged."""
         job = trial.job_of_few_rows()
-        fault = Fault(
-            FaultPoint.BEFORE_SPARK_COMMIT,
-            action=FaultAction.RAISE,
-            nth=3,
-            once=trial.root / "failed",
-        )
-        with injected(fault), job.build(trial.environment) as pipeline:
-            trial.run_to_failure(pipeline)
-        assert fault.fired
+        trial.fail_at(job, FaultPoint.BEFORE_SPARK_COMMIT)
         read = trial.sink.read().num_rows
         trial.lose_state(job, ("decisions", -1), ("plans", 1))
         assert trial.sink.read().num_rows == read
@@ -517,10 +505,7 @@ class SourceTestSuite(PipelineSuite):
     @case(
         Capability.BOUNDED,
         since="1.3",
-        after=(
-            "test_a_driver_that_fails_is_restarted_exactly",
-            "test_a_task_that_fails_is_repeated_exactly",
-        ),
+        after=_FAILURES,
     )
     @pytest.mark.parametrize("hours", WRONG_CLOCKS)
     @pytest.mark.slow_on_spark

@@ -301,6 +301,13 @@ class Trial:
                 assert os.strerror(errno.ENOSPC) in told, f"the cause is lost: {failure.value}"
         assert fault.fired
 
+    def fail_at(self, job: DriverJob, point: str) -> None:
+        """Run a pipeline that fails when it passes a point for the third time."""
+        fault = Fault(point, action=FaultAction.RAISE, nth=3, once=self.root / "failed")
+        with injected(fault), job.build(self.environment) as pipeline:
+            self.run_to_failure(pipeline)
+        assert fault.fired
+
     def lose_state(self, job: DriverJob, *lost: tuple[str, int]) -> None:
         """Start without one file of the state after another; each is back for the next.
 
