@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from connector_filesystem import FileSink, FileSource
 from connectors_core import Pipeline
-from connectors_core.runtime.carriers import spark_schema
+from connectors_core.spark.carriers import spark_schema
 
 FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json-lines"}
 

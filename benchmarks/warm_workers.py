@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import micro_batch
 from benchmarks.comparing import Result, alternating
-from connectors_core.runtime.warm_workers import SETTING, Warmth
+from connectors_core.spark.warm_workers import SETTING, Warmth
 
 NOTHING = "nothing"
 KEPT = {
@@ -48,7 +48,7 @@ def small_tasks(spark: SparkSession) -> list[tuple[float, int, float]]:
         import os
         import time
 
-        from connectors_core.runtime.warm_workers import keep_warm
+        from connectors_core.spark.warm_workers import keep_warm
 
         keep_warm()
         used = time.process_time() * 1e3

@@ -15,7 +15,7 @@ from connector_elasticsearch import (
     ElasticsearchSource,
     ElasticsearchTable,
 )
-from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.engine.coordinator.connection_checks import check_connections
 from connectors_core.errors import RetryableError
 
 

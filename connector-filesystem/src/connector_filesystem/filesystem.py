@@ -16,6 +16,7 @@ from typing import Any, Final
 import fsspec
 from fsspec.core import url_to_fs
 
+from connectors_core.clients.native_libraries import error_of_opening
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -23,7 +24,6 @@ from connectors_core.errors import (
     MissingDependencyError,
     RetryableError,
 )
-from connectors_core.native_libraries import error_of_opening
 from connectors_core.options import JSON_MAP, Option
 from connectors_core.secrets import Secret, mask_url, masked
 

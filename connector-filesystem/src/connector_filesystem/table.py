@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connector_filesystem.source import FILE_SOURCE_OPTIONS, FileSource
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.lookup import (
     FULL_CACHE_OPTIONS,
     LOOKUP_CACHE,

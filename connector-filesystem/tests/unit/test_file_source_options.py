@@ -12,13 +12,13 @@ import pytest
 from connector_filesystem import CsvOptions, FileSource, Format, PathTime
 from connector_filesystem.formats import Compression, detect_format
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
-from connectors_core.ddl import parse_schema
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
     InvalidOptionError,
     OptionError,
 )
+from connectors_core.schema.ddl import parse_schema
 from connectors_core.source import Boundedness
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess

@@ -31,8 +31,8 @@ from connector_kafka.client.metadata import (
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker
+from connectors_core.clients.retrying import RetryLog
 from connectors_core.errors import DataLossError
-from connectors_core.retrying import RetryLog
 
 pytestmark = pytest.mark.line("3.5")
 

@@ -27,7 +27,7 @@ from connector_kafka import (
 )
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
-from connectors_core.protocol import decision_path, report_path
+from connectors_core.engine.protocol import decision_path, report_path
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import PlanLimits
 from connectors_core.testing.cluster import SPECULATION, Cluster, running_cluster

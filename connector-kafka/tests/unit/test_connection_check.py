@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
-from connectors_core.coordinator.connection_checks import check_connections
+from connectors_core.engine.coordinator.connection_checks import check_connections
 from connectors_core.errors import RetryableError
 
 

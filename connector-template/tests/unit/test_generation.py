@@ -148,7 +148,7 @@ def test_the_suites_of_its_parts_pass(generate, kind: str) -> None:
 def test_it_is_imported_without_spark_and_without_the_runtime(project: Path) -> None:
     check = (
         "import connector_pulsar.testing, sys;"
-        "found = {'pyspark', 'pytest', 'connectors_core.runtime'} & sys.modules.keys();"
+        "found = {'pyspark', 'pytest', 'connectors_core.spark'} & sys.modules.keys();"
         "sys.exit(str(found) if found else 0)"
     )
     succeed(project, "-c", check)

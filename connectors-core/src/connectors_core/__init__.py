@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from connectors_core.runtime import Pipeline
+    from connectors_core.spark import Pipeline
 
 __all__ = ["Pipeline"]
 
@@ -14,7 +14,7 @@ __all__ = ["Pipeline"]
 def __getattr__(name: str) -> Any:
     # Late, so that connectors can be used and tested without Spark.
     if name == "Pipeline":
-        from connectors_core.runtime import Pipeline
+        from connectors_core.spark import Pipeline
 
         return Pipeline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,7 @@ from typing import Any, Final, TypedDict
 
 import pyarrow as pa
 
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
@@ -27,7 +28,6 @@ from connectors_core.errors import (
     ForeignError,
     StateCorruptedError,
 )
-from connectors_core.state import StateStore
 
 __all__ = [
     "DEAD_LETTER_SCHEMA",

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.coordinator.identity import read_identity
-from connectors_core.coordinator.plan_log import newest_plan, read_plan, read_reports
-from connectors_core.protocol import Plan, Report
+from connectors_core.engine.coordinator.identity import read_identity
+from connectors_core.engine.coordinator.plan_log import newest_plan, read_plan, read_reports
+from connectors_core.engine.protocol import Plan, Report
+from connectors_core.engine.state import StateStore
 from connectors_core.records import BadRecord
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import CommittingSinkWriter, WriterInitContext
@@ -33,7 +34,6 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitTraits,
 )
-from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
-from connectors_core.runtime.carriers import (
+from connectors_core.spark.carriers import (
     CARRIER_CONF,
     CARRIER_ENV,
     Carrier,

@@ -21,8 +21,8 @@ from pipeline_support import (
     query_store,
 )
 
-from connectors_core.coordinator.plan_log import newest_plan
-from connectors_core.protocol import decision_path, report_path
+from connectors_core.engine.coordinator.plan_log import newest_plan
+from connectors_core.engine.protocol import decision_path, report_path
 from connectors_core.testing.cluster import (
     SPECULATION,
     Cluster,

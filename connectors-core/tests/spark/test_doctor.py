@@ -20,16 +20,16 @@ from typer.testing import CliRunner
 from connectors_core import Pipeline
 from connectors_core.cli import app
 from connectors_core.cli.state import view_state
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError
-from connectors_core.runtime import pipeline as pipeline_module
-from connectors_core.runtime import progress
-from connectors_core.runtime.status import PipelineState
-from connectors_core.runtime.telemetry import Instruments
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
-from connectors_core.state import StateStore
+from connectors_core.spark import pipeline as pipeline_module
+from connectors_core.spark import progress
+from connectors_core.spark.status import PipelineState
+from connectors_core.spark.telemetry import Instruments
 from connectors_core.testing.directory_sink import DirectorySink
 
 FIRST_SECOND = 1_357_000_000

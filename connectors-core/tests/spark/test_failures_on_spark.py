@@ -25,9 +25,9 @@ from connectors_core.errors import (
     ForeignError,
     RetryableError,
 )
-from connectors_core.runtime import workers
-from connectors_core.runtime.status import PipelineState
 from connectors_core.sink import SupportsConnectionCheck
+from connectors_core.spark import workers
+from connectors_core.spark.status import PipelineState
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from pipeline_support import (
 )
 from test_crash_matrix import assert_exact
 
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import LeaseError
 from connectors_core.source import NumberSequenceSource
-from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import LocalSpark
 from connectors_core.testing.faults import (

@@ -40,8 +40,8 @@ from pipeline_support import (
 from pyspark.sql import functions as F
 
 from connectors_core import Pipeline
+from connectors_core.engine.execution.lookup_snapshots import local_folder
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.execution.lookup_snapshots import local_folder
 from connectors_core.lookup import (
     AsyncLookupFunctionProvider,
     DefaultLookupCache,
@@ -58,7 +58,7 @@ from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from connectors_core.runtime.status import PipelineStatus
+    from connectors_core.spark.status import PipelineStatus
 
 travel_with_closures(lookup_scenarios.__name__)
 

@@ -21,9 +21,8 @@ from pipeline_support import (
 )
 from pyspark.sql import functions as F
 
-from connectors_core.coordinator.committing import CommitRetries
+from connectors_core.engine.coordinator.committing import CommitRetries
 from connectors_core.errors import ConfigurationError
-from connectors_core.runtime.status import PipelineState
 from connectors_core.sink import (
     CommitRequest,
     Committer,
@@ -37,6 +36,7 @@ from connectors_core.source import (
     PlanLimits,
     WatermarkStrategy,
 )
+from connectors_core.spark.status import PipelineState
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile
 
 if TYPE_CHECKING:

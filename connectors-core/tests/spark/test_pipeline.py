@@ -31,7 +31,7 @@ from pipeline_support import (
 )
 
 from connectors_core import Pipeline
-from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.errors import (
     BadRecordLimitError,
     ConfigurationError,
@@ -41,8 +41,6 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.records import RecordPolicy
-from connectors_core.runtime.status import PipelineState
-from connectors_core.runtime.writing import SparkEngine
 from connectors_core.sink import Sink, SupportsPostCommitTopology
 from connectors_core.source import (
     DataGeneratorSource,
@@ -52,6 +50,8 @@ from connectors_core.source import (
     RecordEvaluator,
     WatermarkStrategy,
 )
+from connectors_core.spark.status import PipelineState
+from connectors_core.spark.writing import SparkEngine
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 
@@ -598,7 +598,7 @@ def test_a_pipeline_object_runs_once(spark: SparkSession, tmp_path: Path) -> Non
 
 TAKE_THE_LEASE = """
 import sys
-from connectors_core.state import Lease, StateStore
+from connectors_core.engine.state import Lease, StateStore
 Lease.acquire(StateStore(sys.argv[1]))  # what every driver does first
 """
 

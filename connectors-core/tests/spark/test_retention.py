@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connectors_core import Pipeline
-from connectors_core.runtime import streaming
 from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.spark import streaming
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from connectors_core import Pipeline
 from connectors_core.cli import app
-from connectors_core.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.protocol import decision_path
+from connectors_core.engine.recovery import backup
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError, StateCorruptedError
-from connectors_core.protocol import decision_path
-from connectors_core.recovery import backup
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected

@@ -12,7 +12,7 @@ from pipeline_support import new_pipeline, query_store
 from pyspark.sql import functions as F
 from test_crash_matrix import log_of, run
 
-from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import NumberSequenceSource, PlanLimits

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from connectors_core.runtime.warm_workers import SETTING
+from connectors_core.spark.warm_workers import SETTING
 
 JOBS = 8
 COLUMNS = "pid long, callbacks long, frozen long, kept boolean"
@@ -24,7 +24,7 @@ def as_it_was_kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     import types
     from zipimport import zipimporter
 
-    from connectors_core.runtime.warm_workers import AcknowledgeAtOnce, keep_warm
+    from connectors_core.spark.warm_workers import AcknowledgeAtOnce, keep_warm
 
     for _ in batches:
         pass

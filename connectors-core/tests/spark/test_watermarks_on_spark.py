@@ -30,12 +30,12 @@ from pipeline_support import (
 )
 from pyspark.sql import functions as F
 
-from connectors_core.coordinator.plan_log import newest_plan
-from connectors_core.protocol import plan_path, report_path
-from connectors_core.runtime.carriers import SparkLog
-from connectors_core.runtime.watermark_use import only_windows_compare
+from connectors_core.engine.coordinator.plan_log import newest_plan
+from connectors_core.engine.protocol import plan_path, report_path
 from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
 from connectors_core.source.watermarks import END_OF_TIME, MIN_WATERMARK, micros
+from connectors_core.spark.carriers import SparkLog
+from connectors_core.spark.watermark_use import only_windows_compare
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:

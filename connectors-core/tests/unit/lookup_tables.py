@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from connectors_core.engine.execution.looking_up import LookupTask
 from connectors_core.errors import RetryableError
-from connectors_core.execution.looking_up import LookupTask
 from connectors_core.lookup import (
     AsyncLookupFunction,
     AsyncLookupFunctionProvider,

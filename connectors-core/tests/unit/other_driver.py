@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from connectors_core.engine.state import LeaseOwner, StateStore, documents
 from connectors_core.errors import LeaseError
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import LeaseOwner, StateStore, documents
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.pace import Deadline

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from connectors_core.engine.execution.attempts import fails_again
 from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
@@ -19,9 +20,8 @@ from connectors_core.errors import (
     UnexpectedError,
     UnsupportedError,
 )
-from connectors_core.execution.attempts import fails_again
-from connectors_core.runtime.task_failures import FailedTask, recurs
 from connectors_core.source.base.element_queue import FetchError
+from connectors_core.spark.task_failures import FailedTask, recurs
 
 
 def unexpected(cause: Exception) -> UnexpectedError:
@@ -90,7 +90,10 @@ def python(shown: str, *, file: str = "/app/job.py") -> str:
     ("text", "again"),
     [
         (python("ValueError: no number"), True),
-        (python("ValueError: cut off", file="/lib/connectors_core/execution/reading.py"), False),
+        (
+            python("ValueError: cut off", file="/lib/connectors_core/engine/execution/reading.py"),
+            False,
+        ),
         (python("ConnectionRefusedError: [Errno 111] Connection refused"), False),
         (python("requests.exceptions.HTTPError: 503"), False),
         (python(f"connectors_core.errors.BadRecordError: {BadRecordError('no number')}"), True),

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from toy_source import fresh_store
 
+from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.protocol import claims_path
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
-from connectors_core.execution.claims import Claims
-from connectors_core.protocol import claims_path
-from connectors_core.state import StateStore
 
 
 def claims_of(store, epoch=3, sink="out", job="j"):

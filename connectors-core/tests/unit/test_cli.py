@@ -23,14 +23,13 @@ from connectors_core.cli.doctor import (
     split_requirement,
     worker_python_finding,
 )
-from connectors_core.coordinator.identity import (
+from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
     record_identity,
 )
-from connectors_core.coordinator.plan_log import mark_done
-from connectors_core.errors import ConfigurationError
-from connectors_core.protocol import (
+from connectors_core.engine.coordinator.plan_log import mark_done
+from connectors_core.engine.protocol import (
     DECISIONS,
     PLANS,
     REPORTS,
@@ -55,7 +54,8 @@ from connectors_core.protocol import (
     report_path,
     rewrite_path,
 )
-from connectors_core.state import Lease, LeaseOwner, StateStore
+from connectors_core.engine.state import Lease, LeaseOwner, StateStore
+from connectors_core.errors import ConfigurationError
 
 
 def run(*arguments):

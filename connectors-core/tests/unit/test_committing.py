@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
-from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
-from connectors_core.coordinator.plan_log import decisions_since, is_done, newest_decision
-from connectors_core.errors import (
-    CommitError,
-    DataLossError,
-    InvalidOptionError,
-    LeaseError,
-    RetryableError,
-)
-from connectors_core.protocol import (
+from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.plan_log import decisions_since, is_done, newest_decision
+from connectors_core.engine.protocol import (
     DECISIONS,
     DecidedCommittable,
     Decision,
     SinkDecision,
     Versioned,
     decision_path,
+)
+from connectors_core.errors import (
+    CommitError,
+    DataLossError,
+    InvalidOptionError,
+    LeaseError,
+    RetryableError,
 )
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import (

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from connectors_core.coordinator.plan_log import mark_decided
+from connectors_core.engine.coordinator.plan_log import mark_decided
+from connectors_core.engine.protocol import PLANS
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
-from connectors_core.protocol import PLANS
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
 

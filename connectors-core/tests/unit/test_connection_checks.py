@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors_core.connection_check import SupportsConnectionCheck
-from connectors_core.coordinator.connection_checks import check_connections, check_state_location
+from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.engine.coordinator.connection_checks import (
+    check_connections,
+    check_state_location,
+)
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -19,7 +23,6 @@ from connectors_core.errors import (
     StateLocationError,
 )
 from connectors_core.source import HybridSource, NumberSequenceSource
-from connectors_core.state import StateStore
 
 
 class Part(SupportsConnectionCheck):

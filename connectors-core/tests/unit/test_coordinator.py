@@ -24,15 +24,15 @@ from toy_source import (
     fresh_store,
 )
 
-from connectors_core.coordinator import query_coordinator
-from connectors_core.coordinator.plan_log import complete_reports, purge, read_plan
+from connectors_core.engine.coordinator import query_coordinator
+from connectors_core.engine.coordinator.plan_log import complete_reports, purge, read_plan
+from connectors_core.engine.protocol import PLANS, plan_path, report_path
 from connectors_core.errors import (
     ConfigurationError,
     LeaseError,
     StateCorruptedError,
     UnsupportedError,
 )
-from connectors_core.protocol import PLANS, plan_path, report_path
 from connectors_core.source import (
     PlanLimits,
     RateLimiterStrategy,

@@ -18,8 +18,12 @@ from toy_source import (
     report_of,
 )
 
-from connectors_core.coordinator.enumeration import Enumeration, batch_entries, enumerate_splits
-from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.enumeration import (
+    Enumeration,
+    batch_entries,
+    enumerate_splits,
+)
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
 from connectors_core.errors import UnsupportedError
 from connectors_core.metrics import EnumeratorMetric
 from connectors_core.source import HybridSource

@@ -7,7 +7,7 @@ import asyncio
 import os
 import threading
 
-from connectors_core.event_loop import event_loop, submit
+from connectors_core.clients.event_loop import event_loop, submit
 
 SECONDS = 20.0
 

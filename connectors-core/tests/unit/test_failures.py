@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark import SparkContext
 
+from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import (
     BadRecordError,
     ConfigurationError,
@@ -20,14 +21,13 @@ from connectors_core.errors import (
     LeaseError,
     RetryableError,
 )
-from connectors_core.runtime.failures import (
+from connectors_core.spark.failures import (
     PythonFailure,
     spark_log_taken,
     telling_line,
     translated,
 )
 from connectors_core.spelling import spelled_in_python
-from connectors_core.state import Lease, StateStore
 
 STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for n in range(300))
 

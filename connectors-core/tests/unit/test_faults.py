@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import connectors_core._faults
-from connectors_core._faults import fault_point
-from connectors_core.state import StateStore
+import connectors_core.engine._faults
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.state import StateStore
 from connectors_core.testing.driver import is_frozen, resume
 from connectors_core.testing.faults import (
     DRIVER_VARIABLE,
@@ -32,7 +32,7 @@ from connectors_core.testing.faults import (
 from connectors_core.testing.pace import Deadline
 
 PROGRAM = """
-from connectors_core._faults import fault_point
+from connectors_core.engine._faults import fault_point
 for number in range(3):
     fault_point("after_plan", number=number)
     print(number, flush=True)
@@ -109,7 +109,7 @@ def test_a_process_that_runs_takes_its_faults_from_a_file(
 ) -> None:
     file = tmp_path / "faults.json"
     program = (
-        "from connectors_core._faults import FaultInjected, fault_point\n"
+        "from connectors_core.engine._faults import FaultInjected, fault_point\n"
         "while input():\n"
         "    try:\n"
         "        fault_point('p')\n"
@@ -175,7 +175,7 @@ def test_the_environment_reaches_forked_workers(tmp_path: Path) -> None:
         "import os\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    from connectors_core._faults import fault_point\n"
+        "    from connectors_core.engine._faults import fault_point\n"
         "    fault_point('after_plan')\n"
         "    os._exit(0)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
@@ -236,7 +236,7 @@ def test_storage_is_full_from_a_point_on_for_all_processes_until_there_is_space(
 ) -> None:
     store = StateStore(str(tmp_path / "state"))
     elsewhere = (
-        "from connectors_core.state import StateStore\n"
+        "from connectors_core.engine.state import StateStore\n"
         f"StateStore({store.url!r}).create('elsewhere', b'1')\n"
     )
     fault = Fault("p", action=FaultAction.NO_SPACE, nth=2, once=tmp_path / "full")
@@ -279,7 +279,7 @@ def test_a_wall_clock_is_moved_and_the_others_are_not() -> None:
 
 
 def test_production_code_never_imports_the_testing_package() -> None:
-    root = Path(connectors_core._faults.__file__).parent
+    root = Path(connectors_core.engine._faults.__file__).parents[1]
     for path in root.rglob("*.py"):
         if (root / "testing") in path.parents:
             continue

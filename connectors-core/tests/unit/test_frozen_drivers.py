@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 from other_driver import assert_ends_when_taken_over_while_it_waits
 
-from connectors_core.coordinator.fencing import fence_decisions, fence_plans
-from connectors_core.coordinator.plan_log import (
+from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     newest_decision,
     newest_plan,
@@ -20,10 +20,17 @@ from connectors_core.coordinator.plan_log import (
     read_plan,
     rewrites_of,
 )
+from connectors_core.engine.protocol import (
+    DECISIONS,
+    PLANS,
+    Decision,
+    Plan,
+    decision_path,
+    plan_path,
+)
+from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import LeaseError
-from connectors_core.protocol import DECISIONS, PLANS, Decision, Plan, decision_path, plan_path
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import Lease, StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver
 from connectors_core.testing.environment import InProcess

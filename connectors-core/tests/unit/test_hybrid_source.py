@@ -32,8 +32,9 @@ from toy_source import (
     rows_of,
 )
 
-from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
-from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.execution.reading import read_entry
 from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
@@ -41,7 +42,6 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
-from connectors_core.execution.reading import read_entry
 from connectors_core.source import (
     Boundedness,
     HybridSource,

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from toy_source import fresh_store
 
-from connectors_core.coordinator import identity as module
-from connectors_core.coordinator.identity import (
+from connectors_core.engine.coordinator import identity as module
+from connectors_core.engine.coordinator.identity import (
     QueryShape,
     assert_same_life,
     assert_unchanged,

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from connectors_core.engine.state import Lease, LeaseOwner, StateStore
+from connectors_core.engine.state.lease import _start_thread as start_thread
 from connectors_core.errors import LeaseError, StateLocationError
-from connectors_core.state import Lease, LeaseOwner, StateStore
-from connectors_core.state.lease import _start_thread as start_thread
 
 ELSEWHERE = LeaseOwner(host="elsewhere", pid=7, process_start="1", boot_id="b", description="app")
 
@@ -335,8 +335,8 @@ def test_the_thread_gives_signs_of_life_until_release(store: StateStore) -> None
 def test_a_driver_killed_by_sigkill_is_taken_over_at_once(store: StateStore) -> None:
     program = (
         "import sys\n"
-        "from connectors_core.state.lease import _start_thread as start\n"
-        "from connectors_core.state import Lease, StateStore\n"
+        "from connectors_core.engine.state.lease import _start_thread as start\n"
+        "from connectors_core.engine.state import Lease, StateStore\n"
         "often = lambda beat, _: start(beat, 0.05)\n"
         f"lease = Lease.acquire(StateStore({store.url!r}), renewer=often)\n"
         "print(lease.incarnation, flush=True)\n"

@@ -17,7 +17,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from connectors_core import Pipeline
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -28,7 +28,6 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.records import RecordPolicy
-from connectors_core.runtime.status import PipelineState
 from connectors_core.sink import Sink, SupportsPostCommitTopology, SupportsPreWriteTopology
 from connectors_core.source import (
     DataGeneratorSource,
@@ -36,6 +35,7 @@ from connectors_core.source import (
     PlanLimits,
     WatermarkStrategy,
 )
+from connectors_core.spark.status import PipelineState
 from connectors_core.testing import local_pipeline
 from connectors_core.testing.context import ROWS
 from connectors_core.testing.data import assert_exactly, make_rows

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.engine.coordinator.mailbox import Mailbox
 
 DEADLINE = 10.0
 

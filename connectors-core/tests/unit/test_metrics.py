@@ -6,16 +6,16 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from connectors_core.coordinator.source_coordinator import SplitStatus
+from connectors_core.engine.coordinator.source_coordinator import SplitStatus
 from connectors_core.metrics import CommitterMetric, Meter, MetricGroup, SinkMetric, SourceMetric
-from connectors_core.runtime.status import (
+from connectors_core.spark.status import (
     LookupStatus,
     PipelineStatus,
     QueryStatus,
     SinkStatus,
     SourceStatus,
 )
-from connectors_core.runtime.telemetry import METER_NAME, Instruments, Telemetry
+from connectors_core.spark.telemetry import METER_NAME, Instruments, Telemetry
 
 
 class Clock:

@@ -27,8 +27,8 @@ from toy_source import (
     report_of,
 )
 
-from connectors_core.coordinator.enumeration import batch_entries, enumerate_splits
-from connectors_core.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
 from connectors_core.errors import FatalError
 from connectors_core.source import PlanLimits, PlannedRead, RateLimiterStrategy, RecordEvaluator
 from connectors_core.source.watermarks import END_OF_TIME

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from connectors_core import _display
-from connectors_core.runtime import progress
-from connectors_core.runtime.progress import ProgressDisplay, progress_lines, progress_view
-from connectors_core.runtime.status import (
+from connectors_core.source.watermarks import END_OF_TIME
+from connectors_core.spark import progress
+from connectors_core.spark.progress import ProgressDisplay, progress_lines, progress_view
+from connectors_core.spark.status import (
     LookupCaching,
     LookupStatus,
     PipelineState,
@@ -18,7 +19,6 @@ from connectors_core.runtime.status import (
     SinkStatus,
     SourceStatus,
 )
-from connectors_core.source.watermarks import END_OF_TIME
 
 SECONDS = 20
 

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
-from connectors_core.coordinator.identity import record_identity
-from connectors_core.coordinator.plan_log import StoredPlans, newest_plan, read_plan
-from connectors_core.errors import IdentityError, StateCorruptedError, StateVersionError
-from connectors_core.protocol import (
+from connectors_core.engine.coordinator.identity import record_identity
+from connectors_core.engine.coordinator.plan_log import StoredPlans, newest_plan, read_plan
+from connectors_core.engine.protocol import (
     DECISIONS,
     PLANS,
     REPORTS,
@@ -33,6 +32,7 @@ from connectors_core.protocol import (
     plan_path,
     report_path,
 )
+from connectors_core.errors import IdentityError, StateCorruptedError, StateVersionError
 from connectors_core.source.events import EventDocument
 from connectors_core.source.split import PlanLimits
 

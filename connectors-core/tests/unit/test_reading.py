@@ -27,6 +27,9 @@ from toy_source import (
     rows_of,
 )
 
+from connectors_core.engine.execution import reading
+from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, read_entry
+from connectors_core.engine.protocol import REPORTS, decode_entry, encode_entry, report_path
 from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
@@ -35,9 +38,6 @@ from connectors_core.errors import (
     FatalError,
     StateCorruptedError,
 )
-from connectors_core.execution import reading
-from connectors_core.execution.reading import HEARTBEAT_COLUMN, read_entry
-from connectors_core.protocol import REPORTS, decode_entry, encode_entry, report_path
 from connectors_core.records import RecordPolicy, read_spool
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import InputStatus, PlanLimits, RecordEvaluator, SplitTraits

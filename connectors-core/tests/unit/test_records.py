@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
@@ -30,7 +31,6 @@ from connectors_core.records import (
     read_spool,
     spool_factory,
 )
-from connectors_core.state import StateStore
 
 WHEN = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 

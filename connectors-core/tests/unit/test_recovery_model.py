@@ -25,7 +25,7 @@ from toy_source import (
     fresh_store,
 )
 
-from connectors_core.coordinator.plan_log import (
+from connectors_core.engine.coordinator.plan_log import (
     complete_reports,
     newest_plan,
     plans_since_snapshot,

@@ -9,8 +9,8 @@ import math
 import pytest
 import tenacity
 
+from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog
 from connectors_core.errors import RetryableError
-from connectors_core.retrying import IF_RETRYABLE, RetryLog
 
 
 class Clock:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from connectors_core.state import StateStore
+from connectors_core.engine.state import StateStore
 from connectors_core.testing.servers import HOST, HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 

@@ -9,9 +9,9 @@ import pickle
 
 import pytest
 
+from connectors_core.engine.state import encode_document
 from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import MASK, Secret, mask_text, mask_url, masked
-from connectors_core.state import encode_document
 
 
 def test_no_way_of_showing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture) -> None:

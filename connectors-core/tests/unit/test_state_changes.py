@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors_core.cli import app
-from connectors_core.coordinator.plan_log import decisions_since
+from connectors_core.engine.coordinator.plan_log import decisions_since
+from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -19,7 +20,6 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.source import NumberSequenceSource, PlanLimits, SupportsRewinding
-from connectors_core.state import Lease, StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors_core.cli import app
+from connectors_core.engine.recovery import backup
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import StateCorruptedError
-from connectors_core.recovery import backup
-from connectors_core.recovery.locations import Locations
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import Lease, StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess

@@ -23,6 +23,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractFileSystem
 
+from connectors_core.engine.state import StateStore, decode_document, encode_document
+from connectors_core.engine.state import store as store_module
 from connectors_core.errors import (
     ConfigurationError,
     RetryableError,
@@ -32,8 +34,6 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.secrets import Secret
-from connectors_core.state import StateStore, decode_document, encode_document
-from connectors_core.state import store as store_module
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 
@@ -198,7 +198,7 @@ def test_a_store_that_was_used_works_after_a_fork(tmp_path: Path) -> None:
 def test_a_process_killed_while_writing_leaves_no_visible_file(tmp_path: Path, write: str) -> None:
     program = (
         "import os, signal\n"
-        "from connectors_core.state import StateStore\n"
+        "from connectors_core.engine.state import StateStore\n"
         "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"store = StateStore({str(tmp_path)!r})\n"
         "os.mkdir(store.url + '/plans')\n"

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
-from connectors_core.coordinator.dead_letters import DeadLetters
-from connectors_core.coordinator.plan_log import decisions_since
-from connectors_core.coordinator.writer_states import SinkStates, redistributed
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.plan_log import decisions_since
+from connectors_core.engine.coordinator.writer_states import SinkStates, redistributed
+from connectors_core.engine.execution.writing import SinkTask, WriterMessage
+from connectors_core.engine.protocol import Decision, SinkDecision, Versioned
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError, FatalError
-from connectors_core.execution.writing import SinkTask, WriterMessage
-from connectors_core.protocol import Decision, SinkDecision, Versioned
 from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsRewriting
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.state import StateStore
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline

@@ -8,19 +8,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from connectors_core.coordinator.plan_log import read_plan
-from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.coordinator.source_coordinator import (
+from connectors_core.engine.coordinator.plan_log import read_plan
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.engine.coordinator.source_coordinator import (
     SourceObservation,
     SourceSettings,
     SplitStatus,
     count_report,
 )
+from connectors_core.engine.execution.reading import ReaderTask, read_entry
+from connectors_core.engine.protocol import Report
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
-from connectors_core.execution.reading import ReaderTask, read_entry
 from connectors_core.metrics import MetricGroup
-from connectors_core.protocol import Report
-from connectors_core.runtime.status import (
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source.data_generator import DataGeneratorSource
+from connectors_core.source.sequence import NumberSequenceSource
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
+from connectors_core.spark.status import (
     PipelineState,
     PipelineStatus,
     QueryStatus,
@@ -31,12 +37,6 @@ from connectors_core.runtime.status import (
     source_status,
     spark_watermark,
 )
-from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source.data_generator import DataGeneratorSource
-from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.split import PlanLimits
-from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
-from connectors_core.state import StateStore
 
 SECONDS = 20
 

@@ -13,7 +13,7 @@ STATUS = 143
 
 _PROGRAM = """
 import os, signal, sys, threading, time
-from connectors_core.runtime.termination import Termination
+from connectors_core.spark.termination import Termination
 
 stopped = threading.Event()
 

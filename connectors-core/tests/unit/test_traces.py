@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors_core.event_loop import submit
+from connectors_core.clients.event_loop import submit
 from connectors_core.testing.traces import assert_unseen, nothing_left
 
 

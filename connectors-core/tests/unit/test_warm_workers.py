@@ -15,8 +15,8 @@ from zipimport import zipimporter
 
 import pytest
 
-from connectors_core.runtime import warm_workers
-from connectors_core.runtime.warm_workers import FIRST_TASKS, SETTING, AcknowledgeAtOnce, keep_warm
+from connectors_core.spark import warm_workers
+from connectors_core.spark.warm_workers import FIRST_TASKS, SETTING, AcknowledgeAtOnce, keep_warm
 
 ON_LINUX = pytest.mark.skipif(
     not hasattr(socket, "TCP_QUICKACK"), reason="only Linux lets a program choose"

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
-from connectors_core.errors import BadRecordError
-from connectors_core.execution.writing import (
+from connectors_core.engine.execution.writing import (
     BRANCH_COLUMN,
     MESSAGE_SCHEMA,
     SinkTask,
@@ -20,6 +19,7 @@ from connectors_core.execution.writing import (
     decode_message,
     write_task,
 )
+from connectors_core.errors import BadRecordError
 from connectors_core.records import BadRecord, RecordPolicy, read_spool
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import CommittingSinkWriter, Sink, SinkWriter, TwoPhaseCommittingSink

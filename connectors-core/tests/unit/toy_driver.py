@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from toy_source import reader_task, rows_of
 
-from connectors_core.coordinator.plan_log import complete_reports, newest_plan, purge, read_plan
-from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.coordinator.source_coordinator import SourceSettings
-from connectors_core.execution.reading import read_entry
+from connectors_core.engine.coordinator.plan_log import (
+    complete_reports,
+    newest_plan,
+    purge,
+    read_plan,
+)
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.execution.reading import read_entry
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 
 

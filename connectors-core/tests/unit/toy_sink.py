@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext

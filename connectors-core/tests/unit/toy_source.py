@@ -11,8 +11,9 @@ from datetime import timedelta
 import pyarrow as pa
 from fsspec.implementations.memory import MemoryFileSystem
 
-from connectors_core.execution.reading import HEARTBEAT_COLUMN, ReaderTask, read_entry
-from connectors_core.protocol import REPORTS, Entry, PlannedSplit, Versioned, report_path
+from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, ReaderTask, read_entry
+from connectors_core.engine.protocol import REPORTS, Entry, PlannedSplit, Versioned, report_path
+from connectors_core.engine.state import StateStore
 from connectors_core.records import BadRecord
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
@@ -27,7 +28,6 @@ from connectors_core.source import (
     SplitTraits,
     WatermarkStrategy,
 )
-from connectors_core.state import StateStore
 
 SCHEMA = pa.schema([("split", pa.string()), ("n", pa.int64()), ("t", pa.int64())])
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(

@@ -165,7 +165,7 @@ def test_the_import_rules_of_this_repository_take_a_connector():
     (layers,) = (each for each in linter["contracts"] if each["type"] == "layers")
     assert layers["layers"][0].endswith("| connector_new")
     for name, key in (
-        ("only connectors_core.runtime and the test suites import pyspark", "source_modules"),
+        ("only connectors_core.spark and the test suites import pyspark", "source_modules"),
         ("a connector uses the API of the core, not its runtime", "source_modules"),
         ("the tools import neither the core nor a connector", "forbidden_modules"),
     ):

@@ -9,8 +9,8 @@ from typing import Final
 
 import tenacity
 
+from connectors_core.clients.retrying import RetryLog
 from connectors_core.errors import RetryableError
-from connectors_core.retrying import RetryLog
 
 __all__ = ["retrying"]
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from connector_elasticsearch.client import CONNECTION_OPTIONS
 from connector_elasticsearch.client.options import SINCE
-from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.options import JSON_MAP, Option, OptionSet, list_of, not_empty
+from connectors_core.schema.ddl import SCHEMA as SCHEMA_TYPE
 
 __all__ = ["ARRAY_FIELDS", "DOCUMENT_OPTIONS", "FIELDS", "INDEX", "QUERY", "SCHEMA"]
 

@@ -20,7 +20,7 @@ from connector_elasticsearch.sink.operations import (
 )
 from connector_elasticsearch.sink.writer import BulkTarget, ElasticsearchWriter, Refresh
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration, WriterInitContext
 from connectors_core.spelling import spelled_in_python

@@ -23,7 +23,7 @@ from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searching import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (

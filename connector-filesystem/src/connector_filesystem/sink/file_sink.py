@@ -31,7 +31,7 @@ from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
 from connectors_core.options import (

@@ -26,8 +26,7 @@ from connector_filesystem.source.paths import PathColumns, PathTime
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
-from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options import (
     MEMORY_SIZE,
@@ -39,6 +38,7 @@ from connectors_core.options import (
     not_empty,
     positive,
 )
+from connectors_core.schema.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,

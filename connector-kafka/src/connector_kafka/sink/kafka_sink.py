@@ -27,7 +27,7 @@ from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.upsert import UpsertMode
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import format_of
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer

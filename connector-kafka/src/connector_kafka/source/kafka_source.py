@@ -69,7 +69,7 @@ from connector_kafka.source.split import (
 )
 from connector_kafka.source.subscription import Subscription
 from connectors_core.annotations import public
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats import DecodingFormat, as_format, format_of
 from connectors_core.serialization import VersionedSerializer

@@ -17,7 +17,6 @@ from connector_kafka.records import MAX_RECORD_BYTES
 from connector_kafka.source.layout import METADATA
 from connector_kafka.source.offsets import OffsetsInitializer
 from connectors_core.annotations import public
-from connectors_core.ddl import SCHEMA as SCHEMA_TYPE
 from connectors_core.formats import format_options
 from connectors_core.options import (
     MEMORY_SIZE,
@@ -28,6 +27,7 @@ from connectors_core.options import (
     list_of,
     positive,
 )
+from connectors_core.schema.ddl import SCHEMA as SCHEMA_TYPE
 
 __all__ = ["KAFKA_SOURCE_OPTIONS", "DataLossPolicy"]
 

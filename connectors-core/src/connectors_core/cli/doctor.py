@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from connectors_core.runtime.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
+from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
 if TYPE_CHECKING:
-    from connectors_core.runtime.doctor import SparkFindings
+    from connectors_core.spark.doctor import SparkFindings
 
 CORE: Final = "connectors-core"
 # The Spark lines that are supported, with the Java versions each of them runs on.
@@ -405,7 +405,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def started_findings(master: str) -> list[Finding]:
     """Start Spark, run a Python job, and compare driver and workers."""
     try:
-        from connectors_core.runtime.doctor import examine_spark
+        from connectors_core.spark.doctor import examine_spark
 
         spark = examine_spark(master, SHARED_PACKAGES)
     except Exception as error:

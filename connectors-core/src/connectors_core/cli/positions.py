@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import orjson
 
-from connectors_core.protocol import Versioned
+from connectors_core.engine.protocol import Versioned
 from connectors_core.secrets import mask_text
 
 

@@ -17,8 +17,12 @@ from rich.text import Text
 from connectors_core._display import NOTHING, count, moment, size, span
 from connectors_core.cli.positions import stored_text
 from connectors_core.cli.state_options import LocationArgument, StorageOption, storage_options
-from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity, read_identity
-from connectors_core.coordinator.plan_log import (
+from connectors_core.engine.coordinator.identity import (
+    PipelineIdentity,
+    QueryIdentity,
+    read_identity,
+)
+from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     newest_decision,
     newest_plan,
@@ -27,8 +31,7 @@ from connectors_core.coordinator.plan_log import (
     read_reports,
     rewrites_of,
 )
-from connectors_core.errors import StateLocationError
-from connectors_core.protocol import (
+from connectors_core.engine.protocol import (
     Decision,
     PlannedSplit,
     Report,
@@ -37,9 +40,10 @@ from connectors_core.protocol import (
     Versioned,
     done_path,
 )
-from connectors_core.recovery.giving_up import is_given_up
+from connectors_core.engine.recovery.giving_up import is_given_up
+from connectors_core.engine.state import StateStore, decode_document
+from connectors_core.errors import StateLocationError
 from connectors_core.secrets import mask_text
-from connectors_core.state import StateStore, decode_document
 
 MAX_SHOWN: Final = 200
 

@@ -25,12 +25,12 @@ from connectors_core.cli.state_options import (
     locations_of,
     query_of,
 )
-from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.engine.recovery import giving_up, rewinding
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.state import Lease
 from connectors_core.errors import ConfigurationError, StateCorruptedError
-from connectors_core.recovery import giving_up, rewinding
-from connectors_core.recovery.locations import Locations
 from connectors_core.secrets import mask_text
-from connectors_core.state import Lease
 
 
 def rewind_state(

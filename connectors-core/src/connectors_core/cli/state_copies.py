@@ -21,9 +21,9 @@ from connectors_core.cli.state_options import (
     locations_of,
     storage_options,
 )
-from connectors_core.recovery import backup
-from connectors_core.recovery.copies import Manifest
-from connectors_core.recovery.selection import QueryCut
+from connectors_core.engine.recovery import backup
+from connectors_core.engine.recovery.copies import Manifest
+from connectors_core.engine.recovery.selection import QueryCut
 from connectors_core.secrets import mask_url
 
 CopyOption = Annotated[

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from connectors_core.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
-from connectors_core.recovery.locations import Locations
-from connectors_core.state import StateStore
 
 LocationArgument = Annotated[
     str, typer.Argument(help="The state (or checkpoint) location, a path or URL.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Sink API after Flink's Sink V2: writers, committables, committers, topologies."""
 
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.async_sink import (
     AsyncSink,

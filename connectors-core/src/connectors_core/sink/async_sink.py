@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from connectors_core.annotations import public
+from connectors_core.clients.event_loop import event_loop, submit
 from connectors_core.errors import UnsupportedError
-from connectors_core.event_loop import event_loop, submit
 from connectors_core.records import BadRecord
 from connectors_core.sink import seen_capacity
 from connectors_core.sink.entry_columns import EntryColumns

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors_core.annotations import public
+from connectors_core.clients.event_loop import event_loop
+from connectors_core.clients.retrying import RetryLog
 from connectors_core.errors import (
     ConnectorError,
     FatalError,
@@ -24,10 +26,8 @@ from connectors_core.errors import (
     RetryableError,
     UnexpectedError,
 )
-from connectors_core.event_loop import event_loop
 from connectors_core.metrics import SinkMetric
 from connectors_core.options import positive
-from connectors_core.retrying import RetryLog
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limiting import (
     RateLimiting,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Source API after Flink's FLIP-27, on Arrow batches."""
 
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.source.assigner import SplitAssigner
 from connectors_core.source.base import (
     PositionedBatch,

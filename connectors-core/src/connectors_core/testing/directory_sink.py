@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from connectors_core._faults import fault_point
+from connectors_core.engine._faults import fault_point
 from connectors_core.errors import DataLossError
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from connectors_core._faults import (
+from connectors_core.engine._faults import (
     DRIVER_VARIABLE,
     ENVIRONMENT_VARIABLE,
     FILE_PREFIX,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors_core._faults import fault_point
+from connectors_core.engine._faults import fault_point
 from connectors_core.errors import FatalError
 from connectors_core.sink import (
     CommitRequest,

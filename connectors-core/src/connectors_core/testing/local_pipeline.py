@@ -19,18 +19,21 @@ from typing import Any, Final, Literal, Never, Self, TypeVar
 
 import pyarrow as pa
 
-from connectors_core._faults import FaultInjected, fault_point
-from connectors_core.coordinator.committing import CommitRetries, EpochCommitter
-from connectors_core.coordinator.completeness import (
+from connectors_core.engine._faults import FaultInjected, fault_point
+from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.completeness import (
     verify_complete,
     verify_decided,
     verify_identified,
     verify_same_moment,
 )
-from connectors_core.coordinator.connection_checks import check_connections, check_state_location
-from connectors_core.coordinator.dead_letters import DeadLetters
-from connectors_core.coordinator.fencing import fence_decisions, fence_plans
-from connectors_core.coordinator.identity import (
+from connectors_core.engine.coordinator.connection_checks import (
+    check_connections,
+    check_state_location,
+)
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
     QueryShape,
@@ -41,7 +44,7 @@ from connectors_core.coordinator.identity import (
     read_identity,
     record_identity,
 )
-from connectors_core.coordinator.pipeline_checks import (
+from connectors_core.engine.coordinator.pipeline_checks import (
     check_ends,
     check_has_sinks,
     check_not_started,
@@ -49,15 +52,14 @@ from connectors_core.coordinator.pipeline_checks import (
     check_sources,
     warn_of_unread,
 )
-from connectors_core.coordinator.plan_log import read_plan
-from connectors_core.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.coordinator.source_coordinator import SourceSettings
-from connectors_core.coordinator.topologies import check_topologies
-from connectors_core.coordinator.writer_states import check_stateful
-from connectors_core.errors import UnsupportedError
-from connectors_core.execution.attempts import fails_again
-from connectors_core.execution.reading import ReaderTask, read_entry, without_heartbeat
-from connectors_core.execution.writing import (
+from connectors_core.engine.coordinator.plan_log import read_plan
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.topologies import check_topologies
+from connectors_core.engine.coordinator.writer_states import check_stateful
+from connectors_core.engine.execution.attempts import fails_again
+from connectors_core.engine.execution.reading import ReaderTask, read_entry, without_heartbeat
+from connectors_core.engine.execution.writing import (
     Leases,
     SinkTask,
     WriterMessage,
@@ -65,11 +67,11 @@ from connectors_core.execution.writing import (
     decode_message,
     write_task,
 )
-from connectors_core.protocol import Entry, Plan
+from connectors_core.engine.protocol import Entry, Plan
+from connectors_core.engine.recovery.locations import SparkCheckpoint
+from connectors_core.engine.state import LEASE_EXPIRY, Lease, StateStore
+from connectors_core.errors import UnsupportedError
 from connectors_core.records import RecordPolicy
-from connectors_core.recovery.locations import SparkCheckpoint
-from connectors_core.runtime.epochs import EpochProgress, EpochRunner
-from connectors_core.runtime.status import PipelineStatus, QueryStatus, source_status
 from connectors_core.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.source import (
@@ -79,8 +81,9 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
+from connectors_core.spark.epochs import EpochProgress, EpochRunner
+from connectors_core.spark.status import PipelineStatus, QueryStatus, source_status
 from connectors_core.spelling import spelled_as_made
-from connectors_core.state import LEASE_EXPIRY, Lease, StateStore
 from connectors_core.table.lookup_table_source import LookupTableSource
 
 ATTEMPTS = 4
@@ -308,7 +311,7 @@ class LocalPipeline:
         """What a pipeline on Spark raises: an error of the tree. What a test raises stays."""
         if isinstance(error, FaultInjected | AssertionError) or not isinstance(error, Exception):
             return error
-        from connectors_core.runtime.failures import translated  # it imports pyspark
+        from connectors_core.spark.failures import translated  # it imports pyspark
 
         return translated(
             error,

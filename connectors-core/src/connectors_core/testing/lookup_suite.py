@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from connectors_core.engine.execution.looking_up import close_lookups
 from connectors_core.errors import RetryableError
-from connectors_core.execution.looking_up import close_lookups
 from connectors_core.lookup import (
     FullCachingLookupProvider,
     PartialCachingLookupProvider,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from connectors_core.coordinator.mailbox import Mailbox
+from connectors_core.engine.coordinator.mailbox import Mailbox
 
 T = TypeVar("T")
 Action = Callable[[], None]

@@ -19,12 +19,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from connectors_core.coordinator.plan_log import decisions_since, newest_decision
-from connectors_core.runtime.status import PipelineState
+from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.state import StateStore
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.source.source import AnySource
-from connectors_core.state import StateStore
+from connectors_core.spark.status import PipelineState
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS, SinkExternalContext

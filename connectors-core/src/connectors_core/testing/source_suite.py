@@ -16,9 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from connectors_core.coordinator.plan_log import decisions_since, read_plan
+from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
+from connectors_core.engine.state import StateStore
 from connectors_core.records import RecordPolicy
-from connectors_core.runtime.status import PipelineState
 from connectors_core.source import (
     Boundedness,
     PlanLimits,
@@ -27,7 +27,7 @@ from connectors_core.source import (
 )
 from connectors_core.source.source import AnySource
 from connectors_core.source.watermarks import END_OF_TIME, micros
-from connectors_core.state import StateStore
+from connectors_core.spark.status import PipelineState
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SourceExternalContext, SplitDataWriter

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from connectors_core.event_loop import event_loop
+from connectors_core.clients.event_loop import event_loop
 from connectors_core.testing.pace import Deadline
 
 # The other side of a connection may need a moment to see that it was closed.

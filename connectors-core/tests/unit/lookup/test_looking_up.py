@@ -25,8 +25,8 @@ from lookup_tables import (
     task_of,
 )
 
+from connectors_core.engine.execution.looking_up import close_lookups
 from connectors_core.errors import ConfigurationError, FatalError, RetryableError
-from connectors_core.execution.looking_up import close_lookups
 from connectors_core.lookup import (
     AsyncLookupFunctionProvider,
     DefaultLookupCache,

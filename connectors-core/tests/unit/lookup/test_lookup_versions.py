@@ -18,25 +18,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors_core.coordinator import lookup_versions
-from connectors_core.coordinator.lookup_versions import FullCache, LookupPinning
+from connectors_core.engine.coordinator import lookup_versions
+from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
+from connectors_core.engine.execution import lookup_snapshots
+from connectors_core.engine.execution.lookup_snapshots import (
+    SnapshotLookup,
+    local_folder,
+    remove_local_copies,
+    write_snapshot,
+)
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     LeaseError,
     RetryableError,
     StateCorruptedError,
     StateLocationError,
 )
-from connectors_core.execution import lookup_snapshots
-from connectors_core.execution.lookup_snapshots import (
-    SnapshotLookup,
-    local_folder,
-    remove_local_copies,
-    write_snapshot,
-)
 from connectors_core.lookup import CacheReloadTrigger, FunctionContext
 from connectors_core.lookup.hash_index import HashIndex
 from connectors_core.metrics import LookupMetric
-from connectors_core.state import StateStore
 
 SCHEMA = pa.schema([("key", pa.int64()), ("value", pa.string())])
 

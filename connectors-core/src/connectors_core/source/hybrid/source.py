@@ -8,7 +8,7 @@ from typing import final
 
 import pyarrow as pa
 
-from connectors_core.connection_check import SupportsConnectionCheck
+from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.source.enumerator import SplitEnumeratorContext

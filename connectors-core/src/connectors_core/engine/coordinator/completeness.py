@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the state of a query is complete, as far as its files prove it. Driver, reads only.
+
+Files that are gone leave no error behind by themselves: a driver that does not see the last
+decision writes its epoch again under the same number, and the sink takes it for one that it has. So
+what is there is compared with what it presupposes:
+
+- Plans and decisions are numbered without gaps. Old ones are removed in ascending order, decisions
+  before their done marks, reports after their plans.
+- A done mark, and an amendment, presupposes its decision; a report presupposes its plan.
+- A decision presupposes the plan whose rows it holds, with all its reports.
+- A plan names the newest decision at its time. Its copy may be newer than those of the decisions.
+- Each epoch that read rows is decided on, and where Spark keeps state each micro-batch is: one that
+  Spark has finished presupposes its decision.
+- A batch run, which has no log of Spark's, marks that it has decided.
+- Every document names the pipeline.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from connectors_core.engine.coordinator.identity import FIRST_QUERY, IDENTITIES_FOLDER
+from connectors_core.engine.coordinator.numbering import (
+    document_numbers,
+    folder_numbers,
+    unrelated_files,
+)
+from connectors_core.engine.coordinator.plan_log import (
+    complete_reports,
+    newest_decision,
+    newest_number,
+    newest_plan,
+    read_decision,
+    read_plan,
+    read_reports,
+)
+from connectors_core.engine.protocol import DECISIONS_FOLDER, PLANS_FOLDER, Decision, Plan
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import StateCorruptedError
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+def verify_complete(store: StateStore, *, pipeline_id: str) -> None:
+    """Check that nothing is missing from the state of a query. Changes nothing.
+
+    Args:
+        store: The state location of the query.
+        pipeline_id: The pipeline.
+
+    Raises:
+        StateCorruptedError: Something is missing; says what proves it, and the ways out.
+    """
+    folders = PLANS_FOLDER, DECISIONS_FOLDER
+    plans, decisions = (document_numbers(store, folder) for folder in folders)
+    foreign = [name for folder in folders for name in unrelated_files(store, folder)]
+    if foreign:
+        _LOGGER.warning(
+            "%s: passed over files that are not the pipeline's: %s", store, ", ".join(foreign)
+        )
+    _refuse_gap(store, "plan", plans, lambda number: read_plan(store, number).previous)
+    _refuse_gap(store, "decision", decisions, lambda epoch: read_decision(store, epoch).previous)
+    for what, folder, known, needs in (
+        ("a done mark", "done", decisions, "decision"),
+        ("an amendment", "rewrites", decisions, "decision"),
+        ("the mark of a batch run", "decided", decisions, "decision"),
+        ("a report", "reports", plans, "plan"),
+    ):
+        _refuse_orphans(store, what, folder_numbers(store, folder), known, needs)
+    plan, epoch = newest_plan(store), newest_decision(store)
+    planned = read_plan(store, plan) if plan >= 0 else None
+    decided = read_decision(store, epoch) if epoch >= 0 else None
+    for document in (planned, decided):
+        _refuse_stranger(store, document, pipeline_id)
+    _refuse_forgotten(store, plans, decisions)
+    if decided is not None:
+        _refuse_unread(store, decided, planned, plans)
+
+
+def verify_same_moment(
+    store: StateStore, *, spark_query_id: str, logged_batch: int, logged_plan: int
+) -> None:
+    """Check that Spark's log is neither older than the decisions nor newer than the plans.
+
+    An older log begins batches again under numbers of batches that are decided, with other rows. A
+    newer one names plans that will be made again, with rows that are written. Changes nothing.
+
+    Args:
+        store: The state location of the query.
+        spark_query_id: Spark's id of the query.
+        logged_batch: The newest batch that Spark's checkpoint knows, -1 for none.
+        logged_plan: The last plan that is read when this batch ends, -1 before the first.
+
+    Raises:
+        StateCorruptedError: It is older, or newer.
+    """
+    newest_plan_number = newest_number(store, PLANS_FOLDER)
+    if logged_plan > newest_plan_number:
+        raise _missing(
+            store,
+            f"plan {logged_plan} is missing",
+            expected=f"plan {logged_plan}, which batch {logged_batch} in Spark's log reads",
+            found="no plan"
+            if newest_plan_number < 0
+            else f"plan {newest_plan_number} as the newest",
+        )
+    epoch = newest_decision(store)
+    if epoch < 0:
+        return
+    newest = read_decision(store, epoch)
+    if newest.spark_query_id == spark_query_id and newest.batch_id > logged_batch:
+        raise _missing(
+            store,
+            "Spark's checkpoint is older than the decisions",
+            expected=f"batch {newest.batch_id} in its log, which epoch {newest.epoch} decided",
+            found="no batch" if logged_batch < 0 else f"batch {logged_batch} as the newest",
+        )
+
+
+def verify_decided(
+    store: StateStore, *, spark_query_id: str, first: int, batch: int, plan: int, stateful: bool
+) -> None:
+    """Check that what Spark has finished is decided. Changes nothing.
+
+    Plans of early releases, which decided on nothing where nothing was written, are passed over.
+
+    Args:
+        store: The state location of the query.
+        spark_query_id: Spark's id of the query.
+        first: The plan before the first one of Spark's checkpoint.
+        batch: The newest batch that Spark has finished, -1 for none.
+        plan: The last plan that is read when this batch ends.
+        stateful: Spark keeps state for the query, so a batch without rows writes some.
+
+    Raises:
+        StateCorruptedError: A decision is missing.
+    """
+    decided = last_decided_batch(store, spark_query_id)
+    decided_batch, decided_plan = (-1, -1) if decided is None else (decided.batch_id, decided.plan)
+    if decided_batch >= batch:
+        return
+    for number in document_numbers(store, PLANS_FOLDER):
+        if not max(first, plan - 1 if stateful else decided_plan) < number <= plan:
+            continue
+        document = read_plan(store, number)
+        if document.decided is not None and (stateful or _has_rows(store, document)):
+            epoch = newest_number(store, DECISIONS_FOLDER) + 1
+            raise _missing(
+                store,
+                f"decision {epoch} is missing",
+                expected=f"a decision on batch {batch}, which Spark has finished"
+                if stateful
+                else f"a decision on the rows of plan {number}, which Spark has finished",
+                found="no decision"
+                if decided is None
+                else f"the one on batch {decided_batch} as the newest",
+            )
+
+
+def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | None:
+    """The newest decision on a batch of a query, given up ones included; None for none."""
+    for epoch in reversed(document_numbers(store, DECISIONS_FOLDER)):
+        decision = read_decision(store, epoch)
+        if decision.spark_query_id == spark_query_id:
+            return decision
+    return None
+
+
+def verify_identified(root: StateStore) -> None:
+    """Check that no query has state here where no pipeline is recorded. Changes nothing.
+
+    Args:
+        root: The state location of a pipeline that has no recorded identity.
+
+    Raises:
+        StateCorruptedError: A query has state here.
+    """
+    first = root.child(FIRST_QUERY)
+    if document_numbers(first, PLANS_FOLDER) or document_numbers(first, DECISIONS_FOLDER):
+        raise _missing(
+            root,
+            "it does not say which pipeline it belongs to",
+            expected=f"a document in {IDENTITIES_FOLDER}/",
+            found=f"none, and the state of {FIRST_QUERY}",
+        )
+
+
+def missing_numbers(
+    numbers: Sequence[int], previous: Callable[[int], int | None]
+) -> Iterator[range]:
+    """The gaps in the numbers of plans or decisions.
+
+    A fence says what was the newest before it: between the two nothing is missed.
+
+    Args:
+        numbers: What is there, in order.
+        previous: What a document of that number fences off, None where it is no fence.
+    """
+    for before, after in itertools.pairwise(numbers):
+        if after != before + 1:
+            fences = (previous(number) for number in numbers if number >= after)
+            if not any(fenced is not None and fenced <= before for fenced in fences):
+                yield range(before + 1, after)
+
+
+def missing_decisions(store: StateStore) -> list[int]:
+    """The epochs whose decisions are missing, though later ones are there."""
+    known = document_numbers(store, DECISIONS_FOLDER)
+    gaps = missing_numbers(known, lambda epoch: read_decision(store, epoch).previous)
+    return [epoch for gap in gaps for epoch in gap]
+
+
+def _refuse_gap(
+    store: StateStore,
+    what: str,
+    numbers: Sequence[int],
+    previous: Callable[[int], int | None],
+) -> None:
+    for gap in missing_numbers(numbers, previous):
+        raise _missing(
+            store,
+            f"{_named(what, gap)} missing",
+            expected=f"{what}s {numbers[0]} to {numbers[-1]} without a gap",
+            found=f"{what} {gap.start - 1}, then {what} {gap.stop}",
+        )
+
+
+def _refuse_orphans(
+    store: StateStore, what: str, found: Sequence[int], known: Sequence[int], needs: str
+) -> None:
+    """Below the first known number are the remains of a purge; gaps are looked for elsewhere."""
+    lost = [number for number in found if not known or number > known[-1]]
+    if lost:
+        raise _missing(
+            store,
+            f"{needs} {lost[0]} is missing",
+            expected=f"{needs} {lost[0]}, as {what} of it is there",
+            found=f"{needs}s {known[0]} to {known[-1]}" if known else f"no {needs}",
+        )
+
+
+def _refuse_stranger(store: StateStore, document: Plan | Decision | None, pipeline_id: str) -> None:
+    if document is None or document.pipeline_id == pipeline_id:
+        return
+    what = f"plan {document.number}" if isinstance(document, Plan) else f"epoch {document.epoch}"
+    raise _missing(
+        store,
+        f"{what} belongs to another pipeline than the one that is recorded",
+        expected=f"pipeline {pipeline_id}",
+        found=f"pipeline {document.pipeline_id}",
+    )
+
+
+def _refuse_forgotten(store: StateStore, plans: Sequence[int], decisions: Sequence[int]) -> None:
+    """The newest plan names an epoch that was decided before it."""
+    known = read_plan(store, plans[-1]).decided if plans else None
+    if known is not None and known > max(decisions, default=-1):
+        raise _missing(
+            store,
+            f"decision {known} is missing",
+            expected=f"decision {known}, which plan {plans[-1]} names",
+            found=f"decision {decisions[-1]} as the newest" if decisions else "no decision",
+        )
+
+
+def _refuse_unread(
+    store: StateStore, decision: Decision, newest: Plan | None, plans: Sequence[int]
+) -> None:
+    """What a decision holds was planned and reported before."""
+    if decision.plan < 0:
+        return
+    if not plans or plans[-1] < decision.plan:
+        raise _missing(
+            store,
+            f"plan {decision.plan} is missing",
+            expected=f"plan {decision.plan}, whose rows epoch {decision.epoch} holds",
+            found=f"plan {plans[-1]} as the newest" if plans else "no plan",
+        )
+    if (
+        newest is not None
+        and newest.number == decision.plan
+        and complete_reports(store, newest) is None
+    ):
+        raise _missing(
+            store,
+            f"a report of plan {decision.plan} is missing",
+            expected=f"all reports of the plan, whose rows epoch {decision.epoch} holds",
+        )
+
+
+def _has_rows(store: StateStore, plan: Plan) -> bool:
+    reports = read_reports(store, plan).values()
+    return any(
+        report is not None and (report.rows or report.skipped or report.dead_letters)
+        for own in reports
+        for report in own
+    )
+
+
+def _named(what: str, numbers: range) -> str:
+    if len(numbers) == 1:
+        return f"{what} {numbers[0]} is"
+    return f"{what}s {numbers[0]} to {numbers[-1]} are"
+
+
+def _missing(
+    store: StateStore, message: str, *, expected: str | None = None, found: str | None = None
+) -> StateCorruptedError:
+    return StateCorruptedError(
+        f"the state at {store} is not complete: {message}",
+        expected=expected,
+        found=found,
+    )

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings the dead letters of an epoch into their sinks, as part of its decision. Driver."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.writing import Leases, encode_committables
+from connectors_core.engine.protocol import DecidedCommittable, SinkDecision, claims_path
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import ConfigurationError
+from connectors_core.records import (
+    DEAD_LETTER_SCHEMA,
+    RecordErrorHandler,
+    RecordPolicy,
+    RecordPolicyMode,
+    read_spool,
+)
+from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
+from connectors_core.sink.stateful import StatefulSink
+
+UID_SUFFIX = ".dead-letters"
+
+
+class DeadLetters:
+    """Writes named spools with the writers of the dead-letter sinks.
+
+    A reader or writer spools its bad records; only the spools that a winning report or summary
+    names come here, so dead letters are as exact as the epoch.
+
+    Args:
+        policies: Record policies by the uid of the source or sink they belong to.
+        store: The state location of the query, where the spools are.
+        pipeline_id: The pipeline.
+        reader_stores: Where the spools of sources are, by uid, if not there.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, RecordPolicy],
+        *,
+        store: StateStore,
+        pipeline_id: str,
+        reader_stores: Mapping[str, StateStore] | None = None,
+    ) -> None:
+        self.policies = dict(policies)
+        self._store = store
+        self._reader_stores = dict(reader_stores or {})
+        self._pipeline_id = pipeline_id
+        for uid, policy in policies.items():
+            if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} have no sink that can write them",
+                    expected="a Sink",
+                    found=type(policy.sink).__name__,
+                    option="record policy",
+                )
+            if isinstance(policy.sink, StatefulSink):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} have a sink whose writers keep state, which is "
+                    "not kept for dead letters",
+                    expected="a sink without state",
+                    found=type(policy.sink).__name__,
+                    option="record policy",
+                )
+        self.sinks: dict[str, Sink] = {
+            uid + UID_SUFFIX: policy.sink
+            for uid, policy in policies.items()
+            if isinstance(policy.sink, Sink)
+        }
+
+    def write(
+        self, epoch: int, spools: Sequence[tuple[str, str]], leases: Leases | None = None
+    ) -> dict[str, SinkDecision]:
+        """Stage the letters of an epoch.
+
+        Args:
+            epoch: The epoch.
+            spools: Uid of the source or sink, and the name of its spool.
+            leases: For the sinks that need one.
+
+        Returns:
+            What to decide, by uid of the dead-letter sink.
+        """
+        by_sink: dict[str, list[str]] = {}
+        for uid, spool in spools:
+            by_sink.setdefault(uid + UID_SUFFIX, []).append(spool)
+        return self.write_again(epoch, by_sink, leases or {})
+
+    def write_again(
+        self, epoch: int, spools: Mapping[str, Sequence[str]], leases: Leases
+    ) -> dict[str, SinkDecision]:
+        """Stage the letters of an epoch that some sinks have lost.
+
+        Args:
+            epoch: The epoch.
+            spools: By uid of the dead-letter sink, the names of the spools it is to write.
+            leases: For the sinks that need one.
+
+        Returns:
+            What to decide, by uid of the dead-letter sink.
+        """
+        return {
+            uid: self._write_sink(uid, self.sinks[uid], epoch, names, leases)
+            for uid, names in spools.items()
+        }
+
+    def _write_sink(
+        self, uid: str, sink: Sink, epoch: int, names: Sequence[str], leases: Leases
+    ) -> SinkDecision:
+        nonce = secrets.token_hex(8)
+        context = WriterInitContext(
+            pipeline_id=self._pipeline_id,
+            sink_uid=uid,
+            checkpoint_id=epoch,
+            subtask_id=0,
+            attempt_number=0,
+            nonce=nonce,
+            schema=DEAD_LETTER_SCHEMA,
+            record_errors=RecordErrorHandler(RecordPolicy.fail()),
+            lease=leases[uid](1) if uid in leases else None,
+            claim=Claims(store=self._store, folder=claims_path(epoch, uid, nonce)),
+        )
+        rows = size = 0
+        with closing(sink.create_writer(context)) as writer:
+            for name in names:
+                for batch in read_spool(self._store_of(uid.removesuffix(UID_SUFFIX)), name):
+                    writer.write(batch)
+                    rows += batch.num_rows
+                    size += batch.nbytes
+            writer.flush()
+            committables = (
+                writer.prepare_commit() if isinstance(writer, CommittingSinkWriter) else ()
+            )
+        return SinkDecision(
+            committables=tuple(
+                DecidedCommittable(subtask=0, committable=each, rows=rows)
+                for each in encode_committables(sink, committables)
+            ),
+            number_of_subtasks=1,
+            rows=rows,
+            bytes=size,
+            spools=tuple(names),
+        )
+
+    def discard(self, spools: Sequence[tuple[str, str]]) -> None:
+        """Remove spools whose letters are committed."""
+        for uid, name in spools:
+            self._store_of(uid).delete(name)
+
+    def _store_of(self, uid: str) -> StateStore:
+        return self._reader_stores.get(uid, self._store)

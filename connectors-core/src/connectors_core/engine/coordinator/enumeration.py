@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch mode: run an enumerator to its end, its splits become the tasks. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import heapq
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from connectors_core.engine.coordinator.mailbox import Mailbox
+from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator, SourceSettings
+from connectors_core.engine.protocol import Entry, Report, SplitRecord, run_path
+from connectors_core.errors import UnsupportedError
+from connectors_core.secrets import mask_text
+from connectors_core.source.alignment import CoordinatorStore
+
+TASKS_PER_READER = 4
+
+
+class Enumeration:
+    """The enumerator of a bounded source in batch mode, run to its end.
+
+    It does nothing by itself any more. It stays open for the events of its readers. `close` ends
+    it, and so does garbage collection.
+
+    Attributes:
+        splits: All splits, in the order they were assigned.
+        metrics: What the enumerator counts.
+
+    Args:
+        settings: The source.
+
+    Raises:
+        ConnectorError: Discovery failed.
+    """
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._uid = settings.uid
+        self._readers = settings.parallelism
+        self._coordinator = coordinator = _run_to_its_end(settings)
+        self.splits = coordinator.positions()
+        self.metrics = coordinator.metrics
+        self._close = weakref.finalize(self, coordinator.close)
+
+    def hear(self, report: Report) -> None:
+        """Deliver the events of a report, as those of one of the readers that the enumerator knows.
+
+        Raises:
+            UnsupportedError: The enumerator answers with further splits.
+        """
+        if not report.events:
+            return
+        reader = report.subtask % self._readers  # a batch run may have more tasks than readers
+        self._coordinator.deliver_events(dataclasses.replace(report, subtask=reader))
+        further = self._coordinator.positions()[len(self.splits) :]
+        if further:
+            raise UnsupportedError(
+                f"the enumerator of source {self._uid!r} assigns splits when its readers have read",
+                expected="all splits before anything is read, as this is a batch run",
+                found=", ".join(mask_text(each.split.split_id) for each in further),
+                hint="use Pipeline(..., streaming=True)",
+            )
+
+    def close(self) -> None:
+        """Close the enumerator."""
+        self._close()
+
+
+def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
+    """All splits of a bounded source, in the order they were assigned.
+
+    Raises:
+        ConnectorError: Discovery failed.
+    """
+    with contextlib.closing(Enumeration(settings)) as enumeration:
+        return enumeration.splits
+
+
+def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def failed(error: BaseException) -> None:
+        errors.append(error)
+        done.set()
+
+    mailbox = Mailbox(f"enumerator-{settings.uid}", failed)
+
+    def advance() -> None:
+        if not done.is_set() and coordinator.take_all_splits():
+            done.set()
+
+    coordinator = SourceCoordinator(
+        settings,
+        mailbox=mailbox,
+        store=CoordinatorStore(),
+        on_change=lambda: mailbox.execute(advance),
+    )
+    mailbox.start()
+    mailbox.execute(coordinator.start)
+    mailbox.execute(advance)
+    done.wait()
+    mailbox.close()
+    if errors:
+        coordinator.close()
+        raise errors[0]
+    return coordinator
+
+
+def batch_entries(
+    settings: SourceSettings, splits: Sequence[SplitRecord], *, pipeline_id: str, run_id: str
+) -> list[Entry]:
+    """One entry per task: large splits alone, small ones together.
+
+    Args:
+        settings: The source.
+        splits: Its splits.
+        pipeline_id: The pipeline.
+        run_id: The run; its reports lie below it.
+    """
+    serializer = settings.source.split_serializer()
+    weights = [
+        max(1, serializer.deserialize(s.split.state.version, s.split.state.data).weight())
+        for s in splits
+    ]
+    tasks = min(len(splits), settings.parallelism * TASKS_PER_READER) or 1
+    bins: list[tuple[int, int]] = [(0, task) for task in range(tasks)]
+    queues: list[list[Any]] = [[] for _ in range(tasks)]
+    for index in sorted(range(len(splits)), key=lambda i: -weights[i]):
+        load, task = heapq.heappop(bins)
+        queues[task].append(splits[index].split)
+        heapq.heappush(bins, (load + weights[index], task))
+    return [
+        Entry(
+            pipeline_id=pipeline_id,
+            query=run_path(run_id),
+            plan=0,
+            nonce=run_id,
+            source=settings.uid,
+            subtask=task,
+            parallelism=tasks,
+            splits=tuple(queue),
+        )
+        for task, queue in enumerate(queues)
+    ]

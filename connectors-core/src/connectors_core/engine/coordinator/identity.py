@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who a pipeline is: recorded at its first start, compared at every later one. Driver.
+
+Spark matches sources by their position in the plan: with swapped sources it doubles and loses rows
+without a word. And a plan log without its Spark checkpoint, or the reverse, starts anew somewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connectors_core.engine.coordinator.numbering import document_numbers
+from connectors_core.engine.protocol import DocumentCodec
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import LOST_STATE_HINT, ConfigurationError, IdentityError
+
+_UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryIdentity:
+    """One query of a pipeline.
+
+    Attributes:
+        folder: Its folder below checkpoint and state location.
+        lines: Uids of the sources in the order of Spark's offset log, once per branch.
+        sinks: Uids of the sinks in order.
+        spark_query_id: Spark's id of the query.
+        first: The plan before the first one of the Spark checkpoint.
+    """
+
+    folder: str
+    lines: tuple[str, ...]
+    sinks: tuple[str, ...]
+    spark_query_id: str
+    generation: int = 0
+    first: int = -1
+
+    @property
+    def spark_folder(self) -> str:
+        """Folder of Spark's checkpoint below the checkpoint location."""
+        return f"{self.folder}/spark-{self.generation}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineIdentity:
+    """A pipeline and its queries.
+
+    Attributes:
+        pipeline_id: Given at the first start.
+        name: The user's name for it.
+        streaming: Whether it runs as streaming queries.
+        queries: Its queries.
+    """
+
+    pipeline_id: str
+    name: str
+    streaming: bool
+    queries: tuple[QueryIdentity, ...]
+
+    def query_of(self, source: str) -> QueryIdentity:
+        """The query that reads a source.
+
+        Raises:
+            IdentityError: There is none.
+        """
+        for query in self.queries:
+            if source in query.lines:
+                return query
+        raise IdentityError(
+            f"pipeline {self.name!r} has no source {source!r}",
+            expected=[uid for query in self.queries for uid in query.lines],
+            found=source,
+            ways_out=["start the query through Pipeline.run or Pipeline.start"],
+        )
+
+
+IDENTITIES = DocumentCodec("pipeline", PipelineIdentity)
+IDENTITIES_FOLDER = "pipeline"
+FIRST_QUERY = "query-0"
+
+
+def _path(generation: int) -> str:
+    return f"{IDENTITIES_FOLDER}/{generation:010d}.json"
+
+
+def newest_generation(store: StateStore) -> int:
+    """Number of the newest identity, -1 for none."""
+    return max(document_numbers(store, IDENTITIES_FOLDER), default=-1)
+
+
+def read_identity(store: StateStore) -> PipelineIdentity | None:
+    """The recorded identity, or None before the first start."""
+    generation = newest_generation(store)
+    return None if generation < 0 else IDENTITIES.read(store, _path(generation))
+
+
+def record_identity(store: StateStore, identity: PipelineIdentity) -> None:
+    """Record the identity of a first start or a new generation."""
+    generation = newest_generation(store) + 1
+    if not IDENTITIES.create(store, _path(generation), identity):
+        raise IdentityError(
+            f"pipeline {identity.name!r} was started by another driver at the same moment",
+            ways_out=["let only one driver run this pipeline"],
+        )
+
+
+def check_uid(uid: str, taken: Collection[str], name: str) -> None:
+    """Refuse a uid that cannot be stored, or that a pipeline has already.
+
+    Args:
+        uid: Of a source, a sink or a lookup.
+        taken: The uids of the pipeline.
+        name: The pipeline's name.
+
+    Raises:
+        ConfigurationError: It cannot be used.
+    """
+    if not _UID.fullmatch(uid):
+        raise ConfigurationError(
+            f"{uid!r} cannot be a uid",
+            expected="letters, digits, '_', '.' and '-', at most 100",
+            option="uid",
+        )
+    if uid in taken:
+        raise ConfigurationError(
+            f"the uid {uid!r} is used twice in pipeline {name!r}", option="uid"
+        )
+
+
+def new_pipeline_id() -> str:
+    """An id for a pipeline that never ran."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class QueryShape:
+    """The sources and sinks of one query as the user built it."""
+
+    lines: tuple[str, ...]
+    sinks: tuple[str, ...]
+
+
+def first_identity(
+    pipeline_id: str, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
+) -> PipelineIdentity:
+    """The identity of a pipeline that starts for the first time."""
+    return PipelineIdentity(
+        pipeline_id=pipeline_id,
+        name=name,
+        streaming=streaming,
+        queries=tuple(
+            QueryIdentity(
+                folder=f"query-{number}",
+                lines=shape.lines,
+                sinks=shape.sinks,
+                spark_query_id=str(uuid.uuid4()),
+            )
+            for number, shape in enumerate(shapes)
+        ),
+    )
+
+
+def assert_unchanged(
+    identity: PipelineIdentity, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
+) -> None:
+    """Refuse a pipeline of another shape than the one that was recorded.
+
+    Raises:
+        IdentityError: With what changed and the ways out.
+    """
+    if identity.name != name:
+        raise IdentityError(
+            "the checkpoint location belongs to another pipeline",
+            expected=identity.name,
+            found=name,
+            ways_out=["give each pipeline a checkpoint location of its own"],
+        )
+    recorded = [QueryShape(query.lines, query.sinks) for query in identity.queries]
+    if identity.streaming != streaming or recorded != list(shapes):
+        raise IdentityError(
+            f"pipeline {name!r} has not the sources and sinks it had, or has them in another order",
+            expected=_described(identity.streaming, recorded),
+            found=_described(streaming, shapes),
+            ways_out=[
+                "build the sources and sinks in the recorded order, with the recorded uids",
+                "for a query without Spark state, Pipeline(on_changed_query='new-generation') "
+                "keeps the source positions",
+                "start anew with another checkpoint location; what was read is then read again",
+            ],
+        )
+
+
+def next_generation(
+    identity: PipelineIdentity, shapes: Sequence[QueryShape], written: Mapping[str, int]
+) -> PipelineIdentity:
+    """The identity under which changed queries go on with their source positions.
+
+    A changed query gets a Spark checkpoint of its own, which begins behind the last plan that was
+    written.
+
+    Args:
+        identity: The recorded one.
+        shapes: The queries as the user built them; each reads the sources of a recorded one.
+        written: Last plan that each recorded query has written, by folder.
+
+    Raises:
+        IdentityError: The sources of the queries are not the same.
+    """
+    recorded = {frozenset(query.lines): query for query in identity.queries}
+    if {frozenset(shape.lines) for shape in shapes} != recorded.keys():
+        raise IdentityError(
+            f"pipeline {identity.name!r} has other sources than it had, or joins them differently",
+            expected="; ".join(", ".join(sorted(sources)) for sources in recorded),
+            found="; ".join(", ".join(sorted(set(shape.lines))) for shape in shapes),
+            ways_out=[
+                "keep the sources of each query as they were; sinks may change",
+                "start anew with another checkpoint location; what was read is then read again",
+            ],
+            option="on_changed_query",
+        )
+    queries = []
+    for shape in shapes:
+        query = recorded[frozenset(shape.lines)]
+        if shape != QueryShape(query.lines, query.sinks):
+            query = dataclasses.replace(
+                query,
+                lines=shape.lines,
+                sinks=shape.sinks,
+                spark_query_id=str(uuid.uuid4()),
+                generation=query.generation + 1,
+                first=written[query.folder],
+            )
+        queries.append(query)
+    return dataclasses.replace(identity, queries=tuple(queries))
+
+
+def _described(streaming: bool, shapes: Sequence[QueryShape]) -> str:
+    kind = "streaming" if streaming else "batch"
+    queries = "; ".join(f"{', '.join(s.lines)} -> {', '.join(s.sinks)}" for s in shapes)
+    return f"{kind}: {queries}"
+
+
+def assert_same_life(
+    query: QueryIdentity, *, found_query_id: str | None, newest_plan: int, logged_batch: int
+) -> None:
+    """Refuse Spark's checkpoint and our state when they are not of the same life.
+
+    Args:
+        query: What was recorded.
+        found_query_id: Spark's id in its checkpoint, None where there is none.
+        newest_plan: Number of the newest plan.
+        logged_batch: Newest batch in Spark's offset log.
+
+    Raises:
+        IdentityError: One of them was wiped or replaced.
+    """
+    ways_out = [
+        LOST_STATE_HINT,
+        "start anew with another checkpoint location; what was read is then read again, and sinks "
+        "write it again",
+    ]
+    if found_query_id is None:
+        raise IdentityError(
+            "Spark's checkpoint of the pipeline is gone",
+            expected=f"{query.spark_folder} with query id {query.spark_query_id}",
+            found="no Spark checkpoint",
+            ways_out=ways_out,
+        )
+    if found_query_id != query.spark_query_id:
+        raise IdentityError(
+            "Spark's checkpoint is not the one that this pipeline wrote",
+            expected=query.spark_query_id,
+            found=found_query_id,
+            ways_out=ways_out,
+        )
+    if newest_plan < query.first or (newest_plan < 0 <= logged_batch):
+        raise IdentityError(
+            "the plans of the pipeline are gone, Spark's checkpoint is there",
+            expected=f"plans below {query.folder}",
+            found=f"{logged_batch + 1} batches in Spark's log and no plan",
+            ways_out=ways_out,
+        )

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions of tables that are cached as a whole: reloads, and which batch sees which. Driver."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Final
+
+from connectors_core.engine.coordinator.numbering import document_numbers
+from connectors_core.engine.execution.lookup_snapshots import WrittenSnapshot
+from connectors_core.engine.protocol import (
+    LOOKUP_PINS,
+    LOOKUP_PINS_FOLDER,
+    LOOKUP_VERSIONS,
+    LookupPins,
+    LookupVersion,
+    lookup_pins_path,
+    lookup_version_path,
+)
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import StateCorruptedError
+from connectors_core.lookup.reload import CacheReloadTrigger
+from connectors_core.metrics import LookupMetric, MetricGroup
+
+_logger: Final = logging.getLogger(__name__)
+_KEPT: Final = 2
+_PINS: Final = re.compile(r"[\w-]+\.json")
+# How long a reading that is given up may take to see that.
+_GIVE_UP_SECONDS: Final = 10.0
+_GIVE_UP_AGAIN_SECONDS: Final = 0.2
+
+
+class FullCache:
+    """The versions of one table, and what reads it anew.
+
+    Args:
+        uid: The lookup.
+        pipeline_id: The pipeline.
+        store: The folder of the table in the state location.
+        confirm: Raises a `LeaseError` where a later driver has taken over.
+        load: Reads the table to a file in that folder.
+        give_up: Lets a load that runs fail soon; called again until it has.
+        trigger: Says when it is read again.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        *,
+        pipeline_id: str,
+        store: StateStore,
+        confirm: Callable[[], None],
+        load: Callable[[], WrittenSnapshot],
+        give_up: Callable[[], None],
+        trigger: CacheReloadTrigger | None,
+    ) -> None:
+        self.uid = uid
+        self.metrics = MetricGroup()
+        self._pipeline_id = pipeline_id
+        self._store = store
+        self._confirm = confirm
+        self._load = load
+        self._give_up = give_up
+        self._trigger = trigger
+        self._triggered = False
+        self._lock = threading.Lock()
+        self._loading: ThreadPoolExecutor | None = None
+        self._waiting: Future[None] | None = None
+        self._idle = threading.Event()
+        self._idle.set()
+        self._closed = False
+        self._versions: dict[int, LookupVersion] = {}
+        self._seen: dict[str, list[int]] = {}
+        self._error: BaseException | None = None
+
+    def start(self, pinned: Iterable[tuple[str, int]] = ()) -> None:
+        """Read the table and start its trigger.
+
+        A table that cannot be read now does not keep a pipeline from starting that has read it
+        before: it goes on with that version, and says so.
+
+        Args:
+            pinned: Queries, and versions that their batches have seen and may ask for again.
+
+        Raises:
+            ConnectorError: The table was never read, and cannot be read.
+        """
+        for number in document_numbers(self._store, "versions"):
+            version = LOOKUP_VERSIONS.read(self._store, lookup_version_path(number))
+            if version is not None:
+                self._versions[version.number] = version
+        for query, number in pinned:
+            self._note_seen(number, query)
+        self._loading = ThreadPoolExecutor(1, thread_name_prefix=f"lookup-{self.uid}")
+        try:
+            self._loading.submit(self._read).result()
+        except Exception as error:
+            if not self._versions:
+                self.close()
+                raise
+            self._keep_old(error)
+        if self._trigger is not None:
+            self._trigger.open(self)
+            self._triggered = True
+
+    def close(self) -> None:
+        """Trigger nothing more, and give up a reload that runs.
+
+        One that does not see that in time ends by itself, and becomes no version.
+        """
+        if self._trigger is not None and self._triggered:
+            self._triggered = False
+            self._trigger.close()
+        with self._lock:
+            self._closed = True
+            loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        loading.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + _GIVE_UP_SECONDS
+        while not self._idle.is_set() and time.monotonic() < deadline:
+            self._give_up()  # again, as it may have been between two things to give up
+            self._idle.wait(_GIVE_UP_AGAIN_SECONDS)
+        if self._idle.is_set():
+            loading.shutdown()
+        else:
+            _logger.warning("a reload of lookup %r does not end and is left alone", self.uid)
+
+    # --- For the trigger ------------------------------------------------------------------------
+
+    def current_processing_time(self) -> datetime:
+        """Now."""
+        return datetime.now(UTC)
+
+    def trigger_reload(self) -> Future[None]:
+        """Read the table again; requests that come while one waits are one."""
+        with self._lock:
+            if self._waiting is None and self._loading is not None:
+                self._waiting = self._loading.submit(self._reload)
+            if self._waiting is not None:
+                return self._waiting
+        ended: Future[None] = Future()
+        ended.cancel()
+        return ended
+
+    # --- For the queries ------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> LookupVersion | None:
+        """The version that a new batch sees; None before the first."""
+        with self._lock:
+            return self._versions[max(self._versions)] if self._versions else None
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the last reload failed; None where it did not."""
+        return self._error
+
+    def see(self, number: int, query: str) -> LookupVersion:
+        """The version that a batch has pinned; it is kept until its query has seen two others.
+
+        Args:
+            number: Of the version.
+            query: The query of the batch.
+
+        Raises:
+            StateCorruptedError: It is gone.
+        """
+        with self._lock:
+            version = self._versions.get(number)
+            if version is None:
+                raise StateCorruptedError(
+                    f"version {number} of lookup {self.uid!r} is gone, and a batch that runs "
+                    "again has seen it",
+                    found=f"versions {', '.join(map(str, sorted(self._versions)))}",
+                )
+            self._note_seen(number, query)
+            return version
+
+    def _note_seen(self, number: int, query: str) -> None:
+        seen = self._seen.setdefault(query, [])
+        if number not in seen:
+            self._seen[query] = [*seen[1 - _KEPT :], number]
+
+    # --- Reading --------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        with self._lock:
+            self._waiting = None
+        try:
+            self._read()
+        except Exception as error:
+            if not self._closed:
+                self._keep_old(error)
+            raise
+
+    def _keep_old(self, error: Exception) -> None:
+        self._error = error
+        _logger.warning(
+            "lookup %r could not be read and keeps version %d: %s",
+            self.uid,
+            max(self._versions),
+            error,
+        )
+
+    def _read(self) -> None:
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._idle.clear()
+        try:
+            self._read_version()
+        finally:
+            self._idle.set()
+
+    def _read_version(self) -> None:
+        began = time.monotonic()
+        try:
+            written = self._load()
+        except Exception:
+            if not self._closed:
+                self.metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
+            raise
+        milliseconds = (time.monotonic() - began) * 1e3
+        with self._lock:
+            if self._closed:  # another driver may own the folder by now
+                self._store.delete(written.file)
+                raise CancelledError
+            version = self._record(written)
+            self._error = None
+            self._purge()
+        self.metrics.inc(LookupMetric.LOAD_COUNT)
+        self.metrics.inc(LookupMetric.LOAD_TIME, round(milliseconds))
+        self.metrics.set(LookupMetric.LATEST_LOAD_TIME, milliseconds)
+        self.metrics.set(LookupMetric.NUM_CACHED_RECORD, version.rows)
+        self.metrics.set(LookupMetric.NUM_CACHED_BYTES, version.bytes)
+
+    def _record(self, written: WrittenSnapshot) -> LookupVersion:
+        """Make what was read the next version.
+
+        Raises:
+            LeaseError: A later driver has taken over.
+        """
+        read_at = time.time_ns() // 1_000
+        while True:
+            number = max(self._versions, default=0) + 1
+            version = LookupVersion(
+                pipeline_id=self._pipeline_id,
+                number=number,
+                file=written.file,
+                rows=written.rows,
+                bytes=written.bytes,
+                read_at=read_at,
+            )
+            path = lookup_version_path(number)
+            created = LOOKUP_VERSIONS.create(self._store, path, version)
+            found = version if created else LOOKUP_VERSIONS.read(self._store, path)
+            if found is not None:
+                self._versions[number] = found
+            # An object store may say so of our own, when its client repeated a request.
+            if found == version:
+                return version
+            self._confirm()  # else it is of a driver before this one, and as good as ours
+
+    def _purge(self) -> None:
+        """Remove versions that no batch can ask for, and files that became no version."""
+        names = self._store.list()
+        self._confirm()  # so none of these is of a driver that took over from this one
+        kept = {*sorted(self._versions)[-_KEPT:]}.union(*self._seen.values())
+        for number in sorted(self._versions.keys() - kept):
+            self._store.delete(lookup_version_path(number))
+            del self._versions[number]
+        files = {version.file for version in self._versions.values()}
+        for name in names:
+            if name.endswith(".arrow") and name not in files:
+                self._store.delete(name)
+
+
+class LookupPinning:
+    """Which versions the batches of one query see: what the first run saw, a replay sees again.
+
+    Args:
+        caches: The tables that the query looks up.
+        store: The state location of the query.
+        pipeline_id: The pipeline.
+        query: The query.
+    """
+
+    def __init__(
+        self, caches: Sequence[FullCache], *, store: StateStore, pipeline_id: str, query: str
+    ) -> None:
+        self._caches = tuple(caches)
+        self._store = store
+        self._pipeline_id = pipeline_id
+        self._query = query
+
+    def pinned_last(self) -> Iterator[tuple[str, str, int]]:
+        """Lookup, query and version of what the last batches have seen. Before the first `pin`."""
+        if self._caches:
+            for name in self._pins()[-_KEPT:]:
+                pins = LOOKUP_PINS.read(self._store, f"{LOOKUP_PINS_FOLDER}/{name}")
+                for uid, number in (pins.versions if pins is not None else {}).items():
+                    yield uid, self._query, number
+
+    def pin(self, batch: str) -> Mapping[str, LookupVersion]:
+        """The versions of a batch, by lookup. Before its rows are joined.
+
+        Args:
+            batch: Its name, the same when it runs again; names sort in the order of batches.
+        """
+        if not self._caches:
+            return {}
+        path = lookup_pins_path(batch)
+        newest = {
+            cache.uid: version.number
+            for cache in self._caches
+            if (version := cache.newest) is not None
+        }
+        pins = LookupPins(pipeline_id=self._pipeline_id, versions=newest)
+        if not LOOKUP_PINS.create(self._store, path, pins):
+            pins = LOOKUP_PINS.read(self._store, path) or pins
+        # A lookup that was added since has nothing to be the same as.
+        return {
+            cache.uid: cache.see(pins.versions.get(cache.uid, newest[cache.uid]), self._query)
+            for cache in self._caches
+        }
+
+    def purge(self, before: str | None = None) -> None:
+        """Remove the pins of batches that are not run again.
+
+        Args:
+            before: The name of the first that may be; None where none is.
+        """
+        if self._caches:
+            for name in self._pins():
+                if before is None or name < before:
+                    self._store.delete(f"{LOOKUP_PINS_FOLDER}/{name}")
+
+    def _pins(self) -> list[str]:
+        names = self._store.list(LOOKUP_PINS_FOLDER)
+        return [name for name in names if _PINS.fullmatch(name)]

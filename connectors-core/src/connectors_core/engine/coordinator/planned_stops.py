@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops that an enumerator plans, and where splits go on behind them. Driver, pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from connectors_core.engine.protocol import PlannedSplit, SplitReport, Versioned
+from connectors_core.errors import FatalError
+from connectors_core.serialization import VersionedSerializer
+from connectors_core.source.enumerator import PlannedRead, SupportsPlannedStops
+from connectors_core.source.split import PlanLimits, SplitT
+
+
+def plan_reads(
+    enumerator: SupportsPlannedStops[SplitT], splits: Sequence[SplitT], limits: PlanLimits
+) -> Mapping[str, PlannedRead[SplitT]]:
+    """Ask an enumerator, and hold it to what it was asked.
+
+    Raises:
+        FatalError: It plans a split that it was not asked for, or takes one for another.
+    """
+    reads = enumerator.plan_reads(splits, limits)
+    asked = {split.split_id for split in splits}
+    for split_id, read in reads.items():
+        ids = {split_id, read.split.split_id}
+        if read.then is not None:
+            ids.add(read.then.split_id)
+        if len(ids) > 1 or split_id not in asked:
+            raise FatalError(
+                f"plan_reads() of {type(enumerator).__name__} plans splits it was not asked for",
+                expected=sorted(asked),
+                found=sorted(ids),
+            )
+    return reads
+
+
+def to_be_read(read: PlannedRead[SplitT]) -> bool:
+    """Whether a plan must hold it; the end of a split reaches the log by way of a plan."""
+    return not read.empty or read.then is None
+
+
+def planned_split(
+    position: PlannedSplit,
+    asked: SplitT,
+    read: PlannedRead[SplitT],
+    serializer: VersionedSerializer[SplitT],
+) -> PlannedSplit:
+    """A split as it stands in the plan: with its stop and what follows.
+
+    Args:
+        position: Where the split stands, as it is stored.
+        asked: The same, as the enumerator was asked.
+        read: What it answered.
+        serializer: Stores splits.
+    """
+
+    def stored(split: SplitT) -> Versioned:
+        return Versioned(version=serializer.version, data=serializer.serialize(split))
+
+    then = None if read.then is None else stored(read.then)
+    skip = read.split.still_to_skip(position.skip, asked)
+    return replace(position, state=stored(read.split), skip=skip, then=then)
+
+
+def position_after(planned: PlannedSplit, report: SplitReport) -> PlannedSplit | None:
+    """Where a split goes on after a plan; None where it is finished for good."""
+    state: Versioned | None = report.state
+    if report.finished:
+        state = None if report.ended else planned.then
+    if state is None:
+        return None
+    return PlannedSplit(
+        split_id=report.split_id,
+        state=state,
+        skip=report.skip,
+        watermark_state=report.watermark_state,
+    )

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins the rows of a task with what is looked up for them. Executor.
+
+A function and its cache are opened once in a worker process and wait there for the next task: to
+connect, and to fetch everything anew, would cost more than most tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import tenacity
+
+from connectors_core.clients.event_loop import submit
+from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.engine.execution.writing import conform
+from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
+from connectors_core.lookup.cache import LookupCache
+from connectors_core.lookup.function import AsyncLookupFunction, FunctionContext, LookupFunction
+from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.provider import (
+    AsyncLookupFunctionProvider,
+    LookupFunctionProvider,
+    LookupRequestConfiguration,
+    PartialCachingLookupProvider,
+)
+from connectors_core.metrics import LookupMetric, MetricGroup
+
+ByKey = LookupFunctionProvider | AsyncLookupFunctionProvider | PartialCachingLookupProvider
+"""Providers whose functions are asked for keys."""
+
+_KEPT_OPEN: Final = 8
+_CLOSE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupTask:
+    """All that a task needs to join its rows; shipped to executors.
+
+    Attributes:
+        pipeline_id: The pipeline.
+        uid: The lookup within it.
+        life: What was opened for another life is not used: one start of the pipeline, or one
+            version of a table that is cached as a whole.
+        join: Which columns are compared and added.
+        provider: Fetches the rows.
+    """
+
+    pipeline_id: str
+    uid: str
+    life: str
+    join: LookupJoin
+    provider: ByKey
+
+    def run(
+        self, batches: Iterable[pa.RecordBatch], observe: Callable[[MetricGroup], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Join rows.
+
+        Requests are on their way while more rows are taken; what comes out is in the order of what
+        came in. Requests that nobody waits for any more are cancelled.
+
+        Args:
+            batches: Rows, as Spark has them.
+            observe: Given the numbers of this task at its end.
+
+        Yields:
+            Rows of ``join.schema``.
+
+        Raises:
+            ConnectorError: A request failed for good.
+        """
+        rows = (conform(batch, self.join.rows) for batch in batches if batch.num_rows)
+        first = next(rows, None)
+        if first is None:
+            return
+        lookup = _opened.take(self)
+        try:
+            yield from _joined(self.join, lookup, itertools.chain([first], rows))
+        except GeneratorExit:  # a limit behind the join has all that it wants
+            _opened.give_back(self, lookup)
+            raise
+        except BaseException:
+            observe(lookup.take_numbers())
+            lookup.close()
+            raise
+        observe(lookup.take_numbers())
+        _opened.give_back(self, lookup)
+
+
+def _joined(
+    join: LookupJoin, lookup: _OpenLookup, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    waiting: deque[tuple[pa.RecordBatch, pa.RecordBatch, _Request]] = deque()
+    try:
+        for rows in batches:
+            keys = join.distinct_keys(rows)
+            waiting.append((rows, keys, lookup.begin(keys)))
+            while waiting and (len(waiting) >= lookup.most_requests or waiting[0][2].done()):
+                rows, keys, request = waiting.popleft()
+                yield from join.join(rows, keys, request.result())
+        while waiting:
+            rows, keys, request = waiting.popleft()
+            yield from join.join(rows, keys, request.result())
+    finally:
+        for _, _, request in waiting:
+            request.cancel()
+
+
+# --- Requests -------------------------------------------------------------------------------------
+
+
+class _Request(Protocol):
+    """Rows that are there, or on their way."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> pa.Table: ...
+
+    def cancel(self) -> object: ...
+
+
+def _ready(rows: pa.Table) -> Future[pa.Table]:
+    future: Future[pa.Table] = Future()
+    future.set_result(rows)
+    return future
+
+
+class _Requests(ABC):
+    """Asks a function, again where that may help."""
+
+    def __init__(
+        self, task: LookupTask, requests: LookupRequestConfiguration, metrics: MetricGroup
+    ) -> None:
+        self._uid = task.uid
+        self._schema = task.join.table
+        self._requests = requests
+        self._metrics = metrics
+        self._arguments: dict[str, Any] = {
+            "retry": IF_RETRYABLE,
+            "wait": backoff(
+                requests.initial_backoff.total_seconds(), requests.max_backoff.total_seconds()
+            ),
+            "stop": tenacity.stop_after_attempt(1 + requests.max_retries),
+            "before_sleep": RetryLog(f"a request of lookup {task.uid!r}"),
+            "reraise": True,
+        }
+
+    @property
+    @abstractmethod
+    def most_requests(self) -> int:
+        """Requests on their way at the same time."""
+
+    @abstractmethod
+    def begin(self, keys: pa.RecordBatch) -> _Request:
+        """Ask for the rows of some keys, at least one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the function."""
+
+    def _open(self, open_function: Callable[[FunctionContext], None]) -> None:
+        """Open the function, again where that may help."""
+        context = FunctionContext(uid=self._uid, metric_group=self._metrics)
+
+        def opened() -> None:
+            try:
+                open_function(context)
+            except Exception as error:
+                self._fail(error)
+
+        tenacity.Retrying(**self._arguments)(opened)
+
+    def _answered(self, rows: pa.Table, began: float) -> pa.Table:
+        rows = self._checked(rows)
+        milliseconds = (time.monotonic() - began) * 1e3
+        self._metrics.inc(LookupMetric.LOAD_COUNT)
+        self._metrics.inc(LookupMetric.LOAD_TIME, round(milliseconds))
+        self._metrics.set(LookupMetric.LATEST_LOAD_TIME, milliseconds)
+        return rows
+
+    def _fail(self, error: Exception) -> NoReturn:
+        """Count a failure and raise it as an error that the core knows."""
+        self._metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
+        if isinstance(error, ConnectorError):
+            raise error
+        raise UnexpectedError(
+            f"a request of lookup {self._uid!r} failed in a way that the connector does not know",
+            found=type(error).__name__,
+        ) from error
+
+    def _checked(self, rows: pa.Table) -> pa.Table:
+        names = self._schema.names
+        if isinstance(rows, pa.Table) and set(rows.schema.names) == set(names):
+            rows = rows.select(names)
+            if rows.schema.types == self._schema.types:
+                return rows
+        raise FatalError(
+            f"the function of lookup {self._uid!r} did not give the columns that it was asked for",
+            expected=str(self._schema),
+            found=str(rows.schema) if isinstance(rows, pa.Table) else type(rows).__name__,
+            hint="this is a fault of the connector: report it",
+        )
+
+
+class _BlockingRequests(_Requests):
+    """On the task's thread, one after the other."""
+
+    most_requests = 1
+
+    def __init__(self, function: LookupFunction, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._function = function
+        self._retrying = tenacity.Retrying(**self._arguments)
+        self._open(function.open)
+
+    def begin(self, keys: pa.RecordBatch) -> _Request:
+        return _ready(self._retrying(self._ask, keys))
+
+    def _ask(self, keys: pa.RecordBatch) -> pa.Table:
+        began = time.monotonic()
+        try:
+            return self._answered(self._function.lookup(keys), began)
+        except Exception as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        self._function.close()
+
+
+class _AsyncRequests(_Requests):
+    """From the event loop of the process, several at a time."""
+
+    def __init__(self, function: AsyncLookupFunction, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._function = function
+        self._retrying = tenacity.AsyncRetrying(**self._arguments)
+        self._open(function.open)
+
+    @property
+    def most_requests(self) -> int:
+        # A task has the function for itself, so no other one has requests on their way.
+        return self._requests.max_concurrent_requests
+
+    def begin(self, keys: pa.RecordBatch) -> _Request:
+        return submit(self._retrying(self._ask, keys))
+
+    async def _ask(self, keys: pa.RecordBatch) -> pa.Table:
+        began = time.monotonic()
+        seconds = self._requests.timeout.total_seconds()
+        try:
+            async with asyncio.timeout(seconds):
+                rows = await self._function.async_lookup(keys)
+            return self._answered(rows, began)
+        except TimeoutError as error:
+            late = RetryableError(
+                f"lookup {self._uid!r} was not answered in {seconds:g} seconds", option="timeout"
+            )
+            late.__cause__ = error
+            self._fail(late)
+        except Exception as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        closed = submit(self._function.close())
+        try:
+            closed.result(_CLOSE_SECONDS)
+        except TimeoutError:
+            closed.cancel()
+
+
+@dataclass
+class _PartlyCached:
+    """A request for the keys that the cache does not have, and the rows of those that it has."""
+
+    cache: LookupCache
+    missing: pa.RecordBatch
+    cached: pa.Table | None
+    fetched: _Request
+
+    def done(self) -> bool:
+        return self.fetched.done()
+
+    def result(self) -> pa.Table:
+        """On the task's thread, as the cache is not for several."""
+        rows = self.fetched.result()
+        self.cache.put(self.missing, rows)
+        return rows if self.cached is None else pa.concat_tables([self.cached, rows])
+
+    def cancel(self) -> object:
+        return self.fetched.cancel()
+
+
+# --- What is open in a process --------------------------------------------------------------------
+
+
+class _OpenLookup:
+    """The function of a lookup, opened, and its cache; used by one task at a time."""
+
+    def __init__(self, task: LookupTask) -> None:
+        self.life = task.life
+        self._metrics = MetricGroup()
+        self._nothing = task.join.table.empty_table()
+        provider = task.provider
+        arguments = task, provider.requests, self._metrics
+        self._requests: _Requests
+        if isinstance(provider.function, AsyncLookupFunction):
+            self._requests = _AsyncRequests(provider.function, *arguments)
+        else:
+            self._requests = _BlockingRequests(provider.function, *arguments)
+        self._cache: LookupCache | None = None
+        if isinstance(provider, PartialCachingLookupProvider):
+            self._cache = provider.cache
+            self._cache.open(self._metrics)
+
+    @property
+    def most_requests(self) -> int:
+        """Requests on their way at the same time."""
+        return self._requests.most_requests
+
+    def begin(self, keys: pa.RecordBatch) -> _Request:
+        """Get the rows of some keys."""
+        self._metrics.inc(LookupMetric.NUM_LOOKUP_KEYS, keys.num_rows)
+        if keys.num_rows == 0:
+            return _ready(self._nothing)
+        if self._cache is None:
+            return self._requests.begin(keys)
+        present, cached = self._cache.get_if_present(keys)
+        missing = keys.filter(pc.invert(present))
+        self._metrics.inc(LookupMetric.HIT_COUNT, keys.num_rows - missing.num_rows)
+        self._metrics.inc(LookupMetric.MISS_COUNT, missing.num_rows)
+        if missing.num_rows == 0:
+            return _ready(self._nothing if cached is None else cached)
+        return _PartlyCached(self._cache, missing, cached, self._requests.begin(missing))
+
+    def take_numbers(self) -> MetricGroup:
+        """What was counted since they were taken last."""
+        taken = self._metrics.copy()
+        for name, number in taken.counters.items():
+            self._metrics.inc(name, -number)
+        return taken
+
+    def close(self) -> None:
+        """Close function and cache."""
+        try:
+            self._requests.close()
+        finally:
+            if self._cache is not None:
+                self._cache.close()
+
+
+class _OpenLookups:
+    """What is open in this process and used by no task. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: OrderedDict[tuple[str, str], _OpenLookup] = OrderedDict()
+
+    def take(self, task: LookupTask) -> _OpenLookup:
+        """The one of a task, opened if need be: nobody else has it until it is given back."""
+        with self._lock:
+            lookup = self._free.pop(_key(task), None)
+        if lookup is not None and lookup.life != task.life:
+            lookup.close()
+            lookup = None
+        return lookup or _OpenLookup(task)
+
+    def give_back(self, task: LookupTask, lookup: _OpenLookup) -> None:
+        """Keep it for the next task; the one that was not used for longest may be closed."""
+        with self._lock:
+            replaced = [self._free.pop(_key(task), None)]
+            self._free[_key(task)] = lookup
+            if len(self._free) > _KEPT_OPEN:
+                replaced.append(self._free.popitem(last=False)[1])
+        for each in replaced:
+            if each is not None:
+                each.close()
+
+    def close(self) -> None:
+        """Close all."""
+        with self._lock:
+            free, self._free = self._free, OrderedDict()
+        for lookup in free.values():
+            lookup.close()
+
+
+def _key(task: LookupTask) -> tuple[str, str]:
+    return task.pipeline_id, task.uid
+
+
+_opened: Final = _OpenLookups()
+
+
+def close_lookups() -> None:
+    """Close what is open in this process and used by no task; for tests, and for the driver."""
+    _opened.close()

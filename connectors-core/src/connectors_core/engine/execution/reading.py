@@ -1,0 +1,642 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one plan entry: emits its rows and creates its report. Executor.
+
+A report fixes where an entry ends. Whoever reads the entry again (a retry, a speculative copy, a
+second branch of the query, a replay after a crash) finds the report and takes exactly as many rows
+of every split. Where the end of a read does not follow from plan and data, the rows are spooled and
+the report is created before the first of them is emitted ("claim before emit").
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.protocol import (
+    REPORTS,
+    Entry,
+    PlannedSplit,
+    Report,
+    SplitReport,
+    Versioned,
+    decode_entry,
+    report_path,
+)
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import DataLossError, FatalError, StateCorruptedError
+from connectors_core.metrics import MetricGroup
+from connectors_core.records import (
+    BadRecord,
+    DeadLetterSpool,
+    RecordErrorHandler,
+    RecordPolicy,
+    RecordPolicyMode,
+    spool_factory,
+)
+from connectors_core.source.evaluator import RecordEvaluator
+from connectors_core.source.event_codec import decode_event, encode_event
+from connectors_core.source.events import SourceEvent
+from connectors_core.source.reader import InputStatus, SourceOutput, SourceReader
+from connectors_core.source.source import AnySource
+from connectors_core.source.split import PlanLimits, SourceSplit
+from connectors_core.source.watermarks import SplitWatermarks, WatermarkStrategy
+
+HEARTBEAT_COLUMN = "_heartbeat"
+SPOOL_MEMORY_BYTES = 64 << 20
+AVAILABILITY_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderTask:
+    """All that a task needs to read entries of one source; shipped to executors.
+
+    Attributes:
+        source: The source.
+        uid: Its uid.
+        store: The state location of the pipeline; reports are created below it.
+        strategy: How rows get event times and splits watermarks.
+        evaluator: Ends a split after a row it names.
+        policy: What to do with records that cannot be read.
+        schema: Schema of the source's batches.
+        idle_seconds: How long to wait for rows of a split without an end before the entry ends.
+        replay_seconds: How long to wait for rows of such a split that were read before.
+        attempt: Tells the attempt number of the task that runs, for its reports.
+    """
+
+    source: AnySource
+    uid: str
+    store: StateStore
+    schema: pa.Schema
+    strategy: WatermarkStrategy | None = None
+    evaluator: RecordEvaluator | None = None
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    idle_seconds: float = 0.2
+    replay_seconds: float = 120.0
+    attempt: Callable[[], int] = int
+
+    def output_schema(self) -> pa.Schema:
+        """Schema of what :func:`read_entry` emits."""
+        if self.strategy is None:
+            return self.schema
+        schema = self.strategy.output_schema(self.schema)
+        return schema.append(pa.field(HEARTBEAT_COLUMN, pa.bool_()))
+
+    def store_of(self, entry: Entry) -> StateStore:
+        """The state location of the query that the entry belongs to."""
+        return self.store.child(entry.query)
+
+    def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
+        """Read an entry as it comes out of the carrier."""
+        return read_entry(self, decode_entry(entry), self.attempt())
+
+
+def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.RecordBatch]:
+    """Emit the rows of an entry and create its report.
+
+    Args:
+        task: The source and how it is read.
+        entry: What to read.
+        attempt: Spark's attempt number, for the record only.
+
+    Yields:
+        Batches of ``task.output_schema()``; first the heartbeat row, where there is one.
+
+    Raises:
+        DataLossError: The entry was read before and gives fewer rows now.
+        BadRecordError: A record cannot be read and the policy is to fail.
+    """
+    if entry.source != task.uid:
+        raise StateCorruptedError(
+            "a plan entry came to the reader of another source",
+            expected=task.uid,
+            found=entry.source,
+        )
+    schema = task.output_schema()
+    if entry.heartbeat is not None:
+        yield _heartbeat_row(schema, cast(WatermarkStrategy, task.strategy), entry.heartbeat)
+
+    fault_point("reader_started", plan=entry.plan, source=entry.source, subtask=entry.subtask)
+    store = task.store_of(entry)
+    path = report_path(entry.plan, entry.source, entry.subtask)
+    pinned = _report_of(entry, REPORTS.read(store, path), path)
+    if pinned is None and entry.claim:
+        with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
+            reading = _EntryReading(task, entry, None)
+            _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()))
+            report = reading.report(attempt)
+            fault_point(
+                "before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask
+            )
+            if REPORTS.create(store, path, report):
+                fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
+                file.seek(0)
+                yield from _unspool(cast(BinaryIO, file))
+                return
+        pinned = _winner(store, entry, report, path)
+
+    reading = _EntryReading(task, entry, pinned)
+    yield from _fetched(entry, reading.batches())
+    if pinned is not None:
+        return
+    report = reading.report(attempt)
+    fault_point("before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask)
+    if not REPORTS.create(store, path, report):
+        _assert_same_stops(report, _winner(store, entry, report, path))
+    fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
+
+
+def _fetched(
+    entry: Entry, batches: Generator[pa.RecordBatch, None, None]
+) -> Iterator[pa.RecordBatch]:
+    with closing(batches):
+        for batch in batches:
+            yield batch
+            fault_point(
+                "reader_fetched", plan=entry.plan, source=entry.source, subtask=entry.subtask
+            )
+
+
+def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of an entry as the source gave them, for whoever is not Spark's watermark."""
+    for rows in batches:
+        if HEARTBEAT_COLUMN not in rows.schema.names:
+            yield rows
+        elif not rows.column(HEARTBEAT_COLUMN)[0].as_py():
+            yield rows.drop_columns([HEARTBEAT_COLUMN])
+
+
+def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
+    if report is not None and report.nonce != entry.nonce:
+        raise StateCorruptedError(
+            f"the report {path} belongs to another plan of the same number",
+            expected=entry.nonce,
+            found=report.nonce,
+            hint="the state location was restored or written by another driver: restore checkpoint "
+            "and state location together",
+        )
+    return report
+
+
+def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
+    """The report that was first; nobody will ask for the dead letters of the other."""
+    winner = _report_of(entry, REPORTS.read(store, path), path)
+    if mine.spool is not None and (winner is None or winner.spool != mine.spool):
+        store.delete(mine.spool)
+    if winner is None:
+        raise StateCorruptedError(
+            f"the report {path} has vanished",
+        )
+    return winner
+
+
+def _assert_same_stops(mine: Report, winner: Report) -> None:
+    def stops(report: Report) -> list[tuple[str, int, bool]]:
+        return sorted((s.split_id, s.rows, s.finished) for s in report.splits)
+
+    if stops(mine) != stops(winner):
+        raise FatalError(
+            f"two reads of one entry of source {mine.source!r} ended at different rows",
+            expected=stops(winner),
+            found=stops(mine),
+            hint="the source declares splits that end and can be read again the same way, but does "
+            "not keep to it: correct its split_traits()",
+        )
+
+
+def _heartbeat_row(
+    schema: pa.Schema, strategy: WatermarkStrategy, event_time: int
+) -> pa.RecordBatch:
+    values = {
+        strategy.event_time_column: pa.array([event_time], pa.int64()).cast(
+            pa.timestamp("us", tz="UTC")
+        ),
+        HEARTBEAT_COLUMN: pa.array([True]),
+    }
+    return pa.RecordBatch.from_arrays(
+        [values.get(column.name, pa.nulls(1, column.type)) for column in schema], schema=schema
+    )
+
+
+def _spool(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    with pa.ipc.new_stream(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _unspool(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(file) as reader:
+        yield from reader
+
+
+@dataclass
+class _SplitReading:
+    """Progress of one split within the entry.
+
+    A position is a split state of the connector's (``base``) and the rows to drop behind it
+    (``skip``), so that a batch can be cut at any row whatever the connector's own positions are.
+    """
+
+    planned: PlannedSplit
+    base: SourceSplit
+    skip: int
+    watermarks: SplitWatermarks | None
+    quota: int | None
+    rows: int = 0
+    consumed: int = 0
+    touched: bool = False
+    waited: bool = False
+    stopped: bool = False
+    finished: bool = False
+    ended: bool = False
+    head: int | None = None
+
+    @property
+    def open(self) -> bool:
+        return not (self.stopped or self.finished)
+
+
+class _Output:
+    """Collects what a poll emits."""
+
+    def __init__(self) -> None:
+        self._collected: list[tuple[str, pa.RecordBatch]] = []
+        self._outputs: dict[str, SourceOutput] = {}
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        output = self._outputs.get(split_id)
+        if output is None:
+            output = self._outputs[split_id] = _SplitOutput(split_id, self._collected)
+        return output
+
+    def take(self) -> list[tuple[str, pa.RecordBatch]]:
+        collected, self._collected[:] = list(self._collected), []
+        return collected
+
+
+@dataclass(frozen=True)
+class _SplitOutput:
+    split_id: str
+    collected: list[tuple[str, pa.RecordBatch]]
+
+    def collect(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self.collected.append((self.split_id, batch))
+
+
+class _PollErrors(RecordErrorHandler):
+    """Counts the bad records of a batch in the one entry that takes its first rows.
+
+    A batch that is cut is read again by a later entry, and its bad records are met again: what a
+    poll met waits here until it is known which of the two this is.
+    """
+
+    def __init__(
+        self, source: str, policy: RecordPolicy, open_spool: Callable[[], DeadLetterSpool]
+    ) -> None:
+        super().__init__(policy, open_spool)
+        self._source = source
+        self._waits = policy.mode is not RecordPolicyMode.FAIL
+        self._met: list[tuple[BadRecord, BaseException | None]] = []
+
+    def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
+        record = replace(record, source_uid=self._source)  # a reader does not know its uid
+        if self._waits:
+            self._met.append((record, cause))
+        else:
+            super().handle(record, cause=cause)
+
+    def count(self, record: BadRecord) -> None:
+        super().handle(record)
+
+    def settle(self, counted: bool = True) -> None:
+        met, self._met = self._met, []
+        if counted:
+            for record, cause in met:
+                super().handle(record, cause=cause)
+
+
+@dataclass
+class _ReaderContext:
+    """The runtime as the reader sees it."""
+
+    index_of_subtask: int
+    current_parallelism: int
+    record_errors: _PollErrors
+    metric_group: MetricGroup = field(default_factory=MetricGroup)
+    events: list[SourceEvent] = field(default_factory=list)
+    wants_splits: bool = False
+
+    def send_split_request(self) -> None:
+        self.wants_splits = True
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        self.events.append(event)
+
+
+class _EntryReading:
+    """One reading of one entry, from its start to its limits or pinned stops."""
+
+    def __init__(self, task: ReaderTask, entry: Entry, pinned: Report | None) -> None:
+        self._task = task
+        self._entry = entry
+        self._serializer = task.source.split_serializer()
+        self._pinned = pinned is not None
+        self._limits = PlanLimits() if pinned else entry.limits
+        self._max_watermark = None if pinned else entry.max_watermark
+        self._rows = 0
+        self._bytes = 0
+        self._emitted_rows = 0
+        self._emitted_bytes = 0
+        self._started = time.monotonic()
+        self._idle_since: float | None = None
+        self._newly_stopped: list[str] = []
+        self._context = _ReaderContext(
+            index_of_subtask=entry.subtask,
+            current_parallelism=entry.parallelism,
+            record_errors=_PollErrors(
+                entry.source,
+                task.policy,
+                spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
+            ),
+        )
+        quotas = {split.split_id: split.rows for split in pinned.splits} if pinned else None
+        self._splits = {
+            planned.split_id: self._split_reading(planned, quotas) for planned in entry.splits
+        }
+
+    def _split_reading(
+        self, planned: PlannedSplit, quotas: Mapping[str, int] | None
+    ) -> _SplitReading:
+        split = self._serializer.deserialize(planned.state.version, planned.state.data)
+        strategy = self._task.strategy
+        quota = None if quotas is None else quotas.get(planned.split_id, 0)
+        return _SplitReading(
+            planned=planned,
+            base=split,
+            skip=planned.skip,
+            watermarks=strategy.tracker(planned.watermark_state) if strategy else None,
+            quota=quota,
+            stopped=quota == 0,
+        )
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Read until all splits are finished or stopped, or a limit is reached."""
+        try:
+            yield from self._read_splits()
+            self._check_pinned()
+            self._context.record_errors.settle()
+        except BaseException:
+            self._context.record_errors.abort()
+            raise
+        if self._pinned:
+            self._context.record_errors.abort()  # the report names the spool of the first reading
+        else:
+            self._context.record_errors.close()
+
+    def _read_splits(self) -> Iterator[pa.RecordBatch]:
+        events = list(self._entry.events)
+        while True:
+            remaining = [split for split in self._splits.values() if split.open]
+            if not (remaining or events) or self._limit_reached():
+                break
+            reader = self._task.source.create_reader(self._context)
+            try:
+                reader.start()
+                for event in events:
+                    reader.handle_source_events(decode_event(self._task.source, event))
+                events.clear()
+                reader.add_splits([split.base for split in remaining])
+                reader.notify_no_more_splits()
+                go_on = yield from self._read(reader, remaining)
+            finally:
+                reader.close()
+            if not go_on:
+                break
+
+    def _read(
+        self, reader: SourceReader[Any], splits: list[_SplitReading]
+    ) -> Generator[pa.RecordBatch, None, bool]:
+        """Poll one reader; True when it must be made anew without a stopped split."""
+        output = _Output()
+        for split in splits:
+            split.consumed = 0
+        while any(split.open for split in splits) and not self._limit_reached():
+            status = reader.poll_next(output)
+            positions = {split.split_id: split for split in reader.snapshot_state()}
+            collected = output.take()
+            for split_id, batch in collected:
+                emitted = self._take(self._splits[split_id], batch)
+                if emitted is not None:
+                    yield emitted
+            if not collected:
+                self._context.record_errors.settle()
+            newly_stopped = self._move_on(splits, positions)
+            if newly_stopped and any(split.open for split in splits):
+                if self._task.source.split_traits().ordered:
+                    return True  # the reader would not get past the stopped split
+                try:
+                    reader.pause_or_resume_splits(newly_stopped, [])
+                except NotImplementedError:
+                    return True
+            if not collected and not self._wait(reader, status, splits):
+                return False
+        return False
+
+    def _wait(
+        self, reader: SourceReader[Any], status: InputStatus, splits: list[_SplitReading]
+    ) -> bool:
+        """Whether to poll again after a poll that gave nothing."""
+        if status is InputStatus.END_OF_INPUT:
+            return False
+        if status is InputStatus.MORE_AVAILABLE or reader.wait_available(AVAILABILITY_POLL_SECONDS):
+            self._idle_since = None
+            return True
+        if self._task.source.split_traits().end:
+            return True
+        for split in splits:
+            if split.open:
+                split.touched = split.waited = True  # asked, and had nothing
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
+        return now - self._idle_since < patience
+
+    def _take(self, split: _SplitReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Account for a batch of a split; returns what of it is emitted."""
+        errors = self._context.record_errors
+        if not split.open:
+            errors.settle(counted=False)
+            return None
+        split.touched = True
+        dropped = min(max(split.skip - split.consumed, 0), batch.num_rows)
+        fresh = batch.slice(dropped)
+        if self._task.strategy is not None:
+            fresh = self._task.strategy.assign(fresh)
+        keep, ends = self._admit(split, fresh)
+        errors.settle(counted=dropped == 0 and (keep > 0 or fresh.num_rows == 0))
+        split.consumed += dropped + keep
+        split.rows += keep
+        if ends:
+            split.finished = split.ended = True
+        elif keep < fresh.num_rows or split.rows == split.quota:
+            # Go on from the position before this batch and drop what was taken of it.
+            split.stopped = True
+            split.skip = max(split.skip, split.consumed)
+            self._newly_stopped.append(split.planned.split_id)
+        self._rows += keep
+        self._idle_since = None
+        if keep == 0:
+            return None
+        return self._emit(split, fresh.slice(0, keep))
+
+    def _admit(self, split: _SplitReading, fresh: pa.RecordBatch) -> tuple[int, bool]:
+        """How many leading rows are taken, and whether the split ends behind them."""
+        keep = fresh.num_rows
+        if split.quota is not None:
+            keep = min(keep, split.quota - split.rows)
+        if self._limits.rows is not None:
+            keep = min(keep, self._limits.rows - self._rows)
+        if self._max_watermark is not None and split.watermarks is not None:
+            admission = split.watermarks.admit(
+                self._event_times(fresh.slice(0, keep)), self._max_watermark
+            )
+            if admission.rows < keep:
+                keep, split.head = admission.rows, admission.head
+        if self._task.evaluator is not None:
+            end_row = self._task.evaluator.end_row(fresh.slice(0, keep))
+            if end_row is not None:
+                split.head = None
+                return end_row + 1, True
+        return keep, False
+
+    def _event_times(self, batch: pa.RecordBatch) -> pa.Array:
+        assert self._task.strategy is not None
+        return batch.column(self._task.strategy.event_time_column)
+
+    def _emit(self, split: _SplitReading, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        strategy = self._task.strategy
+        if strategy is not None:
+            invalid = strategy.invalid_event_times(rows)
+            if invalid is not None:
+                self._hand_over_invalid(split, rows, invalid)
+                rows = rows.filter(pc.invert(invalid))
+            if split.watermarks is not None:
+                split.watermarks.advance(self._event_times(rows))
+            rows = rows.append_column(
+                pa.field(HEARTBEAT_COLUMN, pa.bool_()), pa.repeat(pa.scalar(False), rows.num_rows)
+            )
+        if rows.num_rows == 0:
+            return None
+        size = rows.nbytes
+        self._bytes += size
+        self._emitted_rows += rows.num_rows
+        self._emitted_bytes += size
+        return rows
+
+    def _hand_over_invalid(
+        self, split: _SplitReading, rows: pa.RecordBatch, invalid: pa.Array
+    ) -> None:
+        times = self._event_times(rows)
+        first = split.rows - rows.num_rows
+        for index in pc.indices_nonzero(invalid).to_pylist():
+            self._context.record_errors.count(
+                BadRecord(
+                    code="EVENT_TIME_OUT_OF_RANGE",
+                    reason="the event time is outside 1970-01-01 to 2069-12-06",
+                    source_uid=self._entry.source,
+                    split_id=split.planned.split_id,
+                    position=f"row {first + index} of the read",
+                    raw=str(times[index]).encode(),
+                )
+            )
+
+    def _move_on(
+        self, splits: list[_SplitReading], positions: Mapping[str, SourceSplit]
+    ) -> list[str]:
+        """Take over the positions behind a poll; returns the splits that stopped in it."""
+        for split in splits:
+            if not split.open:
+                continue
+            split.skip = max(split.skip - split.consumed, 0)
+            split.consumed = 0
+            position = positions.get(split.planned.split_id)
+            if position is None:
+                split.finished = split.touched = True
+            else:
+                # A position may also move without rows: all were bad, or none of the user's.
+                split.touched |= position != split.base
+                split.skip = position.still_to_skip(split.skip, split.base)
+                split.base = position
+        stopped, self._newly_stopped = self._newly_stopped, []
+        return stopped
+
+    def _limit_reached(self) -> bool:
+        limits = self._limits
+        return (
+            (limits.rows is not None and self._rows >= limits.rows)
+            or (limits.bytes is not None and self._bytes >= limits.bytes)
+            or (limits.seconds is not None and time.monotonic() - self._started >= limits.seconds)
+        )
+
+    def _check_pinned(self) -> None:
+        for split in self._splits.values():
+            if split.quota is not None and split.rows != split.quota:
+                raise DataLossError(
+                    f"split {split.planned.split_id!r} of source {self._entry.source!r} gives "
+                    "fewer rows than when it was read first",
+                    expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
+                    found=f"{split.rows} rows",
+                    hint="what was read is gone or was changed: restore it, or start anew with "
+                    "another checkpoint location",
+                )
+
+    def report(self, attempt: int) -> Report:
+        """The report of this reading, after :meth:`batches` is used up."""
+        errors = self._context.record_errors.summary()
+        metrics = self._context.metric_group
+        return Report(
+            pipeline_id=self._entry.pipeline_id,
+            plan=self._entry.plan,
+            nonce=self._entry.nonce,
+            source=self._entry.source,
+            subtask=self._entry.subtask,
+            attempt=attempt,
+            splits=tuple(self._split_report(s) for s in self._splits.values() if s.touched),
+            events=tuple(encode_event(event) for event in self._context.events),
+            wants_splits=self._context.wants_splits
+            or all(split.finished for split in self._splits.values()),
+            seconds=time.monotonic() - self._started,
+            rows=self._emitted_rows,
+            bytes=self._emitted_bytes,
+            skipped=errors["skipped"],
+            dead_letters=errors["dead_letters"],
+            spool=errors["spool"],
+            counters=dict(metrics.counters),
+            gauges=dict(metrics.gauges),
+        )
+
+    def _split_report(self, split: _SplitReading) -> SplitReport:
+        watermarks = split.watermarks
+        return SplitReport(
+            split_id=split.planned.split_id,
+            state=Versioned(
+                version=self._serializer.version, data=self._serializer.serialize(split.base)
+            ),
+            skip=split.skip,
+            finished=split.finished,
+            rows=split.rows,
+            asked=split.rows > 0 or split.waited,
+            watermark=watermarks.watermark if watermarks else None,
+            head=split.head,
+            watermark_state=watermarks.state() if watermarks else None,
+            ended=split.ended,
+        )

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes a copy of a pipeline's state, checks it, and makes state of it again."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import IO, Any, Final, cast
+
+from connectors_core.engine.coordinator.completeness import verify_complete, verify_same_moment
+from connectors_core.engine.coordinator.identity import PipelineIdentity, read_identity
+from connectors_core.engine.coordinator.plan_log import (
+    complete_reports,
+    newest_decision,
+    newest_number,
+    newest_plan,
+    plans_since_snapshot,
+)
+from connectors_core.engine.protocol import DECISIONS, DECISIONS_FOLDER, Decision, decision_path
+from connectors_core.engine.recovery.copies import (
+    MANIFEST,
+    MANIFESTS,
+    CopiedFile,
+    CopyReader,
+    Manifest,
+    copy_checked,
+    copy_file,
+    extracted,
+    new_copy,
+    open_copy,
+    read_manifest,
+    refuse_existing,
+)
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.recovery.selection import (
+    QueryCut,
+    cut_of,
+    files_of_pipeline,
+    files_of_query,
+)
+from connectors_core.engine.state import Lease, LeaseOwner, StateStore, encode_document
+from connectors_core.errors import FatalError, LeaseError, StateCorruptedError
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many files are copied."""
+
+LEASE_FOLDER: Final = "lease"
+_CHECKED_FOLDERS: Final = frozenset(
+    {"plans", "reports", "decisions", "done", "rewrites", "pipeline"}
+)
+# Restored pipelines take their epochs from a range of their own: the one that the copy is of may
+# have gone on, and a sink takes an epoch that it knows for one that it has.
+_FIRST_DAY: Final = datetime(2025, 1, 1, tzinfo=UTC).timestamp()
+_EPOCHS_PER_SECOND: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupPlan:
+    """What a backup would copy now.
+
+    Attributes:
+        identity: The pipeline.
+        running: A driver runs.
+        cuts: How far each query is copied.
+        files: Relative paths, newest first.
+    """
+
+    identity: PipelineIdentity
+    running: bool
+    cuts: tuple[QueryCut, ...]
+    files: tuple[str, ...]
+
+
+@contextmanager
+def held(locations: Locations) -> Iterator[bool]:
+    """Keep drivers out meanwhile, where none runs; False where one does."""
+    locations.whole_identity()
+    try:
+        lease = Lease.acquire(locations.state)
+    except LeaseError:
+        yield False
+        return
+    with lease:
+        yield True
+
+
+def plan_backup(locations: Locations, *, running: bool) -> BackupPlan:
+    """See what a backup would copy.
+
+    Args:
+        locations: Where the pipeline is.
+        running: A driver writes meanwhile.
+    """
+    identity = locations.identity()
+    cuts = tuple(cut_of(locations, identity, query, running=running) for query in identity.queries)
+    files = [
+        path
+        for query, cut in zip(identity.queries, cuts, strict=True)
+        for path in files_of_query(locations, query, cut)
+    ]
+    files += files_of_pipeline(locations, whole=not running)
+    return BackupPlan(identity=identity, running=running, cuts=cuts, files=tuple(files))
+
+
+def back_up(
+    locations: Locations,
+    plan: BackupPlan,
+    url: str,
+    storage_options: Mapping[str, Any],
+    *,
+    progress: Progress = lambda _done, _all: None,
+) -> Manifest:
+    """Copy the state of a pipeline, and check the copy.
+
+    Args:
+        locations: Where the pipeline is.
+        plan: What to copy.
+        url: A folder, or an archive that ends with `.zip`; nothing may be there.
+        storage_options: Arguments of its fsspec filesystem.
+        progress: Told of each file.
+
+    Raises:
+        ConfigurationError: Something is there already.
+        FatalError: The pipeline removed what the copy needs while it was taken.
+        StateCorruptedError: The state is not complete; the copy is as it is.
+    """
+    copied: list[CopiedFile] = []
+    with ExitStack() as stack:
+        writer = new_copy(url, storage_options)
+        stack.callback(writer.close)
+        for number, path in enumerate(plan.files, 1):
+            try:
+                source = locations.of(path).open_input(path)
+            except FileNotFoundError:
+                continue  # removed by the pipeline as old
+            with source, writer.open(path) as target:
+                copied.append(copy_file(source, target, path))
+            progress(number, len(plan.files))
+        _refuse_outrun(locations, plan)
+        manifest = Manifest(
+            pipeline_id=plan.identity.pipeline_id,
+            name=plan.identity.name,
+            taken_at=time.time(),
+            running=plan.running,
+            incarnation=_newest_incarnation(locations.state),
+            cuts=plan.cuts,
+            files=tuple(copied),
+        )
+        with writer.open(MANIFEST) as target:
+            target.write(MANIFESTS.encode(manifest))
+    verify_copy(url, storage_options)
+    return manifest
+
+
+def _refuse_outrun(locations: Locations, plan: BackupPlan) -> None:
+    """Spark keeps its state as long as its offsets: where they are there, so is the state."""
+    if not plan.running:
+        return
+    for query, cut in zip(plan.identity.queries, plan.cuts, strict=True):
+        if cut.batch >= 0 and cut.batch not in locations.spark(query).logged():
+            raise FatalError(
+                f"{query.folder} has removed batch {cut.batch} while it was copied",
+                hint="try it again, raise spark.sql.streaming.minBatchesToRetain, or stop the "
+                "pipeline first",
+            )
+
+
+def verify_copy(url: str, storage_options: Mapping[str, Any]) -> Manifest:
+    """Check that a copy is whole, and that a pipeline can start from it.
+
+    Raises:
+        ConfigurationError: There is no complete copy.
+        StateCorruptedError: A file was altered, or the state in it is not complete.
+    """
+    copy = open_copy(url, storage_options)
+    try:
+        manifest = read_manifest(copy, url)
+        documents = [file for file in manifest.files if _is_checked(file.path)]
+        with extracted(copy, documents) as store:
+            _verify_state(store, manifest)
+        for file in set(manifest.files) - set(documents):
+            copy_checked(copy, file, cast("IO[bytes]", _Nowhere()))
+    finally:
+        copy.close()
+    return manifest
+
+
+class _Nowhere:
+    def write(self, data: bytes) -> int:
+        return len(data)
+
+
+def _is_checked(path: str) -> bool:
+    parts = path.split("/")
+    spark = len(parts) > 2 and parts[2] in ("offsets", "commits", "metadata")
+    return parts[0] in _CHECKED_FOLDERS or parts[1] in _CHECKED_FOLDERS or spark
+
+
+def _verify_state(root: StateStore, manifest: Manifest) -> None:
+    identity = read_identity(root)
+    if identity is None or identity.pipeline_id != manifest.pipeline_id:
+        raise StateCorruptedError("the copy does not say which pipeline it is of")
+    for query in identity.queries:
+        store = root.child(query.folder)
+        verify_complete(store, pipeline_id=identity.pipeline_id)
+        if not identity.streaming:
+            continue
+        log = Locations(root, root).spark(query)
+        logged = max(log.logged(), default=-1)
+        verify_same_moment(
+            store,
+            spark_query_id=query.spark_query_id,
+            logged_batch=logged,
+            logged_plan=log.plan_after(logged),
+        )
+        Locations(root, root).verify_decided(query)
+        for plan in plans_since_snapshot(store, newest_plan(store))[:-1]:
+            if complete_reports(store, plan) is None:
+                raise StateCorruptedError(
+                    f"{query.folder} of the copy lacks a report of plan {plan.number}",
+                )
+
+
+# --- restoring ------------------------------------------------------------------------------------
+
+
+def restore(
+    url: str,
+    storage_options: Mapping[str, Any],
+    locations: Locations,
+    *,
+    progress: Progress = lambda _done, _all: None,
+) -> Manifest:
+    """Make the state of a pipeline of a copy, where there is none.
+
+    Args:
+        url: The copy.
+        storage_options: Arguments of its fsspec filesystem.
+        locations: Where the state is to be; both must be empty.
+        progress: Told of each file.
+
+    Raises:
+        ConfigurationError: There is no complete copy, or something is at the locations.
+        StateCorruptedError: A file of the copy was altered.
+    """
+    for store in dict.fromkeys((locations.state, locations.checkpoint)):
+        store.verify()
+        refuse_existing(store)
+    copy = open_copy(url, storage_options)
+    try:
+        manifest = read_manifest(copy, url)
+        _write(copy, manifest, locations, progress)
+    finally:
+        copy.close()
+    identity = locations.identity()
+    for query in identity.queries:
+        store = locations.state.child(query.folder)
+        _skip_epochs(store, identity.pipeline_id, manifest.incarnation)
+        verify_complete(store, pipeline_id=identity.pipeline_id)
+    return manifest
+
+
+def _write(copy: CopyReader, manifest: Manifest, locations: Locations, progress: Progress) -> None:
+    # The identity comes last: without it, what a restore that was cut off has left cannot start.
+    files = sorted(manifest.files, key=lambda file: file.path.startswith("pipeline/"))
+    _claim(locations.state, manifest)
+    for number, file in enumerate(files, 1):
+        with locations.of(file.path).open_output(file.path) as target:
+            copy_checked(copy, file, cast("IO[bytes]", target))
+        progress(number, len(files))
+
+
+def _newest_incarnation(store: StateStore) -> int:
+    stems = (name.partition(".")[0] for name in store.list(LEASE_FOLDER))
+    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
+
+
+def _claim(store: StateStore, manifest: Manifest) -> None:
+    """Leave a released lease behind: no later driver gets a number that one had before."""
+    incarnation = max(manifest.incarnation + 1, _number_of_this_moment())
+    claim = {
+        "claimed_at": time.time(),
+        "incarnation": incarnation,
+        "nonce": secrets.token_hex(8),
+        "owner": asdict(LeaseOwner.current("connectors state restore")),
+    }
+    path = f"{LEASE_FOLDER}/{incarnation:010d}"
+    store.create(f"{path}.json", encode_document("lease", claim))
+    store.create(
+        f"{path}.released", encode_document("lease-released", {"released_at": time.time()})
+    )
+
+
+def _skip_epochs(store: StateStore, pipeline_id: str, incarnation: int) -> None:
+    """Fence off the epochs that the pipeline may have decided after the copy was taken."""
+    newest = newest_number(store, DECISIONS_FOLDER)
+    fence = Decision(
+        pipeline_id=pipeline_id,
+        epoch=max(newest + 1, _number_of_this_moment()),
+        incarnation=incarnation,
+        spark_query_id="",
+        batch_id=-1,
+        plan=-1,
+        sinks={},
+        previous=newest_decision(store),
+    )
+    DECISIONS.create(store, decision_path(fence.epoch), fence)
+
+
+def _number_of_this_moment() -> int:
+    """A number that is higher than those of all moments before, and no count gets to."""
+    return int((time.time() - _FIRST_DAY) * _EPOCHS_PER_SECOND)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives up an epoch that is decided and can never be committed, or whose decision is lost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from connectors_core.engine.coordinator.completeness import missing_decisions
+from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
+from connectors_core.engine.coordinator.numbering import document_numbers, folder_numbers
+from connectors_core.engine.coordinator.plan_log import (
+    decisions_since,
+    is_done,
+    newest_number,
+    read_reports,
+)
+from connectors_core.engine.protocol import (
+    DECISIONS,
+    DECISIONS_FOLDER,
+    PLANS,
+    PLANS_FOLDER,
+    Decision,
+    PlannedSplit,
+    SplitReport,
+    decision_path,
+    done_path,
+    plan_path,
+)
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.recovery.rewinding import Rewinding, plan_rewinding, rewinding_to
+from connectors_core.engine.state import Lease, StateStore, encode_document
+from connectors_core.errors import ConfigurationError, StateCorruptedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abandoned:
+    """What one writer of a sink wrote and what is given up.
+
+    Attributes:
+        sink: Uid of the sink.
+        subtask: Number of the writer.
+        committables: How many there are.
+        rows: Rows in them; None where the decision does not say.
+    """
+
+    sink: str
+    subtask: int
+    committables: int
+    rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadPart:
+    """What plans read of one split.
+
+    Attributes:
+        source: Uid of the source.
+        begin: The split where reading began.
+        last: The split as the last of the plans held it.
+        end: Where that one ended.
+        rows: Rows that were read.
+    """
+
+    source: str
+    begin: PlannedSplit
+    last: PlannedSplit
+    end: SplitReport
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivingUp:
+    """What it means to give an epoch up.
+
+    Attributes:
+        query: Folder of the query.
+        epoch: The epoch.
+        lost_decision: Its decision is gone, so nothing is known of its rows.
+        abandoned: What is given up, by sink and writer.
+        done: Sinks that have committed the epoch; they keep its rows.
+        rows: Rows by sink that is given up.
+        read: What the epoch read of its splits, or where its decision is lost, what it and the
+            batches around it read; None where that is not recorded.
+    """
+
+    query: str
+    epoch: int
+    lost_decision: bool
+    abandoned: tuple[Abandoned, ...]
+    done: tuple[str, ...]
+    rows: dict[str, int]
+    read: tuple[ReadPart, ...] | None
+
+
+def unfinished_epochs(locations: Locations, query: QueryIdentity) -> list[int]:
+    """Epochs that can be given up: decided and not committed, or without their decision."""
+    store = locations.state.child(query.folder)
+    decisions = decisions_since(store, 0)
+    known = document_numbers(store, DECISIONS_FOLDER)
+    unfinished = [
+        epoch
+        for epoch, decision in decisions.items()
+        if not all(is_done(store, epoch, uid) for uid in decision.sinks)
+    ]
+    marked = {*folder_numbers(store, "done"), *folder_numbers(store, "decided")} - set(known)
+    gone = {epoch for epoch in marked if not known or epoch > known[0]}
+    return sorted({*unfinished, *gone, *missing_decisions(store), *_lost_newest(locations, query)})
+
+
+def _lost_newest(locations: Locations, query: QueryIdentity) -> list[int]:
+    try:
+        locations.verify_decided(query)
+    except StateCorruptedError:
+        return [newest_number(locations.state.child(query.folder), DECISIONS_FOLDER) + 1]
+    return []
+
+
+def is_given_up(store: StateStore, epoch: int, sink: str) -> bool:
+    """Whether a sink's part of an epoch was given up; its done mark says so."""
+    return bool(store.read_or_none(done_path(epoch, sink)))
+
+
+def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> GivingUp:
+    """See what it means to give an epoch up. Changes nothing.
+
+    Args:
+        locations: Where the pipeline is.
+        query: One of its queries.
+        epoch: The epoch.
+
+    Raises:
+        ConfigurationError: The epoch is committed, or was never decided.
+    """
+    store = locations.state.child(query.folder)
+    possible = unfinished_epochs(locations, query)
+    if epoch not in possible:
+        raise ConfigurationError(
+            f"epoch {epoch} of {query.folder} cannot be given up",
+            expected="an epoch that is decided and not committed"
+            + (f": {', '.join(map(str, possible))}" if possible else "; there is none"),
+            option="epoch",
+            hint="`connectors state show` names the epochs that are not committed",
+        )
+    decisions = decisions_since(store, 0)
+    decision = decisions.get(epoch)
+    read = None
+    if locations.identity().streaming:
+        after = max((each.plan for number, each in decisions.items() if number < epoch), default=-1)
+        to = min((each.plan for number, each in decisions.items() if number >= epoch), default=None)
+        if to is None:
+            log = locations.spark(query)
+            to = log.plan_after(log.last_committed)
+        read = _read_between(store, after, to)
+    if decision is None:
+        return GivingUp(
+            query=query.folder,
+            epoch=epoch,
+            lost_decision=True,
+            abandoned=(),
+            done=(),
+            rows={},
+            read=read,
+        )
+    done = tuple(uid for uid in decision.sinks if is_done(store, epoch, uid))
+    return GivingUp(
+        query=query.folder,
+        epoch=epoch,
+        lost_decision=False,
+        abandoned=tuple(_abandoned(decision, done)),
+        done=done,
+        rows={uid: sink.rows for uid, sink in decision.sinks.items() if uid not in done},
+        read=read,
+    )
+
+
+def _read_between(store: StateStore, after: int, to: int) -> tuple[ReadPart, ...] | None:
+    """What was read by the plans after one up to another, by split."""
+    parts: dict[tuple[str, str], ReadPart] = {}
+    number = to
+    while number > after:  # backwards, as a fence names the plan that counts before it
+        plan = PLANS.read(store, plan_path(number))
+        if plan is None:
+            return None
+        number = number - 1 if plan.previous is None else plan.previous
+        for uid, reports in read_reports(store, plan).items():
+            planned = plan.sources[uid].planned_splits()
+            for report in reports:
+                if report is None:
+                    return None
+                for split in report.splits:
+                    later = parts.get((uid, split.split_id))
+                    parts[uid, split.split_id] = ReadPart(
+                        source=uid,
+                        begin=planned[split.split_id],
+                        last=planned[split.split_id] if later is None else later.last,
+                        end=split if later is None else later.end,
+                        rows=split.rows + (0 if later is None else later.rows),
+                    )
+    return tuple(part for _, part in sorted(parts.items()) if part.rows)
+
+
+def _abandoned(decision: Decision, done: tuple[str, ...]) -> list[Abandoned]:
+    found = []
+    for uid, sink in decision.sinks.items():
+        if uid in done:
+            continue
+        subtasks = sorted({each.subtask for each in sink.committables})
+        for subtask in subtasks:
+            own = [each for each in sink.committables if each.subtask == subtask]
+            rows = own[0].rows or None  # each names all the rows of its writer
+            found.append(Abandoned(sink=uid, subtask=subtask, committables=len(own), rows=rows))
+    return found
+
+
+def plan_reading_again(
+    locations: Locations, identity: PipelineIdentity, query: QueryIdentity, epoch: int
+) -> Rewinding:
+    """See what it means to read the rows of an epoch again, behind which nothing is decided.
+
+    Raises:
+        ConfigurationError: A later epoch is decided, or what is before is no longer recorded.
+        UnsupportedError: Spark keeps state for the query.
+    """
+    if not identity.streaming:
+        raise ConfigurationError(
+            "a batch pipeline reads everything again with its next run",
+            hint="give the epoch up without --read-again, then run the pipeline",
+        )
+    store = locations.state.child(query.folder)
+    decisions = decisions_since(store, 0)
+    before = [number for number in decisions if number < epoch]
+    if epoch not in decisions or max(decisions) > epoch:
+        raise ConfigurationError(
+            f"the rows of epoch {epoch} cannot be read again by themselves",
+            expected="the newest epoch, with its decision",
+            option="read_again",
+            hint="use `connectors state rewind`, which also reads again what came after",
+        )
+    if before:
+        return plan_rewinding(locations, query, max(before))
+    plans = document_numbers(store, PLANS_FOLDER)
+    if plans and plans[0] > 0:
+        raise ConfigurationError(
+            f"the plan before epoch {epoch} is no longer recorded", option="read_again"
+        )
+    plan_rewinding(locations, query, -1)  # refuses what cannot be taken back at all
+    return rewinding_to(store, query, epoch=-1, plan=-1)
+
+
+def give_up(
+    locations: Locations, query: QueryIdentity, giving_up: GivingUp, pipeline_id: str, lease: Lease
+) -> None:
+    """Mark an epoch as done for the sinks that have not committed it.
+
+    Args:
+        locations: Where the pipeline is.
+        query: One of its queries.
+        giving_up: What to do.
+        pipeline_id: The pipeline.
+        lease: Held by the caller.
+    """
+    store = locations.state.child(query.folder)
+    epoch = giving_up.epoch
+    if giving_up.lost_decision:
+        log = locations.spark(query)  # what it has finished is not missed any more
+        previous = [number for number in decisions_since(store, 0) if number < epoch]
+        fence = Decision(
+            pipeline_id=pipeline_id,
+            epoch=epoch,
+            incarnation=lease.incarnation,
+            spark_query_id=query.spark_query_id,
+            batch_id=log.last_committed,
+            plan=log.plan_after(log.last_committed),
+            sinks={},
+            previous=max(previous, default=-1),
+        )
+        DECISIONS.create(store, decision_path(epoch), fence)
+        return
+    for uid, rows in giving_up.rows.items():
+        note = {"at": time.time(), "rows": rows}
+        store.create(done_path(epoch, uid), encode_document("given-up", note))

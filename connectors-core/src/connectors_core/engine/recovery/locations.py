@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the state of a pipeline lies: our own files and Spark's, in one location or in two."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connectors_core.engine.coordinator.completeness import verify_decided
+from connectors_core.engine.coordinator.identity import (
+    PipelineIdentity,
+    QueryIdentity,
+    read_identity,
+)
+from connectors_core.engine.coordinator.spark_offsets import corrupted_log, logged_offsets
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import StateLocationError
+
+_SPARK_FILE: Final = re.compile(r"query-\d+/spark-\d+/.+")
+_BATCH: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Locations:
+    """The state location of a pipeline and its checkpoint location.
+
+    A file has one relative path, whichever of the two holds it: Spark's files are in
+    ``query-<n>/spark-<generation>/``.
+
+    Attributes:
+        state: Plans, reports, decisions.
+        checkpoint: Spark's checkpoints; by default the same location.
+    """
+
+    state: StateStore
+    checkpoint: StateStore
+
+    def of(self, path: str) -> StateStore:
+        """The location that holds a file."""
+        return self.checkpoint if _SPARK_FILE.fullmatch(path) else self.state
+
+    def identity(self) -> PipelineIdentity:
+        """The recorded pipeline.
+
+        Raises:
+            StateLocationError: No pipeline has its state there.
+        """
+        identity = read_identity(self.state)
+        if identity is None:
+            raise StateLocationError(
+                f"there is no pipeline at {self.state}",
+                expected="the state_location of a pipeline, by default its checkpoint_location",
+                hint="check the path; a pipeline leaves its state there with its first start",
+            )
+        return identity
+
+    def whole_identity(self) -> PipelineIdentity:
+        """The recorded pipeline, when Spark's checkpoints of all its queries are there too.
+
+        Raises:
+            StateLocationError: No pipeline has its state there, or a checkpoint is elsewhere.
+        """
+        identity = self.identity()
+        for query in identity.queries if identity.streaming else ():
+            if self.spark(query).query_id() is None:
+                raise StateLocationError(
+                    f"Spark's checkpoint of {query.folder} is not at {self.checkpoint}",
+                    expected=f"{query.spark_folder}/metadata",
+                    option="checkpoint",
+                    hint="name the checkpoint location of the pipeline with --checkpoint",
+                )
+        return identity
+
+    def spark(self, query: QueryIdentity) -> SparkCheckpoint:
+        """Spark's checkpoint of a query."""
+        return SparkCheckpoint(self.checkpoint, query)
+
+    def verify_decided(self, query: QueryIdentity) -> None:
+        """Check that what Spark has finished of a query is decided.
+
+        Raises:
+            StateCorruptedError: A decision is missing.
+        """
+        log = self.spark(query)
+        batch = log.last_committed
+        verify_decided(
+            self.state.child(query.folder),
+            spark_query_id=query.spark_query_id,
+            first=query.first,
+            batch=batch,
+            plan=log.plan_after(batch),
+            stateful=log.has_state,
+        )
+
+
+class SparkCheckpoint:
+    """The logs of one streaming query as files; `SparkLog` reads them through the JVM.
+
+    Args:
+        root: The checkpoint location of the pipeline.
+        query: The query.
+    """
+
+    def __init__(self, root: StateStore, query: QueryIdentity) -> None:
+        self._store = root.child(query.spark_folder)
+        self._query = query
+
+    @property
+    def has_state(self) -> bool:
+        """Whether Spark keeps state: joins, aggregations, deduplication."""
+        return bool(self._store.list("state", recursive=True))
+
+    def query_id(self) -> str | None:
+        """Spark's id of the query, None where there is no checkpoint."""
+        data = self._store.read_or_none("metadata")
+        return None if data is None else str(json.loads(data)["id"])
+
+    def write_query_id(self, query_id: str) -> None:
+        """Begin a checkpoint, as Spark would."""
+        self._store.create("metadata", json.dumps({"id": query_id}).encode())
+
+    def logged(self) -> list[int]:
+        """The batches whose offsets are fixed, in order."""
+        return self._batches("offsets")
+
+    def committed(self) -> list[int]:
+        """The batches that Spark has finished, in order."""
+        return self._batches("commits")
+
+    @property
+    def last_committed(self) -> int:
+        """The newest batch that Spark has finished, -1 for none."""
+        return max(self.committed(), default=-1)
+
+    def plan_after(self, batch: int) -> int:
+        """The last plan that was read when a batch ends, -1 before the first.
+
+        Raises:
+            StateCorruptedError: The log has no such batch.
+        """
+        if batch < 0:
+            return self._query.first
+        path = f"offsets/{batch}"
+        data = self._store.read_or_none(path)
+        where = f"{self._store}/{path}"
+        if data is None:
+            raise corrupted_log(where, "a batch's offsets", "no such file")
+        ends = logged_offsets(data.decode(), self._query.lines, where).values()
+        return max(self._query.first if end is None else end for end in ends)
+
+    def _batches(self, folder: str) -> list[int]:
+        names: Sequence[str] = self._store.list(folder)
+        return sorted(int(name) for name in names if _BATCH.fullmatch(name))

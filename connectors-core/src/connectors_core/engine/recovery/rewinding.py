@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the sources of a query back to where they stood when an epoch was decided.
+
+Nothing is removed. A fence plan under the next number names the plan to continue from, and the
+query gets a fresh checkpoint of Spark's that begins behind the fence. Epochs are numbered on, so no
+sink takes an epoch that is written from now on for one that it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors_core.engine.coordinator.identity import QueryIdentity, record_identity
+from connectors_core.engine.coordinator.numbering import document_numbers
+from connectors_core.engine.coordinator.plan_log import (
+    complete_reports,
+    decisions_since,
+    newest_decision,
+    newest_number,
+    plans_since_snapshot,
+    read_plan,
+    read_reports,
+)
+from connectors_core.engine.protocol import PLANS, PLANS_FOLDER, Plan, plan_path
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import ConfigurationError, StateCorruptedError, UnsupportedError
+
+TO_START = -1
+"""In the place of an epoch: the sources begin again as they did at the first start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewinding:
+    """What it means to take a query back.
+
+    Attributes:
+        query: Folder of the query.
+        epoch: The epoch to go back to, -1 for the start.
+        plan: The last plan that stays read, -1 for none.
+        newest: The newest plan that is read.
+        plans: How many plans are read again.
+        read_again: Rows that were read by these plans, by source. More may have come since. At the
+            start, only the sources can tell which of them are behind the place where they begin.
+        written: Rows of the epochs behind, by sink. They stay where they are and are written again.
+        forgotten: Whether plans that were read are no longer recorded, so counts are too low.
+    """
+
+    query: str
+    epoch: int
+    plan: int
+    newest: int
+    plans: int
+    read_again: dict[str, int]
+    written: dict[str, int]
+    forgotten: bool
+
+
+def epochs_to_rewind_to(store: StateStore) -> list[int]:
+    """The epochs that a query can be taken back to, in order."""
+    plans = set(document_numbers(store, PLANS_FOLDER))
+    return [
+        epoch
+        for epoch, decision in sorted(decisions_since(store, 0).items())
+        if decision.plan in plans and _is_readable(store, decision.plan)
+    ]
+
+
+def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Rewinding:
+    """See what it means to take a query back to an epoch. Changes nothing.
+
+    Args:
+        locations: Where the pipeline is.
+        query: A streaming query.
+        epoch: A decided epoch whose plan is still recorded, or :data:`TO_START`.
+
+    Raises:
+        ConfigurationError: There is no such epoch any more.
+        UnsupportedError: Spark keeps state for the query.
+    """
+    if locations.spark(query).has_state:
+        raise UnsupportedError(
+            f"{query.folder} has state of Spark's (a join, an aggregation, a deduplication), which "
+            "cannot be taken back to an epoch",
+            hint="restore a backup of that time with `connectors state restore`, or begin again "
+            "with another checkpoint location",
+        )
+    store = locations.state.child(query.folder)
+    plan = TO_START if epoch == TO_START else _plan_of(store, epoch)
+    return rewinding_to(store, query, epoch=epoch, plan=plan)
+
+
+def rewinding_to(store: StateStore, query: QueryIdentity, *, epoch: int, plan: int) -> Rewinding:
+    """See what it means to take a query back to a plan."""
+    read_again = dict.fromkeys(query.lines, 0)
+    known = document_numbers(store, PLANS_FOLDER)
+    later = [number for number in known if number > plan]
+    count = 0
+    for number in later:
+        document = read_plan(store, number)
+        if document.is_fence:
+            continue
+        count += 1
+        for uid, reports in read_reports(store, document).items():
+            rows = sum(report.rows for report in reports if report is not None)
+            read_again[uid] = read_again.get(uid, 0) + rows
+    written = dict.fromkeys(query.sinks, 0)
+    for decision in decisions_since(store, epoch + 1).values():
+        for uid, sink in decision.sinks.items():
+            written[uid] = written.get(uid, 0) + sink.rows
+    return Rewinding(
+        query=query.folder,
+        epoch=epoch,
+        plan=plan,
+        newest=newest_number(store, PLANS_FOLDER),
+        plans=count,
+        read_again=read_again,
+        written=written,
+        forgotten=bool(known) and known[0] > plan + 1,
+    )
+
+
+def _plan_of(store: StateStore, epoch: int) -> int:
+    decisions = decisions_since(store, epoch)
+    possible = epochs_to_rewind_to(store)
+    if epoch not in decisions or epoch not in possible:
+        shown = f"{possible[0]} to {possible[-1]}" if possible else "none"
+        raise ConfigurationError(
+            f"the query cannot be taken back to epoch {epoch}",
+            expected=f"an epoch whose plan and reports are still recorded: {shown}",
+            option="epoch",
+            hint="choose another one, use --to-start, or restore a backup; what is kept follows "
+            "spark.sql.streaming.minBatchesToRetain",
+        )
+    return decisions[epoch].plan
+
+
+def _is_readable(store: StateStore, plan: int) -> bool:
+    try:
+        plans = plans_since_snapshot(store, plan)
+        return all(complete_reports(store, each) is not None for each in plans)
+    except StateCorruptedError:
+        return False
+
+
+def rewind(
+    locations: Locations,
+    rewinding: Rewinding,
+    lease: Lease,
+    starts: Mapping[str, str] | None = None,
+) -> None:
+    """Take a query back. The lease keeps drivers out meanwhile.
+
+    Cut off in between, it leaves a pipeline that refuses to start until it is done again.
+
+    Args:
+        locations: Where the pipeline is.
+        rewinding: What to do.
+        lease: Held by the caller.
+        starts: Where sources begin that go back to the start, in their own terms, by uid.
+    """
+    identity = locations.identity()
+    store = locations.state.child(rewinding.query)
+    fence = newest_number(store, PLANS_FOLDER) + 1
+    queries = []
+    for query in identity.queries:
+        if query.folder == rewinding.query:
+            query = dataclasses.replace(
+                query,
+                generation=query.generation + 1,
+                first=fence,
+                spark_query_id=str(uuid.uuid4()),
+            )
+            locations.spark(query).write_query_id(query.spark_query_id)
+        queries.append(query)
+    record_identity(locations.state, dataclasses.replace(identity, queries=tuple(queries)))
+    document = Plan(
+        pipeline_id=identity.pipeline_id,
+        number=fence,
+        nonce=secrets.token_hex(8),
+        incarnation=lease.incarnation,
+        sources={},
+        previous=rewinding.plan,
+        decided=newest_decision(store),
+        starts=dict(starts or {}),
+    )
+    if not PLANS.create(store, plan_path(fence), document):
+        raise StateCorruptedError(f"plan {fence} appeared while {rewinding.query} was taken back")

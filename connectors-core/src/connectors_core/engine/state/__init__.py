@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What survives a crash: the store of plans, reports and decisions, and the lease on it."""
+
+from __future__ import annotations
+
+from connectors_core.engine.state.documents import decode as decode_document
+from connectors_core.engine.state.documents import encode as encode_document
+from connectors_core.engine.state.lease import LEASE_EXPIRY, Lease, LeaseOwner
+from connectors_core.engine.state.store import StateOutput, StateStore
+
+__all__ = [
+    "LEASE_EXPIRY",
+    "Lease",
+    "LeaseOwner",
+    "StateOutput",
+    "StateStore",
+    "decode_document",
+    "encode_document",
+]

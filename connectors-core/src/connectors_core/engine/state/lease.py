@@ -1,0 +1,548 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease that keeps a second driver out of a pipeline; driver only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from connectors_core.engine.state import documents
+from connectors_core.engine.state.store import StateStore
+from connectors_core.errors import LeaseError, StateLocationError
+
+__all__ = ["LEASE_EXPIRY", "Lease", "LeaseOwner"]
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+_FOLDER: Final = "lease"
+_CLAIM: Final = "lease"
+_STAMP: Final = "lease-alive"
+_RELEASE: Final = "lease-released"
+# So often a race for the next incarnation may be lost before this gives up.
+_MAX_ATTEMPTS: Final = 8
+
+LEASE_EXPIRY: Final = timedelta(seconds=30)
+"""Time without a sign of life after which a driver counts as gone."""
+_BEATS_PER_EXPIRY: Final = 6
+# So often a driver that wants to take over looks for a sign of life of the holder.
+_LOOK_SECONDS: Final = 0.5
+_HINT_THIS_PROCESS: Final = (
+    "this very process holds it: stop the other Pipeline object of this location first"
+)
+_HINT_ANOTHER: Final = (
+    "it gave a sign of life just now: stop that driver; give two pipelines two locations"
+)
+# Nonces of the claims that this process holds. A claim of this process that is not among them is
+# over, whether or not its release could be written.
+_held_here: Final[set[str]] = set()
+
+
+def monotonic_with_suspend() -> float:
+    """Monotonic seconds; the time of a suspended machine counts where the system can tell."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+Renewer = Callable[[Callable[[], bool], float], Callable[[], None]]
+"""Calls a function every so many seconds while it returns True; returns how to stop that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseOwner:
+    """Who holds a lease, precisely enough to see on the same machine whether it still lives.
+
+    Attributes:
+        host: Name of the machine.
+        pid: Process id of the driver.
+        process_start: When that process started, in the words of the operating system; a process
+            id is used again, the pair is not.
+        boot_id: Identifies one run of one kernel, where that is known.
+        pid_namespace: Identifies the container's view of process ids, where that is known.
+        description: What a person recognises, e.g. the application's name.
+    """
+
+    host: str
+    pid: int
+    process_start: str | None = None
+    boot_id: str | None = None
+    pid_namespace: str | None = None
+    description: str = ""
+
+    @classmethod
+    def current(cls, description: str = "") -> LeaseOwner:
+        """Return the owner that is this process."""
+        pid = os.getpid()
+        return cls(
+            host=socket.gethostname(),
+            pid=pid,
+            process_start=_process_start(pid),
+            boot_id=_read_text("/proc/sys/kernel/random/boot_id"),
+            pid_namespace=_pid_namespace(),
+            description=description,
+        )
+
+    def sees(self, other: LeaseOwner) -> bool:
+        """Return whether process ids mean the same to both."""
+        return (self.host, self.boot_id, self.pid_namespace) == (
+            other.host,
+            other.boot_id,
+            other.pid_namespace,
+        )
+
+
+class Lease:
+    """The right of one driver to run a pipeline; a context manager that releases it.
+
+    A claim is created exclusively as `lease/<incarnation>.json` and is never removed before a
+    higher one exists, so incarnations only grow. A daemon thread keeps the claim alive. A claim is
+    over when it was released, when its process is gone (seen at once on the same machine), or
+    when it gave no sign of life for `expiry`. No two clocks are compared: whoever wants to take
+    over watches the signs of life of the holder for that long, on its own monotonic clock.
+
+    The holder checks its lease by the same kind of clock. That only stops a driver early that was
+    taken for gone. It may freeze between a look at the lease and the step that follows, so it is
+    fences that keep it from harm (`connectors_core.engine.coordinator.fencing`).
+
+    Use `Lease.acquire`; do not call the constructor.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        incarnation: int,
+        owner: LeaseOwner,
+        *,
+        expiry: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._incarnation = incarnation
+        self._owner = owner
+        self._expiry = expiry
+        self._clock = clock
+        self._beats = 0
+        self._renewed_at = clock()
+        self._renewing = threading.Lock()
+        self._stop_renewal: Callable[[], None] | None = None
+        self._over: str | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def incarnation(self) -> int:
+        """Number of this claim; higher than that of every driver before."""
+        return self._incarnation
+
+    @property
+    def owner(self) -> LeaseOwner:
+        """Who holds it."""
+        return self._owner
+
+    @classmethod
+    def acquire(
+        cls,
+        store: StateStore,
+        owner: LeaseOwner | None = None,
+        *,
+        expiry: timedelta = LEASE_EXPIRY,
+        clock: Callable[[], float] = monotonic_with_suspend,
+        pause: Callable[[float], None] = time.sleep,
+        renewer: Renewer | None = None,
+    ) -> Lease:
+        """Take the lease, or say who holds it.
+
+        Where a driver on another machine ended without releasing it, this waits for `expiry`: for
+        so long the holder must give no sign of life.
+
+        Args:
+            store: The state location of the pipeline.
+            owner: Who takes it; by default this process.
+            expiry: Time without a sign of life after which a holder counts as gone. This driver
+                gives one six times as often.
+            clock: Monotonic seconds.
+            pause: Waits so many seconds between two looks at the holder.
+            renewer: Runs the renewal; by default a daemon thread.
+
+        Raises:
+            LeaseError: If another driver, or another pipeline object of this one, holds it.
+            StateLocationError: The storage is full, or may only be read.
+        """
+        owner = owner or LeaseOwner.current()
+        for _ in range(_MAX_ATTEMPTS):
+            last = _last_incarnation(store)
+            if last:
+                _wait_until_over(store, last, owner, expiry.total_seconds(), clock, pause)
+            nonce = secrets.token_hex(8)
+            claim = {
+                "claimed_at": time.time(),
+                "incarnation": last + 1,
+                "nonce": nonce,
+                "owner": asdict(owner),
+            }
+            lease = cls(store, last + 1, owner, expiry=expiry.total_seconds(), clock=clock)
+            if _created(store, _path(last + 1, "json"), documents.encode(_CLAIM, claim)):
+                lease._begin(nonce, renewer or _start_thread)
+                return lease
+        raise LeaseError(
+            f"the lease of {store} was taken by others {_MAX_ATTEMPTS} times in a row",
+            hint="see which drivers are started again and again for this pipeline",
+        )
+
+    def _begin(self, nonce: str, renewer: Renewer) -> None:
+        _held_here.add(nonce)
+        _remove_former(self._store, self._incarnation)
+        self._beat()
+        stop = renewer(self._beat, self._expiry / _BEATS_PER_EXPIRY)
+
+        def end() -> None:
+            stop()
+            _held_here.discard(nonce)
+
+        self._stop_renewal = end
+
+    @property
+    def held(self) -> bool:
+        """Whether this driver may act, as `check` sees it."""
+        try:
+            self.check()
+        except LeaseError:
+            return False
+        return True
+
+    def check(self) -> None:
+        """Make sure that this driver still holds the lease, by the age of its last sign of life.
+
+        Costs nothing while that is young. A driver that was frozen sees here that it was, shows
+        another sign of life, and learns whether it was taken for gone meanwhile.
+
+        Raises:
+            LeaseError: Another driver has taken over, the lease was released, or it expired and
+                cannot be renewed, since the state location does not answer.
+        """
+        if self._over is None and self._age() >= self._expiry / 2:
+            try:
+                self._renew()
+            except Exception as error:
+                if self._age() >= self._expiry:
+                    raise LeaseError(
+                        f"the lease of {self._store} expired: it could not be renewed, and another "
+                        "driver may take over",
+                        expected=f"a sign of life every {self._expiry:.0f} s",
+                        found=f"the last one {self._age():.0f} s ago",
+                        option="state_location",
+                        hint="see why the state location does not answer, then start again",
+                    ) from error
+        self._refuse_if_over()
+
+    def confirm(self) -> None:
+        """Make sure by a look into the state location that no later driver was there yet.
+
+        What was in the state location before this call is therefore of this driver, or of those
+        before it.
+
+        Raises:
+            LeaseError: Another driver has taken over, or the lease was released.
+        """
+        if self._over is None:
+            self._look()
+        self._refuse_if_over()
+
+    def _refuse_if_over(self) -> None:
+        if self._over is None:
+            return
+        highest = self._incarnation
+        with contextlib.suppress(OSError):
+            highest = max(highest, _last_incarnation(self._store))
+        holder = _holder(self._store, highest) if highest > self._incarnation else {}
+        raise LeaseError(
+            f"this driver no longer holds the lease of {self._store}: {self._over}",
+            holder=holder,
+            expected=f"incarnation {self._incarnation}",
+            found=f"incarnation {highest} {_shown(holder)}".rstrip(),
+            hint="run one driver per pipeline; this one stops and leaves the rest to the other",
+        )
+
+    def _age(self) -> float:
+        return self._clock() - self._renewed_at
+
+    def _look(self) -> None:
+        if _last_incarnation(self._store) > self._incarnation and self._over is None:
+            self._over = "another driver has taken over the pipeline"
+            _LOGGER.error("lease of %s: %s", self._store, self._over)
+
+    def _renew(self) -> None:
+        """Show a sign of life if no later driver is there."""
+        with self._renewing:
+            began = self._clock()
+            self._look()
+            if self._over:
+                return
+            self._beats += 1
+            stamp = {"beats": self._beats, "at": time.time()}
+            path = _path(self._incarnation, "alive")
+            self._store.replace(path, documents.encode(_STAMP, stamp))
+            self._renewed_at = began
+
+    def release(self) -> None:
+        """Give the lease back, so that the next driver need not wait; may be called twice.
+
+        Never raises: a release that fails must not hide why the pipeline ended. This process can
+        take the lease again at once, another one when it has expired.
+        """
+        with self._lock:
+            if self._stop_renewal is None:
+                return
+            stop, self._stop_renewal = self._stop_renewal, None
+            fenced, self._over = self._over, self._over or "it was released"
+        stop()
+        if fenced is None:
+            note = documents.encode(_RELEASE, {"released_at": time.time()})
+            try:
+                self._store.create(_path(self._incarnation, "released"), note)
+            except Exception:
+                _LOGGER.warning(
+                    "the lease of %s could not be released: a driver in another process has to "
+                    "wait until it has expired",
+                    self._store,
+                    exc_info=True,
+                )
+
+    def _beat(self) -> bool:
+        """Show a sign of life; return whether there is a reason to continue."""
+        if self._over:
+            return False
+        try:
+            self._renew()
+        except Exception:
+            # Storage comes back; until then the claim ages, and others may take over at expiry.
+            _LOGGER.warning("lease of %s could not be renewed", self._store, exc_info=True)
+            return True
+        return self._over is None
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"Lease({self._store}, incarnation={self._incarnation})"
+
+
+def _path(incarnation: int, suffix: str) -> str:
+    return f"{_FOLDER}/{incarnation:010d}.{suffix}"
+
+
+def _last_incarnation(store: StateStore) -> int:
+    numbers = [
+        int(stem)
+        for stem, _, suffix in (name.partition(".") for name in store.list(_FOLDER))
+        if suffix == "json" and stem.isdigit()
+    ]
+    return max(numbers, default=0)
+
+
+def _remove_former(store: StateStore, incarnation: int) -> None:
+    """Remove claims before the last one; never the highest, which numbers start from."""
+    for name in store.list(_FOLDER):
+        stem = name.partition(".")[0]
+        if stem.isdigit() and int(stem) < incarnation - 1:
+            store.delete(f"{_FOLDER}/{name}")
+
+
+def _read(store: StateStore, incarnation: int) -> dict[str, Any] | None:
+    path = _path(incarnation, "json")
+    data = store.read_or_none(path)
+    return None if data is None else documents.decode(_CLAIM, data, path=path)
+
+
+def _wait_until_over(
+    store: StateStore,
+    incarnation: int,
+    owner: LeaseOwner,
+    expiry: float,
+    clock: Callable[[], float],
+    pause: Callable[[float], None],
+) -> None:
+    """Return when a claim is over; that of a driver that is silent is, after `expiry`.
+
+    Raises:
+        LeaseError: It is not.
+    """
+    claim = _read(store, incarnation)
+    if claim is None:
+        return  # removed by a driver that is two ahead; the next attempt sees it
+    known = {field.name for field in fields(LeaseOwner)}
+    holder = LeaseOwner(**{key: value for key, value in claim["owner"].items() if key in known})
+    began = clock()
+    seen = _sign_of_life(store, incarnation)
+    while not store.exists(_path(incarnation, "released")):
+        if owner.sees(holder):
+            if not _lives(holder):
+                return
+            if _is_this_process(holder):
+                if claim.get("nonce") not in _held_here:
+                    return  # its release could not be written
+                raise _held(store, incarnation, hint=_HINT_THIS_PROCESS)
+        waited = clock() - began
+        if waited >= expiry:
+            return
+        if waited == 0:
+            _LOGGER.warning(
+                "%s: %s holds the pipeline; this driver takes it over unless it gives a sign of "
+                "life within %.0f s",
+                store,
+                _shown(_holder(store, incarnation)),
+                expiry,
+            )
+        pause(min(_LOOK_SECONDS, expiry - waited))
+        now = _sign_of_life(store, incarnation)
+        if now != seen or _last_incarnation(store) > incarnation:
+            raise _held(store, _last_incarnation(store), hint=_HINT_ANOTHER)
+
+
+def _sign_of_life(store: StateStore, incarnation: int) -> bytes | None:
+    """What the holder replaces at every sign of life; compared only, never read."""
+    return store.read_or_none(_path(incarnation, "alive"))
+
+
+def _held(store: StateStore, incarnation: int, *, hint: str) -> LeaseError:
+    who = _holder(store, incarnation)
+    return LeaseError(
+        f"another driver holds the pipeline at {store}",
+        holder=who,
+        expected="no other driver",
+        found=_shown(who),
+        option="state_location",
+        hint=hint,
+    )
+
+
+def _created(store: StateStore, path: str, data: bytes) -> bool:
+    # An object store may say of our own that it was there, when its client repeated a request.
+    try:
+        return store.create(path, data) or store.read_or_none(path) == data
+    except OSError as error:
+        raise StateLocationError(
+            f"the lease of {store} cannot be written",
+            found=f"{type(error).__name__}: {error}",
+            option="state_location",
+            hint="make room there or get the right to write, then start again",
+        ) from error
+
+
+def _holder(store: StateStore, incarnation: int) -> dict[str, object]:
+    claim = _read(store, incarnation)
+    if claim is None:
+        return {"incarnation": incarnation}
+    since = datetime.fromtimestamp(claim["claimed_at"], UTC).isoformat(timespec="seconds")
+    return {
+        "incarnation": incarnation,
+        "host": claim["owner"].get("host"),
+        "pid": claim["owner"].get("pid"),
+        "description": claim["owner"].get("description"),
+        "since": since,
+    }
+
+
+def _shown(holder: dict[str, object]) -> str:
+    if "host" not in holder:
+        return ""
+    what = f" ({holder['description']})" if holder["description"] else ""
+    return f"host {holder['host']}, pid {holder['pid']}{what}, since {holder['since']}"
+
+
+def _start_thread(beat: Callable[[], bool], interval: float) -> Callable[[], None]:
+    stopped = threading.Event()
+
+    def run() -> None:
+        while not stopped.wait(interval) and beat():
+            pass
+
+    thread = threading.Thread(target=run, name="connectors-lease", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        stopped.set()
+        if thread is not threading.current_thread():
+            thread.join()
+
+    return stop
+
+
+# --- Processes -----------------------------------------------------------------------------------
+
+
+def _read_text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeError):
+        return None
+
+
+def _pid_namespace() -> str | None:
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")
+    return None
+
+
+def _process_stat(pid: int) -> list[str] | None:
+    """Return the fields of `/proc/<pid>/stat` from the state on, None where there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes().decode("ascii", "replace")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()  # the name in brackets may hold anything
+
+
+def _process_start(pid: int) -> str | None:
+    stat = _process_stat(pid)
+    if stat is not None:
+        return stat[19]
+    try:
+        found = subprocess.run(  # noqa: S603 - a number is all that varies
+            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 - systems keep it elsewhere
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def _is_this_process(owner: LeaseOwner) -> bool:
+    """Return whether it is this one; only for an owner on this machine."""
+    return owner.pid == os.getpid()
+
+
+def _lives(owner: LeaseOwner) -> bool:
+    """Return whether the process still runs; only for an owner on this machine."""
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it exists and is somebody else's
+    stat = _process_stat(owner.pid)
+    if stat is not None and stat[0] in ("Z", "X"):
+        return False  # killed, only not yet collected by its parent
+    started = _process_start(owner.pid)
+    return owner.process_start is None or started is None or started == owner.process_start

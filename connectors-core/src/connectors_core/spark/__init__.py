@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pipelines on Spark. The only package of the core that imports pyspark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from connectors_core.spark.pipeline import Pipeline
+
+__all__ = ["Pipeline"]
+
+
+def __getattr__(name: str) -> Any:
+    # Late: Spark's reader processes import the carriers and need nothing else of this package.
+    if name == "Pipeline":
+        from connectors_core.spark.pipeline import Pipeline
+
+        return Pipeline
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

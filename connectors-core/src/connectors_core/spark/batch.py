@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch mode: the same readers, writers and committers, one epoch per run. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.enumeration import Enumeration, batch_entries
+from connectors_core.engine.coordinator.identity import PipelineIdentity
+from connectors_core.engine.coordinator.plan_log import (
+    is_done,
+    mark_decided,
+    newest_decision,
+    read_decision,
+)
+from connectors_core.engine.coordinator.source_coordinator import (
+    SourceObservation,
+    SourceSettings,
+    count_report,
+)
+from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.protocol import (
+    REPORTS,
+    RUNS,
+    RUNS_FOLDER,
+    Entry,
+    Report,
+    RunRecord,
+    encode_entry,
+    report_path,
+    run_path,
+    run_record_path,
+)
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import ConnectorError
+from connectors_core.metrics import Meter, MetricGroup
+from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
+from connectors_core.spark.carriers.base import ALIAS_PREFIX
+from connectors_core.spark.epochs import EpochProgress, EpochRunner
+from connectors_core.spark.failures import translated
+from connectors_core.spark.held_retries import hold_retry
+from connectors_core.spark.status import (
+    PipelineState,
+    QueryStatus,
+    SourceStatus,
+    error_text,
+    source_status,
+)
+from connectors_core.spark.writing import SparkEngine, WritingJob
+
+REPORTS_LISTED_EVERY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSource:
+    """A source of a batch run with its entries.
+
+    Attributes:
+        settings: The source.
+        reader: Reads an entry.
+        entries: What is read.
+        enumeration: What found it; None where a run of an earlier driver is finished.
+    """
+
+    settings: SourceSettings
+    reader: ReaderTask
+    entries: tuple[Entry, ...]
+    enumeration: Enumeration | None = None
+
+    def close(self) -> None:
+        """Close the enumerator."""
+        if self.enumeration is not None:
+            self.enumeration.close()
+
+
+def new_run_id() -> str:
+    """An id for a run."""
+    return uuid.uuid4().hex
+
+
+def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
+    """The run that was decided and not committed by all sinks, where its rows may be needed again.
+
+    Args:
+        root: The state location of the pipeline.
+        identity: A pipeline of batch runs.
+    """
+    store = root.child(identity.queries[0].folder)
+    last = newest_decision(store)
+    if last < 0:
+        return None
+    decision = read_decision(store, last)
+    if all(is_done(store, last, uid) for uid in decision.sinks):
+        return None
+    return RUNS.read(root, run_record_path(decision.spark_query_id))
+
+
+def batch_dataframe(
+    spark: SparkSession,
+    settings: SourceSettings,
+    reader: ReaderTask,
+    pipeline_id: str,
+    run_id: str,
+    unfinished: RunRecord | None,
+) -> tuple[DataFrame, BatchSource]:
+    """Make a DataFrame that reads the splits of a source.
+
+    They are those that the enumerator finds when it is run to its end, or those of a run that has
+    to be finished.
+    """
+    enumeration = None
+    if unfinished is None:
+        enumeration = Enumeration(settings)
+        entries = batch_entries(
+            settings, enumeration.splits, pipeline_id=pipeline_id, run_id=run_id
+        )
+    else:
+        entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
+    source = BatchSource(
+        settings=settings, reader=reader, entries=tuple(entries), enumeration=enumeration
+    )
+    df = _entries_read(spark, source, _HeldReader(reader), reader.output_schema())
+    return df.alias(ALIAS_PREFIX + settings.uid), source
+
+
+def entries_dataframe(spark: SparkSession, source: BatchSource) -> DataFrame:
+    """A DataFrame of the entries themselves, a partition for each."""
+    return _entries_read(spark, source, hand_on, ENTRIES)
+
+
+def _entries_read(
+    spark: SparkSession, source: BatchSource, read: ReadEntry, schema: pa.Schema
+) -> DataFrame:
+    entries = tuple(encode_entry(entry) for entry in source.entries)
+    job = _EntryJob(entries, read)
+    return spark.range(0, len(entries), 1, len(entries)).mapInArrow(job, spark_schema(schema))
+
+
+def batch_sources_of(df: DataFrame) -> set[str]:
+    """The uids of the sources that a batch DataFrame is built on."""
+    found = set()
+    plans = [cast(Any, df)._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        if str(plan.nodeName()) == "SubqueryAlias":
+            alias = str(plan.identifier().name())
+            if alias.startswith(ALIAS_PREFIX):
+                found.add(alias.removeprefix(ALIAS_PREFIX))
+        children = plan.children()
+        plans += [children.apply(index) for index in range(children.size())]
+    return found
+
+
+@dataclass(frozen=True)
+class _HeldReader:
+    """Reads entries; a further attempt waits first."""
+
+    reader: ReaderTask
+
+    def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
+        hold_retry(self.reader.store)
+        return self.reader(entry)
+
+
+@dataclass(frozen=True)
+class _EntryJob:
+    """Reads the entry that the row number of the input names."""
+
+    entries: tuple[str, ...]
+    read: ReadEntry
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from self.read(self.entries[index])
+
+
+class BatchRun:
+    """One run of a batch pipeline.
+
+    A run that a crash left unfinished is finished by the next call when it was decided, and rolled
+    back and run again when it was not. While its rows are made, ``pinned`` says of a run, by its
+    id, which versions of the tables it sees that are looked up.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        run_id: str,
+        sources: Sequence[BatchSource],
+        job: WritingJob,
+        root: StateStore,
+        folder: str,
+        pipeline_id: str,
+        lease: Lease,
+        commit_retries: CommitRetries,
+        pinned: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        self.run_id = run_id
+        self._pinned = pinned
+        self.job = job
+        self._sources = sources
+        self._root = root
+        self._lease = lease
+        self._run_folder = run_path(run_id)
+        self._pipeline_id = pipeline_id
+        self._folder = folder
+        self._progress = {
+            source.settings.uid: _SourceProgress(source, root.child(self._run_folder))
+            for source in sources
+        }
+        self._state = PipelineState.RUNNING
+        self._cancelled = False
+        self.ended = threading.Event()
+        self._error: BaseException | None = None
+        self._last_status: QueryStatus | None = None
+        store = root.child(folder)
+        policies = {source.settings.uid: source.settings.policy for source in sources}
+        policies |= {sink.uid: sink.policy for sink in job.sinks}
+        dead_letters = DeadLetters(
+            policies,
+            store=store,
+            pipeline_id=pipeline_id,
+            reader_stores=dict.fromkeys(self._progress, root.child(self._run_folder)),
+        )
+        progress = EpochProgress()
+        self.committer = EpochCommitter(
+            {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
+            store=store,
+            pipeline_id=pipeline_id,
+            lease=lease,
+            retries=commit_retries,
+            progress=progress.committed,
+        )
+        readers = {source.settings.uid: source.reader for source in sources}
+        self._engine = SparkEngine(spark, job, readers, root, lease)
+        self.epochs = EpochRunner(
+            self._engine,
+            sinks=job.tasks(),
+            committer=self.committer,
+            store=store,
+            pipeline_id=pipeline_id,
+            lease=lease,
+            dead_letters=dead_letters,
+            reported=lambda _plan: None,
+            decided=lambda epoch: mark_decided(store, epoch),
+            progress=progress,
+        )
+
+    def run(self) -> bool:
+        """Run; False when it was cancelled, or an earlier run was finished instead."""
+        try:
+            done = self._run()
+        except Exception as error:
+            if self._cancelled:
+                self._state = PipelineState.STOPPED
+                return False
+            self._error, self._state = self._failure(error), PipelineState.FAILED
+            raise self._error from self._error.__cause__
+        except BaseException as error:
+            self._error, self._state = error, PipelineState.FAILED
+            raise
+        finally:
+            self.ended.set()
+        self._state = PipelineState.FINISHED
+        return done
+
+    def cancel(self) -> bool:
+        """End it from another thread; what it has decided is committed by the next run.
+
+        Returns:
+            Whether it was running.
+        """
+        if self._state is not PipelineState.RUNNING:
+            return False
+        self._cancelled = True
+        self._engine.cancel()
+        self.committer.give_up_waiting()
+        return True
+
+    def _run(self) -> bool:
+        try:
+            finished = self.epochs.recover(1, replayed=(self.run_id, 0))
+            if self.epochs.last_decided >= 0:  # a crash may have come before the mark
+                mark_decided(self._root.child(self._folder), self.epochs.last_decided)
+            if not self.epochs.is_decided(self.run_id, 0):
+                self._remove_former_runs()
+                if finished:
+                    return False
+            entries = tuple(entry for source in self._sources for entry in source.entries)
+            if self.committer.rewrites:
+                record = RunRecord(
+                    pipeline_id=self._pipeline_id, run_id=self.run_id, entries=entries
+                )
+                RUNS.create(self._root, run_record_path(self.run_id), record)
+            with self._pinned(self.run_id):
+                ran = self.epochs.run_batch(self.job.df, self.run_id, self._complete_reports)
+            for progress in self._progress.values():
+                progress.close()
+            self._root.delete_tree(self._run_folder)
+            return ran
+        finally:
+            self._engine.close()
+            self.committer.close()
+
+    def _complete_reports(self) -> list[Report]:
+        """All reports of the run; enumerators hear of their readers before anything is decided."""
+        store = self._root.child(self._run_folder)
+        reports = []
+        for source in self._sources:
+            for entry in source.entries:
+                report = REPORTS.read(store, _path_of(entry))
+                if report is None:
+                    continue  # a limit above the reader left it unread
+                if source.enumeration is not None:
+                    source.enumeration.hear(report)
+                reports.append(report)
+        return reports
+
+    def _failure(self, cause: Exception) -> ConnectorError:
+        sources = ", ".join(source.settings.uid for source in self._sources)
+        sinks = ", ".join(sink.uid for sink in self.job.sinks)
+        return translated(
+            cause,
+            f"the batch run {self._folder} ({sources} -> {sinks})",
+            hint="correct what the cause names and run again: nothing of this run was committed "
+            "that the next one does not finish",
+        )
+
+    def _remove_former_runs(self) -> None:
+        """Remove what runs left that a crash cut off."""
+        names = self._root.list(RUNS_FOLDER, recursive=True)
+        self._lease.confirm()  # so none of them is of a driver that took over from this one
+        for run_id in {name.partition("/")[0] for name in names}:
+            self._root.delete_tree(run_path(run_id))
+
+    def status(self) -> QueryStatus:
+        """How the run stands. From any thread."""
+        if self._last_status is not None:
+            return self._last_status
+        state, epoch = self._state, self.epochs.last_decided
+        status = QueryStatus(
+            name=self._folder,
+            state=state,
+            epoch=epoch if epoch >= 0 else None,
+            sources=tuple(progress.status() for progress in self._progress.values()),
+            sinks=self.epochs.sink_statuses(),
+            error=None if self._error is None else error_text(self._error),
+        )
+        if state is not PipelineState.RUNNING:
+            self._last_status = status
+        return status
+
+
+def _path_of(entry: Entry) -> str:
+    return report_path(entry.plan, entry.source, entry.subtask)
+
+
+class _SourceProgress:
+    """Counts the reports of one source of a batch run as they appear. Thread-safe.
+
+    They are added to what its enumerator counts.
+    """
+
+    def __init__(self, source: BatchSource, store: StateStore) -> None:
+        self._uid = source.settings.uid
+        self._replayable = source.settings.source.split_traits().replayable
+        self._splits = sum(len(entry.splits) for entry in source.entries)
+        self._store = store
+        self._open = {_path_of(entry): len(entry.splits) for entry in source.entries}
+        self._finished = 0
+        self._metrics = MetricGroup() if source.enumeration is None else source.enumeration.metrics
+        self._rows = Meter()
+        self._last_rows_at = time.monotonic()
+        self._list_at = 0.0
+        self._lock = threading.Lock()
+
+    def status(self) -> SourceStatus:
+        """The source now, or as of some seconds ago."""
+        with self._lock:
+            if self._open and time.monotonic() >= self._list_at:
+                with contextlib.suppress(OSError):
+                    self._read()
+                self._list_at = time.monotonic() + REPORTS_LISTED_EVERY_SECONDS
+            return self._status()
+
+    def close(self) -> None:
+        """Count what is left; the reports are removed after this."""
+        with self._lock:
+            self._read()
+            self._open.clear()
+
+    def _read(self) -> None:
+        folder = report_path(0, self._uid, 0).rpartition("/")[0]
+        for name in self._store.list(folder):
+            path = f"{folder}/{name}"
+            if path in self._open and (report := REPORTS.read(self._store, path)) is not None:
+                count_report(self._metrics, report)
+                self._finished += self._open.pop(path)
+                if report.rows:
+                    self._rows.mark(report.rows)
+                    self._last_rows_at = time.monotonic()
+
+    def _status(self) -> SourceStatus:
+        seen = SourceObservation(
+            splits=(),
+            splits_finished=self._finished,
+            watermark=None,
+            finished=not self._open,
+            rows_per_second=self._rows.rate(),
+            idle_seconds=time.monotonic() - self._last_rows_at,
+            metrics=self._metrics.copy(),
+            reader_gauges={},
+            replayable=self._replayable,
+        )
+        return dataclasses.replace(
+            source_status(self._uid, seen),
+            splits_assigned=self._splits - self._finished,
+            splits_unassigned=0,
+        )

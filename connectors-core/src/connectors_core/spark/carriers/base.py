@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all carriers share: the contract, schemas and the sources of a DataFrame.
+
+A carrier brings the entries of the plans into Structured Streaming, so that Spark's own offset log
+fixes which plan belongs to which micro-batch. Its offset is the plan number: plans are numbered
+from 0, and -1 stands for the place before the first one.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import pyarrow as pa
+
+from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
+from connectors_core.spark.error_notes import add_notes
+from connectors_core.spark.warm_workers import keep_warm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+BEFORE_FIRST: Final = -1
+"""The offset before the first plan."""
+
+ALIAS_PREFIX: Final = "connectors_source__"
+
+ReadEntry = Callable[[str], Iterator[pa.RecordBatch]]
+"""Runs one entry on an executor. Called exactly once per entry and attempt of a task."""
+
+
+ENTRIES: Final = pa.schema([("entry", pa.string())])
+"""Schema of a DataFrame of entries."""
+
+
+def hand_on(entry: str) -> Iterator[pa.RecordBatch]:
+    """Give an entry as a row, for a later stage to read."""
+    yield pa.RecordBatch.from_arrays([pa.array([entry])], schema=ENTRIES)
+
+
+class PlanFeed(Protocol):
+    """The plans of one source as they lie in the state location.
+
+    Travels by cloudpickle to other processes, may be asked any number of times, and holds no state:
+    every answer follows from files that are created once and never changed.
+    """
+
+    def initial(self) -> int:
+        """Return the plan before the first one of a fresh Spark checkpoint, normally -1."""
+        ...
+
+    def newest_after(self, plan: int) -> int:
+        """Return `plan + 1` if that plan exists, else `plan`."""
+        ...
+
+    def entries(self, plan: int) -> Sequence[str]:
+        """Return the entries of a plan that exists; raise when it cannot be read."""
+        ...
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where Spark will go on with one source.
+
+    Attributes:
+        start: The plan before the first one Spark will ask for.
+        end: The newest plan in Spark's offset log. The plans `start + 1` to `end` are run again;
+            there are none if both are equal.
+    """
+
+    start: int = BEFORE_FIRST
+    end: int = BEFORE_FIRST
+
+
+class Carrier(ABC):
+    """Brings the entries of one source into one streaming query; lives on the driver.
+
+    The order of calls is: construct, `dataframe`, and for every start of the query `restore`,
+    then `feed` for each new plan, then `stop` when the query has ended.
+
+    Args:
+        spark: A classic session.
+        pipeline_id: Identifier of the pipeline.
+        uid: Identifier of the source within the pipeline.
+        schema: Arrow schema of the batches; see `spark_schema` for what can be used.
+        read_entry: Runs one entry on an executor; picklable by cloudpickle.
+        plans: The plans of this source.
+        max_entries: The number of entries up to which each entry gets a task of its own.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        pipeline_id: str,
+        uid: str,
+        schema: pa.Schema,
+        read_entry: ReadEntry,
+        plans: PlanFeed,
+        max_entries: int,
+    ) -> None:
+        if max_entries < 1:
+            raise ValueError(f"max_entries must be at least 1, not {max_entries}")
+        self.uid: Final = uid
+        self._spark = spark
+        self._pipeline_id = pipeline_id
+        self._plans = plans
+        source = self._open(
+            schema, spark_schema(schema), checked(read_entry, uid, schema), max_entries
+        )
+        self._dataframe = source.alias(ALIAS_PREFIX + uid)
+
+    @abstractmethod
+    def _open(
+        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
+    ) -> DataFrame: ...
+
+    @abstractmethod
+    def _open_entries(self) -> DataFrame: ...
+
+    @abstractmethod
+    def _prime(self, start: int, newest: int) -> None:
+        """Make Spark find exactly the plans `start + 1` to `newest`."""
+
+    def dataframe(self) -> DataFrame:
+        """Return the streaming DataFrame; `sources_of` finds the source in all built on it."""
+        return self._dataframe
+
+    def entries(self) -> DataFrame:
+        """Return a streaming DataFrame of the entries that `dataframe` reads, one string column."""
+        return self._open_entries().alias(ALIAS_PREFIX + self.uid)
+
+    def restore(self, resume: Resume, newest: int) -> None:
+        """Make ready for a start of the query.
+
+        Must be called before every start, also the first. What Spark will run again is there
+        afterwards, or the start is refused: Spark would commit a batch without rows in silence.
+
+        Args:
+            resume: Where Spark will go on, from `SparkLog.resume`.
+            newest: The newest plan that exists.
+
+        Raises:
+            StateCorruptedError: A plan that Spark's offset log names is missing.
+        """
+        if not self._plans.initial() <= resume.start <= resume.end:
+            raise StateCorruptedError(
+                f"the offset log of Spark goes backwards for source {self.uid!r}",
+                expected=f"offsets from {self._plans.initial()} on, in order",
+                found=f"{resume.start} followed by {resume.end}",
+            )
+        if newest < resume.end:
+            raise StateCorruptedError(
+                f"Spark has to run plan {resume.end} of source {self.uid!r} again, which is gone",
+                expected=f"plans {resume.start + 1} to {resume.end}",
+                found=f"the newest plan is {newest}",
+            )
+        self._prime(resume.start, newest)
+
+    @abstractmethod
+    def feed(self, plan: int, entries: Sequence[str]) -> None:
+        """Make a new plan known to Spark; it must be durable already.
+
+        Args:
+            plan: Its number, one more than that of the last plan fed or restored.
+            entries: Its entries for this source, possibly none.
+        """
+
+    def stop(self) -> None:
+        """Let go of the plans; called after the query has ended. `restore` opens it again."""
+
+
+# --- Schemas and batches --------------------------------------------------------------------------
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Convert an Arrow schema to the schema of a DataFrame.
+
+    Batches cross to the JVM as they are. So a schema is refused if Spark would store one of its
+    types in another Arrow type: 64-bit offsets, dictionaries, timestamps that are not in
+    microseconds and, with a time zone, in UTC.
+
+    Args:
+        schema: The schema of the batches.
+
+    Raises:
+        UnsupportedError: A column has a type that Spark does not take as it is.
+    """
+    from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+    from pyspark.sql.types import StructField, StructType
+
+    to_arrow = cast(Any, to_arrow_type)
+    if "timezone" in to_arrow.__code__.co_varnames:
+        to_arrow = functools.partial(to_arrow, timezone="UTC")
+    fields = []
+    for field in schema:
+        try:
+            row_type = cast(Any, from_arrow_type)(field.type, prefer_timestamp_ntz=True)
+            wire = to_arrow(row_type)
+        except Exception as error:
+            raise _type_error(field, "a type that Spark has") from error
+        if not _nullable(wire).equals(_nullable(field.type)):
+            raise _type_error(field, str(wire))
+        fields.append(StructField(field.name, row_type, field.nullable))
+    return StructType(fields)
+
+
+def _type_error(field: pa.Field, expected: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"column {field.name!r} has an Arrow type that Spark does not take as it is",
+        expected=expected,
+        found=str(field.type),
+        hint="let the source cast the column",
+    )
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """Return a type with all nested fields nullable: Spark 3.5 forgets which were not."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _nullable(field.type)) for field in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_nullable(kind.value_type))
+    return kind
+
+
+def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
+    """Wrap `read_entry` so that what goes wrong is seen.
+
+    A batch of another schema is an error: Spark looks at the first batch only, or not at all, and
+    then reads memory as what it is not.
+
+    Args:
+        read_entry: Runs one entry.
+        uid: The source, for the message.
+        schema: What every batch must have; metadata is ignored.
+    """
+
+    def read(entry: str) -> Iterator[pa.RecordBatch]:
+        keep_warm()
+        try:
+            for batch in read_entry(entry):
+                if not batch.schema.equals(schema):
+                    raise FatalError(
+                        f"source {uid!r} gave a batch that does not have the declared schema",
+                        expected=str(schema),
+                        found=str(batch.schema),
+                        hint="this is a fault of the connector: report it",
+                    )
+                yield batch
+        except Exception as error:
+            add_notes(error, f"while reading source {uid!r}")
+            raise
+
+    return read
+
+
+# --- Sources of a DataFrame -----------------------------------------------------------------------
+
+
+def stream_leaves(df: DataFrame) -> list[str | None]:
+    """Return what Spark will write to each line of a batch in its offset log.
+
+    Args:
+        df: Any DataFrame.
+
+    Returns:
+        For every line in order the uid of the source, or None for a stream that is not ours. A
+        source stands there once for every branch of the plan that reads it.
+    """
+    leaves: list[str | None] = []
+
+    def walk(plan: Any, uid: str | None) -> None:
+        if not plan.isStreaming():
+            return
+        name = str(plan.nodeName())
+        if name == "SubqueryAlias":
+            alias = str(plan.identifier().name())
+            if alias.startswith(ALIAS_PREFIX):
+                uid = alias[len(ALIAS_PREFIX) :]
+        children = plan.children()
+        count = children.size()
+        if count == 0 and name.startswith("Streaming"):
+            leaves.append(uid)
+        for index in range(count):
+            walk(children.apply(index), uid)
+
+    walk(cast(Any, df)._jdf.queryExecution().analyzed(), None)
+    return leaves
+
+
+def sources_of(df: DataFrame) -> list[str]:
+    """Return the uids of the sources of a DataFrame in the order of Spark's offset log.
+
+    Args:
+        df: Any DataFrame.
+
+    Returns:
+        One uid for every line of the offset log; a source that is read by several branches stands
+        there several times. Empty for a DataFrame that is not streaming.
+
+    Raises:
+        UnsupportedError: The DataFrame also reads a stream that is not from a connector.
+    """
+    leaves = stream_leaves(df)
+    if None in leaves:
+        raise UnsupportedError(
+            "the DataFrame also reads a stream that does not come from Pipeline.from_source",
+            expected="connector sources only",
+            found=", ".join("another stream" if leaf is None else repr(leaf) for leaf in leaves),
+            hint="read that system through a connector, or write it in a query of its own",
+        )
+    return [leaf for leaf in leaves if leaf is not None]
+
+
+def watermark_delays(df: DataFrame) -> list[str]:
+    """Return the delays of all `withWatermark` in a streaming DataFrame, such as "10 seconds"."""
+    delays: list[str] = []
+
+    def walk(plan: Any) -> None:
+        if plan.nodeName().endswith("EventTimeWatermark"):
+            delays.append(str(plan.delay().toString()))
+        children = plan.children()
+        for index in range(children.size()):
+            walk(children.apply(index))
+
+    walk(cast(Any, df)._jdf.queryExecution().analyzed())
+    return delays

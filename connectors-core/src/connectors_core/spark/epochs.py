@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a micro-batch to a committed epoch: write, decide, commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.fencing import taken_by_another
+from connectors_core.engine.coordinator.plan_log import (
+    decisions_since,
+    newest_decision,
+    newest_number,
+    read_plan,
+    read_reports,
+)
+from connectors_core.engine.coordinator.writer_states import SinkStates
+from connectors_core.engine.execution.writing import SinkTask, WriterMessage, WriteTask
+from connectors_core.engine.protocol import (
+    DECISIONS,
+    DECISIONS_FOLDER,
+    DecidedCommittable,
+    Decision,
+    Report,
+    SinkDecision,
+    Versioned,
+    decision_path,
+)
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import FatalError
+from connectors_core.metrics import SinkMetric
+from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
+from connectors_core.sink.topology import SupportsPreCommitTopology
+from connectors_core.spark.engine import EpochEngine
+from connectors_core.spark.rewriting import Rewriter
+from connectors_core.spark.status import SinkProgress, SinkStatus, sink_status
+
+BatchT = TypeVar("BatchT")
+
+
+@dataclass
+class EpochProgress:
+    """Counts since this driver started, for the status."""
+
+    epochs: int = 0
+    sinks: dict[str, SinkProgress] = field(default_factory=dict)
+
+    def committed(self, _epoch: int, uid: str) -> None:
+        """A sink has committed its part of an epoch."""
+        self.sink(uid).metrics.inc(SinkMetric.NUM_EPOCHS_COMMITTED)
+
+    def sink(self, uid: str) -> SinkProgress:
+        """The counts of a sink."""
+        return self.sinks.setdefault(uid, SinkProgress())
+
+
+class EpochRunner(Generic[BatchT]):
+    """Runs the epochs of one query. Its number is our own: a wiped checkpoint does not reset it.
+
+    Args:
+        engine: Runs the rows of an epoch.
+        sinks: The sinks of the query as writers need them.
+        committer: Commits decided epochs.
+        store: The state location of the query.
+        pipeline_id: The pipeline.
+        lease: Under which this driver decides.
+        dead_letters: Where bad records go.
+        reported: Told the number of a plan once all its reports are there.
+        decided: Told each epoch between its decision and its commit.
+        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
+        progress: Where epochs are counted; the committer's callback counts there too.
+    """
+
+    def __init__(
+        self,
+        engine: EpochEngine[BatchT],
+        *,
+        sinks: Sequence[SinkTask],
+        committer: EpochCommitter,
+        store: StateStore,
+        pipeline_id: str,
+        lease: Lease,
+        dead_letters: DeadLetters,
+        reported: Callable[[int], None],
+        decided: Callable[[int], None] = lambda _epoch: None,
+        stateful: Callable[[], bool] = lambda: False,
+        progress: EpochProgress | None = None,
+    ) -> None:
+        self.progress = progress or EpochProgress()
+        self._engine = engine
+        self._sinks = tuple(sinks)
+        self._committer = committer
+        self._store = store
+        self._pipeline_id = pipeline_id
+        self._lease = lease
+        self._dead_letters = dead_letters
+        self._reported = reported
+        self._tell_decided = decided
+        self._stateful = stateful
+        self._rewriter = Rewriter(
+            engine,
+            sinks=sinks,
+            committer=committer,
+            store=store,
+            lease=lease,
+            dead_letters=dead_letters,
+        )
+        for sink in sinks:
+            self.progress.sink(sink.uid)
+        self._bad_records: dict[str, int] = {}
+        self._decided: dict[tuple[str, int], int] = {}  # in the order of the epochs
+        self._keep_epochs = 0
+        self._lost: tuple[Decision, Lost] | None = None
+        self._states = SinkStates(self._sinks)
+        self._last_epoch = -1
+        self._last_decided = -1
+
+    @property
+    def last_decided(self) -> int:
+        """The newest decided epoch, -1 for none."""
+        return self._last_decided
+
+    def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
+        """Whether a batch, or run, was decided on by this driver or one before."""
+        return (spark_query_id, batch_id) in self._decided
+
+    def sink_statuses(self) -> tuple[SinkStatus, ...]:
+        """What was written and committed since this driver started. From any thread."""
+        committers = self._committer.committers
+        return tuple(
+            sink_status(uid, progress, committers.get(uid))
+            for uid, progress in list(self.progress.sinks.items())
+        )
+
+    def recover(self, keep_epochs: int, replayed: tuple[str, int] | None) -> bool:
+        """Finish decided epochs, roll back undecided ones. The fence of this driver stands.
+
+        Args:
+            keep_epochs: How many epochs back Spark may run a batch again.
+            replayed: Spark's id of the query and the batch that will be run again for sure. Rows of
+                a decided epoch that a sink has lost are written by its replay.
+
+        Returns:
+            Whether there were decisions that were not finished before.
+
+        Raises:
+            FatalError: Rows are lost of a batch that is not run again.
+        """
+        self._keep_epochs = keep_epochs
+        self._last_epoch = newest_number(self._store, DECISIONS_FOLDER)
+        self._last_decided = newest_decision(self._store)
+        decisions = decisions_since(self._store, self._last_decided - keep_epochs)
+        for epoch, decision in decisions.items():
+            self._decided[decision.spark_query_id, decision.batch_id] = epoch
+            self._bad_records = decision.bad_records
+        if self._last_decided in decisions:
+            self._states.restore(decisions[self._last_decided])
+        unfinished = self._committer.roll_forward(decisions, self._last_epoch)
+        for epoch, lost in unfinished.items():
+            if lost:
+                self._lost = decisions[epoch], lost
+                if (decisions[epoch].spark_query_id, decisions[epoch].batch_id) != replayed:
+                    raise FatalError(
+                        f"epoch {epoch} of {', '.join(lost)} is lost, and its batch is not run "
+                        "again",
+                        expected="a start with the query, sinks and state under which it was "
+                        "written: that writes it again",
+                        hint="undo what was changed since the pipeline ended; " + GIVE_UP_HINT,
+                    )
+        return bool(unfinished)
+
+    def run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
+        """Bring one micro-batch to its commit; exactly one action runs over it.
+
+        Args:
+            batch: Its rows.
+            batch_id: Spark's number.
+            spark_query_id: Spark's id of the query.
+            plans: Plans whose entries it reads.
+        """
+        if self.is_decided(spark_query_id, batch_id):
+            # Written and committed in an earlier life. Spark's state operators must run all the
+            # same, or Spark 4 refuses the next batch.
+            if not self._write_lost(batch):
+                self._engine.drain(batch)
+            self._complete_reports(plans)
+            return
+        self._run_epoch(
+            batch, batch_id, spark_query_id, plans, lambda: self._complete_reports(plans)
+        )
+
+    def run_batch(
+        self, batch: BatchT, run_id: str, complete_reports: Callable[[], list[Report]]
+    ) -> bool:
+        """Bring the rows of a batch run to their commit.
+
+        Args:
+            batch: All rows.
+            run_id: The run.
+            complete_reports: Gives all its reports when the rows are written.
+
+        Returns:
+            False when an earlier life has decided on this run, so that it was finished only.
+        """
+        if self.is_decided(run_id, 0):
+            self._write_lost(batch)
+            return False
+        self._run_epoch(batch, 0, run_id, (), complete_reports)
+        return True
+
+    def _write_lost(self, batch: BatchT) -> bool:
+        """Write again what a sink lost of the epoch of an earlier life; whether the batch ran."""
+        if self._lost is None:
+            return False
+        decision, lost = self._lost
+        self._rewriter.finish(batch, decision, lost)
+        self._lost = None
+        return any(sink.uid in lost for sink in self._sinks)
+
+    def _run_epoch(
+        self,
+        batch: BatchT,
+        batch_id: int,
+        spark_query_id: str,
+        plans: Sequence[int],
+        complete_reports: Callable[[], list[Report]],
+    ) -> None:
+        epoch = self._last_epoch + 1
+        task = WriteTask(
+            pipeline_id=self._pipeline_id,
+            epoch=epoch,
+            store=self._store,
+            sinks=self._states.given_to(self._sinks),
+        )
+        began = time.monotonic()
+        try:
+            messages = self._engine.write(batch, task, self._committer.leases(epoch))
+            seconds = time.monotonic() - began
+            reports = complete_reports()
+            decision = self._decision(task, batch_id, spark_query_id, plans, messages, reports)
+        except Exception:
+            self._committer.roll_back(epoch)
+            raise
+        if decision is not None:
+            self._decide(decision)
+            self._tell_decided(decision.epoch)
+            self._states.decided(decision)
+            self._count(decision, messages, seconds)
+            self._rewriter.finish(batch, decision, self._committer.commit(decision))
+            self._bad_records = decision.bad_records
+            self._dead_letters.discard(_spools(messages, reports))
+
+    def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
+        """All reports of the batch's plans; what the batch left unread is read to its end first."""
+        reports: list[Report] = []
+        for number in plans:
+            plan = read_plan(self._store, number)
+            found = read_reports(self._store, plan)
+            missing = [
+                entry
+                for uid, source in plan.sources.items()
+                for entry, report in zip(source.entries, found[uid], strict=True)
+                if report is None
+            ]
+            if missing:
+                self._engine.read(missing)  # a limit above the reader ended it early
+                found = read_reports(self._store, plan)
+            reports += [report for own in found.values() for report in own if report is not None]
+            self._reported(number)
+        return reports
+
+    def _decision(
+        self,
+        task: WriteTask,
+        batch_id: int,
+        spark_query_id: str,
+        plans: Sequence[int],
+        messages: Sequence[WriterMessage],
+        reports: Sequence[Report],
+    ) -> Decision | None:
+        """What the epoch commits; None for an epoch in which nothing happened.
+
+        One that read rows is decided on though it wrote none: that proves a missing decision.
+        """
+        epoch = task.epoch
+        sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
+        bad_records = self._count_bad_records(messages, reports)
+        sinks |= self._dead_letters.write(
+            epoch, _spools(messages, reports), self._committer.leases(epoch)
+        )
+        skipped = sum(r.skipped for r in reports)
+        dead_letters = sum(r.dead_letters for r in reports)
+        if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
+            if not (any(report.rows for report in reports) or self._stateful()):
+                return None
+            # Nothing to commit, so no sink needs a done mark.
+            sinks = {uid: sink for uid, sink in sinks.items() if sink.writer_states}
+        return Decision(
+            pipeline_id=self._pipeline_id,
+            epoch=epoch,
+            incarnation=self._lease.incarnation,
+            spark_query_id=spark_query_id,
+            batch_id=batch_id,
+            plan=max(plans, default=-1),
+            sinks=sinks,
+            skipped=skipped,
+            dead_letters=dead_letters,
+            bad_records=bad_records,
+        )
+
+    def _count_bad_records(
+        self, messages: Sequence[WriterMessage], reports: Sequence[Report]
+    ) -> dict[str, int]:
+        """Bad records so far, with those of this epoch.
+
+        Raises:
+            BadRecordLimitError: There are more than a record policy allows.
+        """
+        totals = dict(self._bad_records)
+        for uid, found in (
+            *((report.source, report.skipped + report.dead_letters) for report in reports),
+            *((message.sink, message.skipped + message.dead_letters) for message in messages),
+        ):
+            if found:
+                totals[uid] = totals.get(uid, 0) + found
+                self._dead_letters.policies[uid].check_total(totals[uid])
+        return totals
+
+    def _sink_decision(
+        self, task: SinkTask, epoch: int, messages: Sequence[WriterMessage]
+    ) -> SinkDecision:
+        own = [message for message in messages if message.sink == task.uid]
+        subtasks = len({message.subtask for message in own})
+        committables = tuple(
+            DecidedCommittable(
+                subtask=message.subtask, committable=committable, rows=message.written
+            )
+            for message in own
+            for committable in message.committables
+        )
+        if isinstance(task.sink, SupportsPreCommitTopology):
+            committables = _pre_commit(task.sink, committables, epoch, subtasks)
+        return SinkDecision(
+            committables=committables,
+            number_of_subtasks=subtasks,
+            rows=sum(message.rows for message in own),
+            bytes=sum(message.bytes for message in own),
+            skipped=sum(message.skipped for message in own),
+            dead_letters=sum(message.dead_letters for message in own),
+            writer_states=SinkStates.left_by(task, own),
+        )
+
+    def _decide(self, decision: Decision) -> None:
+        """Create the decision: the commit point of the query.
+
+        Raises:
+            LeaseError: Another driver has taken over.
+        """
+        self._lease.check()
+        fault_point("before_decision", epoch=decision.epoch)
+        path = decision_path(decision.epoch)
+        if not DECISIONS.create(self._store, path, decision):
+            found = DECISIONS.read(self._store, path)
+            # An object store may say so of our own, when its client repeated a request.
+            if found != decision:
+                self._committer.roll_back(decision.epoch)
+                raise taken_by_another(
+                    f"epoch {decision.epoch}", found, incarnation=self._lease.incarnation
+                )
+        fault_point("after_decision", epoch=decision.epoch)
+        self._last_epoch = self._last_decided = decision.epoch
+        self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
+        while self._decided[oldest := next(iter(self._decided))] < (
+            self._last_decided - self._keep_epochs
+        ):
+            del self._decided[oldest]  # Spark runs no batch again that is so old
+
+    def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
+        """Count a decided epoch, once."""
+        self.progress.epochs += 1
+        for uid, sink in decision.sinks.items():
+            errors = sink.skipped + sink.dead_letters
+            counted = {
+                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
+                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
+                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
+                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
+                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
+            }
+            own: dict[str, int] = {}
+            for message in messages:
+                if message.sink == uid:
+                    for name, number in message.counters.items():
+                        own[name] = own.get(name, 0) + number
+            progress = self.progress.sink(uid)
+            progress.rows.mark(sink.rows - errors)
+            if sink.rows:
+                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
+            for name, number in (counted | own).items():
+                progress.metrics.inc(name, number)
+
+
+def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:
+    """Uid and name of the dead-letter spools of an epoch."""
+    spools = [(report.source, report.spool) for report in reports if report.spool is not None]
+    return spools + [(message.sink, message.spool) for message in messages if message.spool]
+
+
+def _something(sink: SinkDecision) -> bool:
+    return bool(sink.committables or sink.rows or sink.skipped or sink.dead_letters)
+
+
+def _pre_commit(
+    sink: Any, committables: tuple[DecidedCommittable, ...], epoch: int, subtasks: int
+) -> tuple[DecidedCommittable, ...]:
+    """Hand the committables through the sink's pre-commit topology."""
+    serializer = sink.committable_serializer()
+    messages = messages_in_order(
+        [
+            CommittableWithLineage(
+                committable=serializer.deserialize(each.committable.version, each.committable.data),
+                checkpoint_id=epoch,
+                subtask_id=each.subtask,
+            )
+            for each in committables
+        ],
+        checkpoint_id=epoch,
+        number_of_subtasks=subtasks,
+    )
+    return tuple(
+        DecidedCommittable(
+            subtask=0,
+            committable=Versioned(
+                version=serializer.version, data=serializer.serialize(committable)
+            ),
+        )
+        for committable in sink.add_pre_commit_topology(messages)
+    )

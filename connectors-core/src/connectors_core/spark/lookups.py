@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup joins on Spark: one stage over the rows, and the tables that are cached as a whole."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, cast
+
+import orjson
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
+from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.execution.looking_up import ByKey, LookupTask
+from connectors_core.engine.execution.lookup_snapshots import (
+    SnapshotLookup,
+    WrittenSnapshot,
+    remove_local_copies,
+    write_snapshot,
+)
+from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.writing import conform
+from connectors_core.engine.protocol import LOOKUP_VERSIONS, LookupVersion, lookup_path, run_path
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.provider import (
+    FullCachingLookupProvider,
+    LookupFunctionProvider,
+    PartialCachingLookupProvider,
+)
+from connectors_core.metrics import LookupMetric, MetricGroup
+from connectors_core.spark.batch import batch_dataframe
+from connectors_core.spark.carriers import spark_schema
+from connectors_core.spark.direct import Stage
+from connectors_core.spark.error_notes import add_notes
+from connectors_core.spark.ownership import local_property
+from connectors_core.spark.status import LookupCaching, LookupStatus, error_text
+from connectors_core.spark.warm_workers import keep_warm
+from connectors_core.spark.writing import RegisteredSink, quoted
+from connectors_core.table.lookup_table_source import LookupRuntimeProvider
+
+IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
+"""How long Spark keeps a Python worker that has nothing to do."""
+
+_ALIAS_PREFIX: Final = "connectors_lookup__"
+_VERSIONS_PROPERTY: Final = "connectors.lookup.versions"
+# Operators that leave every row in its partition. All others are taken to move rows.
+_LEAVE_ROWS: Final = frozenset(
+    {
+        "CollectMetrics",
+        "DeserializeToObject",
+        "EventTimeWatermark",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalLimit",
+        "MapElements",
+        "MapInArrow",
+        "MapInPandas",
+        "MapPartitions",
+        "Project",
+        "PythonMapInArrow",
+        "ResolvedHint",
+        "Sample",
+        "SerializeFromObject",
+        "SubqueryAlias",
+        "TypedFilter",
+        "Union",
+        "UnresolvedHint",
+        "View",
+    }
+)
+
+
+class _Numbers(AccumulatorParam[MetricGroup]):
+    """Adds up the numbers of tasks."""
+
+    def zero(self, value: MetricGroup) -> MetricGroup:
+        return MetricGroup()
+
+    def addInPlace(self, value1: MetricGroup, value2: MetricGroup) -> MetricGroup:  # noqa: N802
+        for name, number in value2.counters.items():
+            value1.inc(name, number)
+        for name, gauge in value2.gauges.items():
+            value1.set(name, gauge)
+        return value1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredLookup:
+    """A lookup join, as ``Pipeline.lookup_join`` was told.
+
+    Attributes:
+        uid: Its name.
+        join: What is compared and added.
+        provider: How the table is looked up.
+        allow_unstable: Whether rows may be moved behind it though its answers may change.
+        numbers: What its tasks counted.
+    """
+
+    uid: str
+    join: LookupJoin
+    provider: LookupRuntimeProvider
+    allow_unstable: bool
+    numbers: Accumulator[MetricGroup]
+
+    @property
+    def full(self) -> FullCachingLookupProvider | None:
+        """The provider, where the table is cached as a whole."""
+        return self.provider if isinstance(self.provider, FullCachingLookupProvider) else None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether worker processes keep what they asked for."""
+        return isinstance(self.provider, PartialCachingLookupProvider)
+
+
+def new_numbers(spark: SparkSession) -> Accumulator[MetricGroup]:
+    """Takes the numbers of a lookup's tasks. Driver."""
+    return spark.sparkContext.accumulator(MetricGroup(), _Numbers())
+
+
+def lookup_stage(lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore) -> Stage:
+    """What a task does with its rows. Driver.
+
+    Raises:
+        UnsupportedError: The provider is none of the core's.
+        ConfigurationError: The source of a table does not give the columns.
+    """
+    join = lookup.join
+    if lookup.full is not None:
+        _check_source(lookup.full, join)
+        store = root.child(lookup_path(lookup.uid))
+        return _FullLookup(pipeline_id, lookup.uid, join, store, lookup.numbers.add)
+    if isinstance(lookup.provider, ByKey):
+        task = LookupTask(
+            pipeline_id=pipeline_id,
+            uid=lookup.uid,
+            life=uuid.uuid4().hex,
+            join=join,
+            provider=lookup.provider,
+        )
+        return _KeyLookup(task, lookup.numbers.add)
+    raise UnsupportedError(
+        "the provider of a lookup table is none that the core knows",
+        expected="one of connectors_core.lookup",
+        found=type(lookup.provider).__name__,
+    )
+
+
+def lookup_dataframe(df: DataFrame, lookup: RegisteredLookup, stage: Stage) -> DataFrame:
+    """The rows of a DataFrame with what is looked up for them, in one stage. Driver.
+
+    Raises:
+        UnsupportedError: A column is of no type of Spark's.
+    """
+    join = lookup.join
+    added = spark_schema(pa.schema([join.schema.field(name) for _, name in join.columns]))
+    rows = df.mapInArrow(stage, StructType([*df.schema.fields, *added.fields]))
+    # A stage of Python's forgets what Spark knows of columns, such as which one has a watermark.
+    columns = [
+        F.col(quoted(known.name)).alias(known.name, metadata=known.metadata)
+        for known in df.schema.fields
+    ]
+    columns += [F.col(quoted(name)) for name in added.names]
+    return rows.select(*columns).alias(_ALIAS_PREFIX + lookup.uid)
+
+
+def _check_source(provider: FullCachingLookupProvider, join: LookupJoin) -> None:
+    schema = provider.source.schema()
+    for wanted in join.table:
+        index = schema.get_field_index(wanted.name)
+        if index < 0 or not schema.field(index).type.equals(wanted.type):
+            raise ConfigurationError(
+                f"the source of a lookup table does not give the column {wanted.name!r}",
+                expected=str(wanted),
+                found="none" if index < 0 else str(schema.field(index)),
+            )
+
+
+# --- Stages ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _KeyLookup:
+    """Asks a function for the keys of the rows. Executor."""
+
+    task: LookupTask
+    observe: Callable[[MetricGroup], None]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_warm()
+        try:
+            yield from self.task.run(batches, self.observe)
+        except Exception as error:
+            add_notes(error, f"in lookup {self.task.uid!r}")
+            raise
+
+
+@dataclass(frozen=True)
+class _FullLookup:
+    """Finds the keys of the rows in the version that the batch has pinned. Executor."""
+
+    pipeline_id: str
+    uid: str
+    join: LookupJoin
+    store: StateStore
+    observe: Callable[[MetricGroup], None]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        version = _pinned_version(self.uid)
+        function = SnapshotLookup(self.store, version, self.join.table, len(self.join.on))
+        task = LookupTask(
+            pipeline_id=self.pipeline_id,
+            uid=self.uid,
+            life=version.file,
+            join=self.join,
+            provider=LookupFunctionProvider(function),
+        )
+        yield from _KeyLookup(task, self._observe_keys)(batches)
+
+    def _observe_keys(self, numbers: MetricGroup) -> None:
+        """To find keys in a copy is no load: these are counted where the table is read."""
+        keys = numbers.counters.get(LookupMetric.NUM_LOOKUP_KEYS, 0)
+        self.observe(MetricGroup({LookupMetric.NUM_LOOKUP_KEYS.value: keys}))
+
+
+def _pinned_version(uid: str) -> LookupVersion:
+    context = TaskContext.get()
+    said = None if context is None else context.getLocalProperty(_VERSIONS_PROPERTY)
+    versions = orjson.loads(said) if said else {}
+    if uid not in versions:
+        raise UnsupportedError(
+            f"a query of its own reads lookup {uid!r}, whose versions belong to a pipeline",
+            hint="register what is to be written with Pipeline.sink_to",
+        )
+    return LOOKUP_VERSIONS.decode(versions[uid].encode(), uid)
+
+
+# --- Tables that are cached as a whole ------------------------------------------------------------
+
+
+class Lookups:
+    """The lookup joins that the queries of a pipeline use. Driver.
+
+    Args:
+        spark: The session.
+        root: The state location of the pipeline.
+        used: The lookups.
+        pipeline_id: The pipeline.
+        lease: Held by this driver.
+        parallelism: Readers of a table.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: StateStore,
+        used: Sequence[RegisteredLookup],
+        *,
+        pipeline_id: str,
+        lease: Lease,
+        parallelism: int,
+    ) -> None:
+        self._spark = spark
+        self._root = root
+        self._used = tuple(used)
+        self._pipeline_id = pipeline_id
+        self._caches: dict[str, FullCache] = {}
+        for lookup in used:
+            if lookup.full is not None:
+                store = root.child(lookup_path(lookup.uid))
+                load = _TableLoad(spark, lookup, store, pipeline_id, parallelism)
+                self._caches[lookup.uid] = FullCache(
+                    lookup.uid,
+                    pipeline_id=pipeline_id,
+                    store=store,
+                    confirm=lease.confirm,
+                    load=load,
+                    give_up=load.cancel,
+                    trigger=lookup.full.reload_trigger,
+                )
+        self._pinnings: dict[str, LookupPinning] = {}
+
+    def pinning(self, query: str, sinks: Sequence[RegisteredSink]) -> BatchLookups:
+        """What gives the batches of a query their versions. Before :meth:`start`."""
+        used = dict.fromkeys(uid for sink in sinks for uid in lookups_of(sink.df))
+        pinning = LookupPinning(
+            [self._caches[uid] for uid in used if uid in self._caches],
+            store=self._root.child(query),
+            pipeline_id=self._pipeline_id,
+            query=query,
+        )
+        self._pinnings[query] = pinning
+        return BatchLookups(self._spark, pinning)
+
+    def start(self) -> None:
+        """Read all tables, and start their triggers.
+
+        Raises:
+            ConnectorError: One cannot be read, and never was.
+        """
+        pinned = [pin for pinning in self._pinnings.values() for pin in pinning.pinned_last()]
+        for uid, cache in self._caches.items():
+            cache.start((query, number) for of, query, number in pinned if of == uid)
+
+    def end_reloads(self) -> None:
+        """End the triggers, and give up what is read again; batches see what was read before."""
+        for cache in self._caches.values():
+            cache.close()
+
+    def close(self) -> None:
+        """End the triggers, and remove what this host keeps."""
+        self.end_reloads()
+        if self._caches:
+            remove_local_copies(self._pipeline_id)
+
+    def statuses(self) -> tuple[LookupStatus, ...]:
+        """How the lookups stand. From any thread."""
+        return tuple(_status(lookup, self._caches.get(lookup.uid)) for lookup in self._used)
+
+
+@dataclass(frozen=True)
+class BatchLookups:
+    """Gives the batches of a query the versions of the tables that they see. Driver."""
+
+    spark: SparkSession
+    pinning: LookupPinning
+
+    def pinned(self, batch: str) -> AbstractContextManager[None]:
+        """Jobs that this thread starts meanwhile see what the batch has pinned."""
+        versions = self.pinning.pin(batch)
+        if not versions:
+            return nullcontext()
+        said = {uid: LOOKUP_VERSIONS.encode(each).decode() for uid, each in versions.items()}
+        return local_property(self.spark, _VERSIONS_PROPERTY, orjson.dumps(said).decode())
+
+
+@dataclass(frozen=True)
+class _TableLoad:
+    """Reads a table as the batch engine reads a source, and writes it to one file."""
+
+    spark: SparkSession = field(repr=False)
+    lookup: RegisteredLookup
+    store: StateStore
+    pipeline_id: str
+    parallelism: int
+
+    @property
+    def _group(self) -> str:
+        return f"{_ALIAS_PREFIX}{self.pipeline_id}-{self.lookup.uid}"
+
+    def cancel(self) -> None:
+        """Cancel the job that reads it, if there is one. From any thread."""
+        self.spark.sparkContext.cancelJobGroup(self._group)
+
+    def __call__(self) -> WrittenSnapshot:
+        # The thread is the cache's own.
+        self.spark.sparkContext.setJobGroup(self._group, f"reading lookup {self.lookup.uid}")
+        provider = cast(FullCachingLookupProvider, self.lookup.full)
+        schema = self.lookup.join.table
+        settings = SourceSettings(
+            uid=self.lookup.uid, source=provider.source, parallelism=self.parallelism
+        )
+        reader = ReaderTask(
+            source=provider.source,
+            uid=settings.uid,
+            store=self.store,
+            schema=provider.source.schema(),
+        )
+        columns = {name: F.col(quoted(name)) for name in schema.names}
+        run_id = uuid.uuid4().hex
+        df, found = batch_dataframe(self.spark, settings, reader, self.pipeline_id, run_id, None)
+        try:
+            rows = df.select(*columns.values())
+            for key in self.lookup.join.keys:
+                rows = rows.where(columns[key].isNotNull())  # nothing else can be found
+            stage = _SnapshotStage(self.store, schema)
+            written = (
+                rows.repartition(1)
+                .mapInArrow(stage, "file string, rows bigint, bytes bigint")
+                .collect()
+            )
+        finally:
+            found.close()
+            self.store.delete_tree(run_path(run_id))
+        if not written:  # Spark runs no task for a table without rows
+            return write_snapshot(self.store, schema, ())
+        (row,) = written
+        return WrittenSnapshot(row.file, row.rows, row.bytes)
+
+
+@dataclass(frozen=True)
+class _SnapshotStage:
+    """Writes all rows of a table. Executor, one task."""
+
+    store: StateStore
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (conform(batch, self.schema) for batch in batches)
+        written = write_snapshot(self.store, self.schema, rows)
+        yield pa.RecordBatch.from_pydict(
+            {"file": [written.file], "rows": [written.rows], "bytes": [written.bytes]}
+        )
+
+
+def _status(lookup: RegisteredLookup, cache: FullCache | None) -> LookupStatus:
+    numbers = lookup.numbers.value.copy()
+    if cache is None:
+        return LookupStatus(
+            uid=lookup.uid,
+            caching=LookupCaching.PARTIAL if lookup.is_partial else LookupCaching.NONE,
+            counters=numbers.counters,
+            gauges=numbers.gauges,
+        )
+    own = cache.metrics.copy()
+    version = cache.newest
+    return LookupStatus(
+        uid=lookup.uid,
+        caching=LookupCaching.FULL,
+        version=None if version is None else version.number,
+        read_at=None if version is None else version.read_at,
+        error=None if cache.error is None else error_text(cache.error),
+        counters=numbers.counters | own.counters,
+        gauges=own.gauges,
+    )
+
+
+# --- Lookups of a DataFrame -----------------------------------------------------------------------
+
+
+def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
+    """The lookups that a DataFrame is built on.
+
+    Returns:
+        By uid, an operator behind the lookup that may move rows to other tasks; None if none does.
+    """
+    found: dict[str, str | None] = {}
+
+    def walk(plan: Any, mover: str | None) -> None:
+        name = str(plan.nodeName())
+        if name == "SubqueryAlias":
+            alias = str(plan.identifier().name())
+            if alias.startswith(_ALIAS_PREFIX):
+                uid = alias.removeprefix(_ALIAS_PREFIX)
+                found[uid] = mover or found.get(uid)
+        elif name not in _LEAVE_ROWS:
+            mover = name
+        children = plan.children()
+        for index in range(children.size()):
+            walk(children.apply(index), mover)
+
+    walk(cast(Any, df)._jdf.queryExecution().analyzed(), None)
+    return found
+
+
+def check_stable(sinks: Sequence[RegisteredSink], lookups: Collection[RegisteredLookup]) -> None:
+    """Refuse rows that are moved behind a lookup which may answer otherwise when it runs again.
+
+    Where a part of a stage runs again, a row that has become another one may go to another task:
+    one that has taken its rows already, or one that takes it a second time.
+
+    Raises:
+        UnsupportedError: Names lookup, sink and operator.
+    """
+    unstable = {each.uid for each in lookups if each.full is None and not each.allow_unstable}
+    for sink in sinks:
+        for uid, mover in lookups_of(sink.df).items():
+            if sink.needs_own_job:
+                mover = mover or "the sink's own distribution of rows"
+            if uid in unstable and mover is not None:
+                raise UnsupportedError(
+                    f"rows of lookup {uid!r} are moved between tasks before they reach sink "
+                    f"{sink.uid!r}: what is looked up again after a failure may be another, and "
+                    "rows would be lost or doubled",
+                    expected="nothing that moves rows behind a lookup by key",
+                    found=mover,
+                    option="allow_unstable",
+                    hint="look up behind it, cache the table as a whole, or accept it with "
+                    "lookup_join(..., allow_unstable=True)",
+                )

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline's sources are read by the pipeline's own queries only.
+
+Another query on the same DataFrame would read plans whose positions it does not own, and its rows
+would be part of no epoch. Spark hands local properties on to a query's tasks, so a reader sees
+whose query it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.errors import UnsupportedError
+from connectors_core.spark.held_retries import hold_retry
+
+_PROPERTY: Final = "connectors.pipeline"
+
+
+@contextmanager
+def local_property(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Tasks of what this thread starts meanwhile have this property. Driver."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(name)
+    context.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(name, before)  # type: ignore[arg-type, unused-ignore]
+
+
+def pipeline_query(spark: SparkSession, pipeline_id: str) -> AbstractContextManager[None]:
+    """A query that this thread starts meanwhile is the pipeline's own. Driver."""
+    return local_property(spark, _PROPERTY, pipeline_id)
+
+
+@dataclass(frozen=True)
+class OwnedReader:
+    """Reads entries in a query of its pipeline. Executor."""
+
+    reader: ReaderTask
+    pipeline_id: str
+
+    def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
+        """Read one entry.
+
+        Raises:
+            UnsupportedError: The query is not the pipeline's own.
+        """
+        context = TaskContext.get()
+        if context is None or context.getLocalProperty(_PROPERTY) != self.pipeline_id:
+            raise UnsupportedError(
+                f"a query of its own reads source {self.reader.uid!r}, which belongs to a pipeline",
+                hint="register what is to be written with Pipeline.sink_to; one query reads a "
+                "source, so that its positions and what is written of it are decided together",
+            )
+        hold_retry(self.reader.store)
+        return self.reader(entry)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks before the first batch that executors can do their part."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import ConfigurationError, StateLocationError
+from connectors_core.spark.failures import short_cause
+from connectors_core.spark.workers import workers_differ
+
+PACKAGES = ("connectors-core", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this process that driver and executors must share."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def probe_executors(spark: SparkSession, store: StateStore) -> None:
+    """Let every executor slot write a file and say its versions.
+
+    Args:
+        spark: The session.
+        store: The state location; the driver must see what executors write there.
+
+    Raises:
+        StateLocationError: Executors write to another place than the driver reads.
+        ConfigurationError: Driver and executors have different versions.
+    """
+    slots = spark.sparkContext.defaultParallelism
+    folder = f"probe/{uuid.uuid4().hex}"
+    probes = spark.range(0, slots, 1, slots).mapInArrow(
+        _Probe(store, folder), "name string, versions binary"
+    )
+    try:
+        rows = probes.collect()
+    except Exception as error:
+        differ = workers_differ(spark)
+        if differ is None:
+            raise
+        raise differ from short_cause(error)
+    written = set(store.list(folder))
+    store.delete_tree(folder)
+    mine = versions()
+    for row in rows:
+        if row.name not in written:
+            raise StateLocationError(
+                "the driver does not see what executors write to the state location",
+                expected=f"{store} on shared storage",
+                found="a folder of each machine's own",
+                option="state_location",
+                hint="set state_location to a URL that driver and executors share",
+            )
+        theirs = orjson.loads(bytes(row.versions))
+        if theirs != mine:
+            raise ConfigurationError(
+                "driver and executors do not have the same packages",
+                expected=mine,
+                found=theirs,
+                hint="use one environment for both (spark.pyspark.python, spark.archives); "
+                "`connectors doctor` compares them",
+            )
+
+
+@dataclass(frozen=True)
+class _Probe:
+    store: StateStore
+    folder: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            name = uuid.uuid4().hex
+            self.store.create(f"{self.folder}/{name}", b"")
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([name]), pa.array([orjson.dumps(versions())], pa.binary())],
+                names=["name", "versions"],
+            )

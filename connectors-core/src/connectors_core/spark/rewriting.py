@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes again what a target lost after the decision. Driver.
+
+A decided committable may be gone before it is committed: a transaction that was prepared expires.
+Its rows are still there, since reports pin what is read. They are written again by the same
+subtasks, and a durable amendment to the decision puts the new committables in the place of the lost
+ones before these are committed. A driver that dies before the amendment leaves staged rows that
+nobody names; one that dies after it leaves committables that the next start commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
+
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.fencing import taken_by_another
+from connectors_core.engine.coordinator.plan_log import rewrites_of
+from connectors_core.engine.execution.writing import Leases, SinkTask, WriterMessage, WriteTask
+from connectors_core.engine.protocol import (
+    REWRITES,
+    DecidedCommittable,
+    Decision,
+    Rewrite,
+    SinkDecision,
+    SinkRewrite,
+    rewrite_path,
+)
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import DataLossError, FatalError
+from connectors_core.spark.engine import EpochEngine
+
+BatchT = TypeVar("BatchT")
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class Rewriter(Generic[BatchT]):
+    """Writes lost rows of decided epochs again.
+
+    Args:
+        engine: Runs the rows of an epoch.
+        sinks: The sinks of the query as writers need them.
+        committer: Commits decided epochs, and leases.
+        store: The state location of the query.
+        lease: Under which this driver decides.
+        dead_letters: Where bad records go.
+    """
+
+    def __init__(
+        self,
+        engine: EpochEngine[BatchT],
+        *,
+        sinks: Sequence[SinkTask],
+        committer: EpochCommitter,
+        store: StateStore,
+        lease: Lease,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self._engine = engine
+        self._sinks = tuple(sinks)
+        self._committer = committer
+        self._store = store
+        self._lease = lease
+        self._dead_letters = dead_letters
+
+    def finish(self, batch: BatchT, decision: Decision, lost: Lost) -> None:
+        """Write what is lost until all of the epoch is committed; a job each time.
+
+        Args:
+            batch: The rows of the epoch.
+            decision: The epoch.
+            lost: What its commit said; nothing is done where that is nothing.
+
+        Raises:
+            FatalError: The batch has not the rows that it had.
+            CommitError: What is written is lost again and again.
+        """
+        if lost:
+            self._committer.commit_lost(
+                decision, lost, lambda amended, gone: self._write(batch, amended, gone)
+            )
+
+    def _write(self, batch: BatchT, decision: Decision, lost: Lost) -> Decision:
+        epoch = decision.epoch
+        for uid, subtasks in lost.items():
+            _LOGGER.warning(
+                "sink %r lost what writers %s made of epoch %d: their rows are written again",
+                uid,
+                ", ".join(map(str, sorted(subtasks))),
+                epoch,
+            )
+        self._lease.check()
+        fault_point("before_rewrite", epoch=epoch)
+        try:
+            sinks = self._written(batch, decision, lost)
+        except Exception:
+            # All else of the epoch is committed: no decision names what is staged of it now.
+            self._committer.roll_back(epoch)
+            raise
+        amended = self._record(decision, sinks)
+        fault_point("after_rewrite_record", epoch=epoch)
+        return amended
+
+    def _written(self, batch: BatchT, decision: Decision, lost: Lost) -> dict[str, SinkRewrite]:
+        leases = self._committer.leases(decision.epoch)
+        task = WriteTask(
+            pipeline_id=decision.pipeline_id,
+            epoch=decision.epoch,
+            store=self._store,
+            sinks=tuple(
+                replace(sink, subtasks=lost[sink.uid]) for sink in self._sinks if sink.uid in lost
+            ),
+        )
+        messages = self._engine.write(batch, task, leases) if task.sinks else []
+        sinks = {
+            sink.uid: _replacement(
+                decision, sink.uid, lost[sink.uid], [m for m in messages if m.sink == sink.uid]
+            )
+            for sink in task.sinks
+        }
+        # What they hold was counted, and written to the dead letters, by the writers before.
+        self._dead_letters.discard([(m.sink, m.spool) for m in messages if m.spool is not None])
+        return sinks | self._letters(decision, lost, leases)
+
+    def _letters(self, decision: Decision, lost: Lost, leases: Leases) -> dict[str, SinkRewrite]:
+        """Dead letters that were lost, from the spools that the decision names."""
+        written = self._dead_letters.write_again(
+            decision.epoch,
+            {uid: decision.sinks[uid].spools for uid in lost if uid in self._dead_letters.sinks},
+            leases,
+        )
+        return {
+            uid: SinkRewrite(subtasks=tuple(lost[uid]), committables=sink.committables)
+            for uid, sink in written.items()
+        }
+
+    def _record(self, decision: Decision, sinks: dict[str, SinkRewrite]) -> Decision:
+        """Make the amendment durable; it replaces those of former drivers.
+
+        Raises:
+            LeaseError: A later driver has amended the decision.
+        """
+        epoch = decision.epoch
+        # No fence holds an amendment back. A driver that took over before these rows were leased is
+        # seen here; one that took over after that took their lease away.
+        self._lease.confirm()
+        fault_point("before_rewrite_record", epoch=epoch)
+        while True:
+            before = rewrites_of(self._store, epoch)
+            number = max((each.number for each in before), default=-1) + 1
+            rewrite = Rewrite(
+                pipeline_id=decision.pipeline_id,
+                epoch=epoch,
+                number=number,
+                incarnation=self._lease.incarnation,
+                sinks=sinks,
+            )
+            for each in before:
+                if each.incarnation > rewrite.incarnation:
+                    raise taken_by_another(
+                        f"the rewriting of epoch {epoch}", each, incarnation=rewrite.incarnation
+                    )
+            path = rewrite_path(epoch, number)
+            # An object store may say of our own that it was there, when its client repeated a
+            # request.
+            if REWRITES.create(self._store, path, rewrite) or (
+                REWRITES.read(self._store, path) == rewrite
+            ):
+                return decision.rewritten(rewrite)
+
+
+def _replacement(
+    decision: Decision, uid: str, subtasks: frozenset[int], messages: Sequence[WriterMessage]
+) -> SinkRewrite:
+    """What a sink's writers made again, if they had the rows that they had before."""
+    decided: SinkDecision = decision.sinks[uid]
+    if len(messages) != decided.number_of_subtasks:
+        raise FatalError(
+            f"epoch {decision.epoch} of sink {uid!r} cannot be written again: its batch has other "
+            "partitions than it had",
+            expected=f"{decided.number_of_subtasks} partitions",
+            found=f"{len(messages)}",
+            hint="start with the query, parallelism and Spark settings under which it was written; "
+            + GIVE_UP_HINT,
+        )
+    rows = {each.subtask: each.rows for each in decided.committables}
+    again = [message for message in messages if message.subtask in subtasks]
+    for message in again:
+        if message.written != rows[message.subtask]:
+            raise DataLossError(
+                f"epoch {decision.epoch} of sink {uid!r} cannot be written again: writer "
+                f"{message.subtask} has not the rows that it had",
+                expected=f"{rows[message.subtask]} rows",
+                found=f"{message.written} rows",
+                hint="the source must give the same rows when it is read again, and the target "
+                "take them; see that none were removed, and that the query is deterministic; "
+                + GIVE_UP_HINT,
+            )
+    return SinkRewrite(
+        subtasks=tuple(sorted(subtasks)),
+        committables=tuple(
+            DecidedCommittable(subtask=message.subtask, committable=each, rows=message.written)
+            for message in again
+            for each in message.committables
+        ),
+    )

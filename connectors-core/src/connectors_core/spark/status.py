@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline tells of itself: plain, immutable, JSON-able. Driver.
+
+Times and watermarks are microseconds since the epoch (UTC). Counts begin with this driver and come
+from reports and decisions, so nothing that Spark runs twice counts twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from connectors_core.annotations import public
+from connectors_core.engine.coordinator.committing import SinkCommitter
+from connectors_core.engine.coordinator.source_coordinator import SourceObservation, SplitStatus
+from connectors_core.errors import ConnectorError
+from connectors_core.metrics import (
+    CommitterMetric,
+    EnumeratorMetric,
+    Meter,
+    MetricGroup,
+    SinkMetric,
+    SourceMetric,
+)
+from connectors_core.secrets import mask_text
+from connectors_core.sink.sink import DeliveryGuarantee
+from connectors_core.source.watermarks import END_OF_TIME
+
+__all__ = [
+    "LookupCaching",
+    "LookupStatus",
+    "PipelineState",
+    "PipelineStatus",
+    "QueryStatus",
+    "SinkProgress",
+    "SinkStatus",
+    "SourceStatus",
+    "SplitStatus",
+    "error_text",
+    "sink_status",
+    "source_status",
+]
+
+
+@public
+class PipelineState(StrEnum):
+    """Where a pipeline or one of its queries stands."""
+
+    NOT_STARTED = "not started"
+    RUNNING = "running"
+    FINISHED = "finished"
+    """All sources were read to their end."""
+    STOPPED = "stopped"
+    """It was stopped before the end of its sources."""
+    FAILED = "failed"
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class SourceStatus:
+    """A source of a query.
+
+    Attributes:
+        uid: The source.
+        guarantee: At-least-once where its splits cannot be read again, else exactly-once.
+        splits_assigned: Splits that readers have and have not finished.
+        splits_finished: Splits read to their end.
+        splits_unassigned: Splits that no reader has, None where the enumerator does not say.
+        idle_splits: Splits that hold nobody back because they have nothing.
+        rows: Rows read.
+        rows_per_second: Over the last half minute.
+        bytes: Bytes read.
+        watermark: Its watermark, None where there is none (yet).
+        watermark_lag: Seconds between the watermark and now; None at the end of a source.
+        head: Where the first row held by alignment would bring the watermark, None if none is.
+        idle_seconds: Time since a micro-batch had rows of it.
+        pending_records: Records not read yet, None where that is not known.
+        pending_bytes: Bytes not read yet, None where that is not known.
+        skipped: Records dropped by the record policy.
+        dead_letters: Records that went to the dead letters.
+        finished: All of it is read.
+        splits: The splits that were begun and are not finished.
+        counters: All counters, those of the connector included.
+        gauges: All gauges of the source as a whole.
+        reader_gauges: The connector's own gauges by reader.
+    """
+
+    uid: str
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    splits_assigned: int = 0
+    splits_finished: int = 0
+    splits_unassigned: int | None = None
+    idle_splits: int = 0
+    rows: int = 0
+    rows_per_second: float = 0.0
+    bytes: int = 0
+    watermark: int | None = None
+    watermark_lag: float | None = None
+    head: int | None = None
+    idle_seconds: float = 0.0
+    pending_records: int | None = None
+    pending_bytes: int | None = None
+    skipped: int = 0
+    dead_letters: int = 0
+    finished: bool = False
+    splits: tuple[SplitStatus, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    reader_gauges: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class SinkStatus:
+    """A sink of a query; dead-letter sinks are listed under ``<uid>.dead-letters``.
+
+    Attributes:
+        uid: The sink.
+        guarantee: Exactly-once where rows are committed, else at-least-once.
+        rows: Rows written, as decided.
+        rows_per_second: Over the last half minute.
+        bytes: Bytes written, as decided.
+        committables: Committables decided.
+        committed: Those that are committed; found committed already included.
+        pending: Those that are neither committed nor failed.
+        failed: Those that can never be committed.
+        retries: How often one was tried again.
+        commits: Epochs committed.
+        skipped: Rows dropped by the record policy.
+        dead_letters: Rows that went to the dead letters.
+        counters: All counters, those of the connector included.
+        gauges: All gauges.
+    """
+
+    uid: str
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    rows: int = 0
+    rows_per_second: float = 0.0
+    bytes: int = 0
+    committables: int = 0
+    committed: int = 0
+    pending: int = 0
+    failed: int = 0
+    retries: int = 0
+    commits: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+@public
+class LookupCaching(StrEnum):
+    """What is kept of a table that is looked up."""
+
+    NONE = "none"
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class LookupStatus:
+    """A lookup join; see `LookupMetric` for its numbers and how they are counted.
+
+    Attributes:
+        uid: The lookup.
+        caching: What is kept of its table.
+        version: Of a table that is cached as a whole, the newest version.
+        read_at: When that was read.
+        error: Why the last reload failed, where it did: the version before is still in use.
+        counters: All counters, those of the connector included.
+        gauges: All gauges.
+    """
+
+    uid: str
+    caching: LookupCaching = LookupCaching.NONE
+    version: int | None = None
+    read_at: int | None = None
+    error: str | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class QueryStatus:
+    """One Spark query of a pipeline, or its batch run.
+
+    Attributes:
+        name: Its folder below the state location.
+        state: Where it stands.
+        plan: Number of the newest plan, None before the first and in batch mode.
+        epoch: The newest decided epoch, None before the first.
+        batch: The last micro-batch of Spark that was brought to its commit.
+        spark_watermark: Spark's own watermark.
+        sources: Its sources.
+        sinks: Its sinks.
+        error: Why it failed.
+    """
+
+    name: str
+    state: PipelineState
+    plan: int | None = None
+    epoch: int | None = None
+    batch: int | None = None
+    spark_watermark: int | None = None
+    sources: tuple[SourceStatus, ...] = ()
+    sinks: tuple[SinkStatus, ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        ended: bool,
+        completed: bool,
+        error: BaseException | None,
+        plan: int,
+        epoch: int,
+        batch: int,
+        spark_watermark: int | None = None,
+        sources: Iterable[SourceStatus],
+        sinks: Iterable[SinkStatus],
+    ) -> QueryStatus:
+        """The status of a streaming query.
+
+        Args:
+            name: Its folder.
+            ended: Whether its run is over.
+            completed: Whether its sources were read to their end.
+            error: Why it failed, if it did.
+            plan: The newest plan, below nought before the first.
+            epoch: The newest decided epoch, likewise.
+            batch: The last batch that was brought to its commit, likewise.
+            spark_watermark: Spark's own watermark.
+            sources: Its sources.
+            sinks: Its sinks.
+        """
+        if not ended:
+            state = PipelineState.RUNNING
+        elif error is not None:
+            state = PipelineState.FAILED
+        else:
+            state = PipelineState.FINISHED if completed else PipelineState.STOPPED
+        return cls(
+            name=name,
+            state=state,
+            plan=plan if plan >= 0 else None,
+            epoch=epoch if epoch >= 0 else None,
+            batch=batch if batch >= 0 else None,
+            spark_watermark=spark_watermark,
+            sources=tuple(sources),
+            sinks=tuple(sinks),
+            error=error_text(error) if ended and error is not None else None,
+        )
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class PipelineStatus:
+    """A pipeline at one moment; see ``Pipeline.status``.
+
+    Attributes:
+        pipeline_id: Given at the first start, None before.
+        name: The user's name for it.
+        state: Where it stands.
+        queries: Its queries, empty before the start.
+        lookups: Its lookup joins, empty before the start.
+        error: Why it failed.
+    """
+
+    name: str
+    pipeline_id: str | None = None
+    state: PipelineState = PipelineState.NOT_STARTED
+    queries: tuple[QueryStatus, ...] = ()
+    lookups: tuple[LookupStatus, ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        pipeline_id: str | None,
+        queries: Sequence[QueryStatus],
+        *,
+        lookups: Sequence[LookupStatus] = (),
+        started: bool,
+        error: BaseException | None = None,
+    ) -> PipelineStatus:
+        """The status of a pipeline with these queries.
+
+        Args:
+            name: The user's name for it.
+            pipeline_id: The pipeline.
+            queries: Its queries.
+            lookups: Its lookup joins.
+            started: Whether it was started.
+            error: Why it failed outside of a query.
+        """
+        errors = [error_text(error)] if error is not None else []
+        errors += [query.error for query in queries if query.error is not None]
+        return cls(
+            name=name,
+            pipeline_id=pipeline_id,
+            state=PipelineState.FAILED if errors else _state_of(queries, started=started),
+            queries=tuple(queries),
+            lookups=tuple(lookups),
+            error=errors[0] if errors else None,
+        )
+
+    @property
+    def sources(self) -> tuple[SourceStatus, ...]:
+        """The sources of all queries."""
+        return tuple(source for query in self.queries for source in query.sources)
+
+    @property
+    def sinks(self) -> tuple[SinkStatus, ...]:
+        """The sinks of all queries."""
+        return tuple(sink for query in self.queries for sink in query.sinks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        found: dict[str, Any] = _plain(dataclasses.asdict(self))
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """Enums as text, tuples as lists, keys as text: what comes back from JSON is equal."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _state_of(queries: Sequence[QueryStatus], *, started: bool) -> PipelineState:
+    if not started:
+        return PipelineState.NOT_STARTED
+    states = {query.state for query in queries}
+    if not states or PipelineState.RUNNING in states:
+        return PipelineState.RUNNING
+    return PipelineState.FINISHED if states == {PipelineState.FINISHED} else PipelineState.STOPPED
+
+
+def error_text(error: BaseException) -> str:
+    """An error as it may be shown."""
+    if isinstance(error, ConnectorError):
+        return str(error)
+    return mask_text(f"{type(error).__name__}: {error}")
+
+
+def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
+    """The status of a source of a streaming query."""
+    counters, gauges = seen.metrics.counters, dict(seen.metrics.gauges)
+    lag = None
+    if seen.watermark is not None and 0 < seen.watermark < END_OF_TIME:
+        lag = time.time() - seen.watermark / 1e6
+        gauges[SourceMetric.WATERMARK_LAG.value] = lag * 1e3
+    gauges[SourceMetric.SOURCE_IDLE_TIME.value] = seen.idle_seconds * 1e3
+    return SourceStatus(
+        uid=uid,
+        guarantee=DeliveryGuarantee.EXACTLY_ONCE
+        if seen.replayable
+        else DeliveryGuarantee.AT_LEAST_ONCE,
+        splits_assigned=len(seen.splits),
+        splits_finished=seen.splits_finished,
+        splits_unassigned=_whole(gauges.get(EnumeratorMetric.UNASSIGNED_SPLITS)),
+        idle_splits=sum(split.idle for split in seen.splits),
+        rows=counters.get(SourceMetric.NUM_RECORDS_IN, 0),
+        rows_per_second=seen.rows_per_second,
+        bytes=counters.get(SourceMetric.NUM_BYTES_IN, 0),
+        watermark=seen.watermark,
+        watermark_lag=lag,
+        head=min((split.head for split in seen.splits if split.head is not None), default=None),
+        idle_seconds=seen.idle_seconds,
+        pending_records=_whole(gauges.get(SourceMetric.PENDING_RECORDS)),
+        pending_bytes=_whole(gauges.get(SourceMetric.PENDING_BYTES)),
+        skipped=counters.get(SourceMetric.NUM_RECORDS_SKIPPED, 0),
+        dead_letters=counters.get(SourceMetric.NUM_DEAD_LETTERS, 0),
+        finished=seen.finished,
+        splits=tuple(split for split in seen.splits if split.read),
+        counters=counters,
+        gauges=gauges,
+        reader_gauges=seen.reader_gauges,
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+@dataclass
+class SinkProgress:
+    """What the epochs of this driver wrote to one sink; changed on Spark's callback thread."""
+
+    metrics: MetricGroup = field(default_factory=MetricGroup)
+    rows: Meter = field(default_factory=Meter)
+
+
+def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | None) -> SinkStatus:
+    """The status of a sink.
+
+    Args:
+        uid: The sink.
+        progress: What its writers wrote.
+        committer: What commits it, None for a sink with nothing to commit.
+    """
+    metrics = progress.metrics.copy()
+    if committer is not None:
+        own = committer.metrics.copy()
+        metrics.gauges |= own.gauges
+        for name in CommitterMetric:
+            if name is not CommitterMetric.PENDING_COMMITTABLES:
+                metrics.counters[name.value] = 0
+        metrics.counters |= own.counters
+    counters = metrics.counters
+    total = counters.get(CommitterMetric.TOTAL_COMMITTABLES, 0)
+    failed = counters.get(CommitterMetric.FAILED_COMMITTABLES, 0)
+    committed = counters.get(CommitterMetric.SUCCESSFUL_COMMITTABLES, 0) + counters.get(
+        CommitterMetric.ALREADY_COMMITTED_COMMITTABLES, 0
+    )
+    lost = counters.get(CommitterMetric.LOST_COMMITTABLES, 0)  # each has a successor
+    pending = max(0, total - committed - failed - lost)
+    if committer is not None:
+        metrics.gauges[CommitterMetric.PENDING_COMMITTABLES.value] = pending
+    return SinkStatus(
+        uid=uid,
+        guarantee=DeliveryGuarantee.AT_LEAST_ONCE if committer is None else committer.guarantee,
+        rows=counters.get(SinkMetric.NUM_RECORDS_SEND, 0),
+        rows_per_second=progress.rows.rate(),
+        bytes=counters.get(SinkMetric.NUM_BYTES_SEND, 0),
+        committables=total,
+        committed=committed,
+        pending=pending,
+        failed=failed,
+        retries=counters.get(CommitterMetric.RETRIED_COMMITTABLES, 0),
+        commits=counters.get(SinkMetric.NUM_EPOCHS_COMMITTED, 0),
+        skipped=counters.get(SinkMetric.NUM_RECORDS_SKIPPED, 0),
+        dead_letters=counters.get(SinkMetric.NUM_DEAD_LETTERS, 0),
+        counters=counters,
+        gauges=metrics.gauges,
+    )
+
+
+def spark_watermark(progress: Mapping[str, Any] | None) -> int | None:
+    """Spark's watermark in a query's progress, in microseconds."""
+    text = ((progress or {}).get("eventTime") or {}).get("watermark")
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text).astimezone(UTC)
+    return round(moment.timestamp() * 1_000) * 1_000

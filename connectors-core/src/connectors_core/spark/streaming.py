@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One streaming query of a pipeline: coordinator, carriers, epochs around Spark's batches."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.completeness import (
+    verify_complete,
+    verify_decided,
+    verify_same_moment,
+)
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.identity import QueryIdentity, assert_same_life
+from connectors_core.engine.coordinator.plan_log import newest_number, purge, read_plan
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.engine.coordinator.source_coordinator import SourceObservation, SourceSettings
+from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import ConnectorError, LeaseError, RetryableError
+from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.spark.carriers import Carrier, SparkLog
+from connectors_core.spark.epochs import EpochProgress, EpochRunner
+from connectors_core.spark.failures import spark_log_taken, translated
+from connectors_core.spark.lookups import BatchLookups
+from connectors_core.spark.ownership import pipeline_query
+from connectors_core.spark.status import (
+    QueryStatus,
+    SourceStatus,
+    source_status,
+    spark_watermark,
+)
+from connectors_core.spark.watermark_use import only_windows_compare
+from connectors_core.spark.writing import SparkEngine, WritingJob
+
+PURGE_EVERY_BATCHES = 20
+_POLL_SECONDS = 0.1
+# The longest a status waits for the coordinator before it shows what was known before.
+_STATUS_SECONDS = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingSource:
+    """A source of a streaming query with what carries and reads its entries."""
+
+    settings: SourceSettings
+    carrier: Carrier
+    reader: ReaderTask
+
+
+class StreamingRun:
+    """Runs one streaming query from its start to its end. Driver.
+
+    Args:
+        spark: The session.
+        identity: The query as recorded.
+        sources: Its sources.
+        job: Writes its rows.
+        root: The state location of the pipeline.
+        checkpoint: The checkpoint location of the pipeline.
+        pipeline_id: The pipeline.
+        lease: Held by this driver.
+        trigger_interval: Least time between plans, in seconds.
+        available_now: Read what is there at the start, then end.
+        drain: An end by ``available_now`` is the end of time for the watermark too.
+        commit_retries: For commits that ask to be tried again.
+        lookups: Gives batches the versions of the tables that they look up.
+        parts: The sources, sinks and tables of the pipeline.
+        groups: Alignment groups, shared by all queries of the pipeline.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        identity: QueryIdentity,
+        sources: Sequence[StreamingSource],
+        job: WritingJob,
+        root: StateStore,
+        checkpoint: str,
+        pipeline_id: str,
+        lease: Lease,
+        trigger_interval: float,
+        available_now: bool,
+        drain: bool,
+        commit_retries: CommitRetries,
+        lookups: BatchLookups,
+        parts: Sequence[object],
+        groups: CoordinatorStore | None = None,
+    ) -> None:
+        self.identity = identity
+        self._lookups = lookups
+        self._parts = parts
+        self.job = job
+        self._pipeline_id = pipeline_id
+        self._spark = spark
+        self._lease = lease
+        self._store = root.child(identity.folder)
+        self._checkpoint = f"{checkpoint.rstrip('/')}/{identity.spark_folder}"
+        self._log = SparkLog(spark, self._checkpoint)
+        self._carriers = {source.settings.uid: source.carrier for source in sources}
+        self._keep_batches = int(
+            cast(str, spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100"))
+        )
+        policies = {source.settings.uid: source.settings.policy for source in sources}
+        policies |= {sink.uid: sink.policy for sink in job.sinks}
+        dead_letters = DeadLetters(policies, store=self._store, pipeline_id=pipeline_id)
+        progress = EpochProgress()
+        self.committer = EpochCommitter(
+            {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
+            store=self._store,
+            pipeline_id=pipeline_id,
+            lease=lease,
+            retries=commit_retries,
+            trigger_interval=trigger_interval,
+            progress=progress.committed,
+        )
+        self.coordinator = QueryCoordinator(
+            [source.settings for source in sources],
+            store=self._store,
+            pipeline_id=pipeline_id,
+            query=identity.folder,
+            incarnation=lease.incarnation,
+            callbacks=QueryCallbacks(
+                feed=self._feed,
+                finished=self._all_read,
+                failed=self._coordinator_failed,
+                decided=lambda: self.epochs.last_decided,
+            ),
+            trigger_interval=trigger_interval,
+            available_now=available_now,
+            drain=drain,
+            only_windows=only_windows_compare(job.df),
+            groups=groups,
+        )
+        readers = {source.settings.uid: source.reader for source in sources}
+        self._engine = SparkEngine(spark, job, readers, root, lease)
+        self.epochs = EpochRunner(
+            self._engine,
+            sinks=job.tasks(),
+            committer=self.committer,
+            store=self._store,
+            pipeline_id=pipeline_id,
+            lease=lease,
+            dead_letters=dead_letters,
+            reported=self.coordinator.reports_durable,
+            stateful=self._log.has_state,
+            progress=progress,
+        )
+        self._query: StreamingQuery | None = None
+        self._finished = threading.Event()
+        self._stop_requested = threading.Event()
+        self._batch_runs = threading.Lock()
+        self._no_more_batches = False
+        self._written: _WrittenBatch | None = None
+        self._acknowledging = threading.Lock()
+        self._gave_up = False
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._monitor: threading.Thread | None = None
+        self._last_batch = -1
+        self._fed = -1
+        self._completed = False
+        self._observed: dict[str, SourceObservation] = {}
+        self._answer: threading.Event | None = None
+        self._spark_watermark: int | None = None
+        self._last_status: QueryStatus | None = None
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def fence(self) -> None:
+        """Keep former drivers out, before anything else is done; see ``coordinator.fencing``.
+
+        Raises:
+            IdentityError: Checkpoint and state are not of the same life.
+            StateCorruptedError: Something that must be there is missing.
+            LeaseError: A later driver has taken over.
+        """
+        verify_complete(self._store, pipeline_id=self._pipeline_id)
+        logged = self._log.last_logged_batch()
+        assert_same_life(
+            self.identity,
+            found_query_id=self._log.query_id(),
+            newest_plan=newest_number(self._store, PLANS_FOLDER),
+            logged_batch=logged,
+        )
+        resume = self._log.resume(self.identity.lines, self.identity.first)
+        verify_same_moment(
+            self._store,
+            spark_query_id=self.identity.spark_query_id,
+            logged_batch=logged,
+            logged_plan=max(each.end for each in resume.values()),
+        )
+        verify_decided(
+            self._store,
+            spark_query_id=self.identity.spark_query_id,
+            first=self.identity.first,
+            batch=self._log.last_committed_batch(),
+            plan=max(each.start for each in resume.values()),
+            stateful=self._log.has_state(),
+        )
+        fence_decisions(self._store, self._lease, pipeline_id=self._pipeline_id)
+        fence_plans(self._store, self._lease, pipeline_id=self._pipeline_id)
+
+    def start(self) -> None:
+        """Read the logs, finish and roll back, feed the carriers, start the query.
+
+        Called after :meth:`fence`.
+
+        Raises:
+            StateCorruptedError: Something that must be there is missing.
+        """
+        logged = self._log.last_logged_batch()
+        replayed = logged >= 0 and not self._log.is_committed(logged)
+        self.epochs.recover(
+            self._keep_batches,
+            replayed=(self.identity.spark_query_id, logged) if replayed else None,
+        )
+        resume = self._log.resume(self.identity.lines, self.identity.first)
+        # A fence after the last plan goes to Spark with the next plan: alone it would be a batch.
+        self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
+        for uid, carrier in self._carriers.items():
+            carrier.restore(resume[uid], min(self._fed, self.coordinator.newest))
+        writer = (
+            self.job.df.writeStream.foreachBatch(self._run_batch)
+            .option("checkpointLocation", self._checkpoint)
+            .outputMode(self.job.output_mode)
+        )
+        with pipeline_query(self._spark, self._pipeline_id):
+            self._query = writer.start()
+        self.coordinator.start()
+        self._monitor = threading.Thread(
+            target=self._watch, name=f"monitor-{self.identity.folder}", daemon=True
+        )
+        self._monitor.start()
+
+    def stop(self) -> None:
+        """Stop after the batch that runs now, which waits for no further try of a commit.
+
+        What it has not committed is committed by the next start.
+        """
+        self._stop_requested.set()
+        self.committer.give_up_waiting()
+        self._ended.wait()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True when it has ended.
+
+        Raises:
+            ConnectorError: The query failed.
+        """
+        if not self._ended.wait(timeout):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+        return not self._ended.is_set()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it failed."""
+        return self._error
+
+    def spark_progress(self) -> Mapping[str, Any] | None:
+        """Spark's own last progress."""
+        if self._query is None:
+            return None
+        progress: Any = self._query.lastProgress
+        return cast("Mapping[str, Any] | None", progress)
+
+    # --- status ---------------------------------------------------------------------------------
+
+    def status(self) -> QueryStatus:
+        """How the query stands. From any thread; never waits long, never holds the query up."""
+        if self._last_status is not None:
+            return self._last_status
+        ended = self._ended.is_set()  # first: what is counted below is then as new
+        observed = self._observe()
+        with contextlib.suppress(Exception):  # the session may be gone
+            self._spark_watermark = spark_watermark(self.spark_progress()) or self._spark_watermark
+        status = QueryStatus.of(
+            self.identity.folder,
+            ended=ended,
+            completed=self._completed,
+            error=self._error,
+            plan=self.coordinator.newest,
+            epoch=self.epochs.last_decided,
+            batch=self._last_batch,
+            spark_watermark=self._spark_watermark,
+            sources=(
+                source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
+                for uid in self.coordinator.sources
+            ),
+            sinks=self.epochs.sink_statuses(),
+        )
+        if ended:
+            self._last_status = status
+        return status
+
+    def _observe(self) -> Mapping[str, SourceObservation]:
+        """All sources at one moment, on the coordinator's thread while there is one."""
+        sources = self.coordinator.sources
+
+        def observe() -> None:
+            self._observed = {uid: source.observe() for uid, source in sources.items()}
+
+        if self._ended.is_set():
+            observe()
+        elif self._monitor is not None:
+            answer = self._answer
+            if answer is None or answer.is_set():
+                answer = self._answer = threading.Event()
+
+                def answered(answer: threading.Event = answer) -> None:
+                    with contextlib.suppress(Exception):  # a status must not stop the coordinator
+                        observe()
+                    answer.set()
+
+                next(iter(sources.values())).run_in_coordinator_thread(answered)
+            answer.wait(_STATUS_SECONDS)
+        return self._observed
+
+    # --- callbacks ----------------------------------------------------------------------------
+
+    def _feed(self, plan: Plan) -> None:
+        for uid, carrier in self._carriers.items():
+            for fence in range(self._fed + 1, plan.number):
+                carrier.feed(fence, [])
+            carrier.feed(plan.number, [encode_entry(e) for e in plan.sources[uid].entries])
+        self._fed = plan.number
+
+    def _all_read(self) -> None:
+        self._finished.set()
+
+    def _coordinator_failed(self, error: BaseException) -> None:
+        self._fail(error)
+        self._stop_requested.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        with self._batch_runs:
+            if self._no_more_batches:
+                raise _StoppingError(batch_id)
+            self._run_epoch(batch, batch_id)
+
+    def _run_epoch(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            self._lease.check()
+            self._acknowledge(committed=True)  # Spark begins a batch when the last is committed
+            plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
+            with self._lookups.pinned(self._batch_name(batch_id)):
+                self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
+            self._lease.check()  # Spark's own logs are written next
+            self._last_batch = batch_id
+            if plans:
+                self._written = _WrittenBatch(batch_id, max(plans))
+            if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
+                self._purge(batch_id)
+        except BaseException as error:
+            if self._stop_requested.is_set() and isinstance(error, RetryableError):
+                self._gave_up = True
+            else:
+                self._fail(error)
+            raise
+        fault_point("before_spark_commit", batch=batch_id)
+
+    def _acknowledge(self, *, committed: bool = False) -> None:
+        """Tell the coordinator of the last written batch, once Spark has committed it."""
+        with self._acknowledging:
+            written = self._written
+            if written is None or not (committed or self._log.is_committed(written.batch)):
+                return
+            if not self._lease.held:
+                return  # the driver that took over acknowledges more than this
+            self._written = None
+            self.coordinator.notify_complete(written.plan)
+
+    def _batch_name(self, batch_id: int) -> str:
+        return f"{self.identity.generation:04d}-{batch_id:010d}"
+
+    def _plans_of(self, batch_id: int) -> dict[str, range]:
+        return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)
+
+    def _purge(self, batch_id: int) -> None:
+        """Remove what neither a restart nor Spark can ask for any more."""
+        # Spark has removed the offsets of older batches, and a batch is read with the one before.
+        oldest_batch = batch_id - self._keep_batches + 2
+        if oldest_batch <= 2:
+            return
+        self._lookups.pinning.purge(before=self._batch_name(oldest_batch))
+        plan = min(own.start for own in self._plans_of(oldest_batch).values())
+        while plan > 0 and not read_plan(self._store, plan).holds_snapshot:
+            plan -= 1
+        purge(
+            self._store,
+            plans_below=plan,
+            epochs_below=self.epochs.last_decided - self._keep_batches,
+        )
+
+    # --- the monitor ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        query = self._query
+        assert query is not None
+        try:
+            while not self._stop_requested.is_set():
+                if query.awaitTermination(cast(int, _POLL_SECONDS)):
+                    break
+                if self._finished.is_set():
+                    query.processAllAvailable()
+                    self._completed = True
+                    break
+                self._acknowledge()
+                try:
+                    self._lease.check()  # where no batch begins or ends, nothing else looks
+                except LeaseError as error:
+                    self._fail(error)
+                    break
+            # To stop a query kills the job of its batch: wait for the one that runs, let no other
+            # begin. Spark runs a batch that did not end again, at the next start.
+            with self._batch_runs:
+                self._no_more_batches = True
+            query.stop()
+            self._acknowledge()
+        except Exception as error:  # a failed query raises its error here
+            if not self._gave_up:
+                self._fail(error)
+        finally:
+            for close in (
+                self.coordinator.stop,
+                self.committer.close,
+                self._engine.close,
+                *(carrier.stop for carrier in self._carriers.values()),
+            ):
+                try:
+                    close()
+                except Exception as error:
+                    self._fail(error)
+            if self._error is not None:
+                self._error = self._failure(self._error)
+            self._ended.set()
+
+    def _failure(self, cause: BaseException) -> ConnectorError:
+        lines, sinks = dict.fromkeys(self.identity.lines), self.identity.sinks
+        what = f"{self.identity.folder} ({', '.join(lines)} -> {', '.join(sinks)})"
+        return spark_log_taken(cause, what, self._lease) or translated(
+            cause,
+            what,
+            hint="correct what the cause names and start again: the pipeline goes on where it "
+            "stopped",
+            parts=self._parts,
+        )
+
+
+@dataclass(frozen=True)
+class _WrittenBatch:
+    """A batch that ran to its end, and the newest plan in it."""
+
+    batch: int
+    plan: int
+
+
+class _StoppingError(Exception):
+    """Ends a batch that Spark begins while its query is being stopped."""

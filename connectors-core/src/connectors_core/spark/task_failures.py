@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends a job when a task of it fails in a way that its next attempts would repeat, or in vain.
+
+Spark gives a task all its attempts (``spark.task.maxFailures``) whatever it failed with, and tells
+the driver's Python code nothing until the last one failed. Its status store knows of every failed
+attempt, so the driver looks there while a job runs, and cancels it. Until then the next attempt
+waits (`spark/held_retries.py`). A job is in vain when another driver has taken over: that one
+writes its rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from pyspark.sql import SparkSession
+
+from connectors_core.engine.execution.attempts import fails_again, is_of_the_program, is_unspecific
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.spark.failures import PythonFailure, TaskFailedError
+from connectors_core.spark.held_retries import CANCELLED_FOLDER, JOB_PROPERTY, cancelled_path
+from connectors_core.spark.ownership import local_property
+
+LOOK_EVERY_SECONDS: Final = 0.2
+_MOST_FAILED_TASKS: Final = 20
+_LOGGER: Final = logging.getLogger(__name__)
+# An expression that fails on a row fails on it again. Spark names the kind of failure in brackets.
+_EXPRESSION: Final = re.compile(
+    r"org\.apache\.spark\.Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NoSuchElement"
+    r"|NumberFormat)Exception: \[|org\.apache\.spark\.\S+Exception: \[USER_RAISED_EXCEPTION\]"
+)
+
+
+@dataclass(frozen=True)
+class FailedTask:
+    """A failed attempt of a task, as Spark's status store has it."""
+
+    stage: int
+    index: int
+    attempt: int
+    text: str
+
+
+class TaskFailures:
+    """Watches the jobs of one query. Driver.
+
+    Args:
+        spark: The session.
+        store: The state location of the pipeline.
+        lease: Of this driver.
+    """
+
+    def __init__(self, spark: SparkSession, store: StateStore, lease: Lease) -> None:
+        self._spark = spark
+        self._store = store
+        self._lease = lease
+        self._changed = threading.Condition()
+        self._job: str | None = None
+        self._found: str | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._cancelled = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """The jobs that this thread runs meanwhile end with the first failure that would recur.
+
+        Raises:
+            TaskFailedError: There was one.
+            LeaseError: They failed, and another driver has taken over, maybe for that reason.
+        """
+        job = secrets.token_hex(8)
+        self._begin(job)
+        context = self._spark.sparkContext
+        context.addJobTag(job)
+        try:
+            with local_property(self._spark, JOB_PROPERTY, job):
+                if self._cancelled:
+                    raise TaskFailedError("the run was cancelled")
+                yield
+        except Exception:
+            found = self._end()
+            self._lease.check()
+            if found is None:
+                raise
+            raise TaskFailedError(found)  # noqa: B904  # Spark's own stays its context
+        finally:
+            self._end()
+            context.removeJobTag(job)
+
+    def cancel(self) -> None:
+        """Cancel the job that runs now, and let no other begin. From any thread."""
+        with self._changed:
+            self._cancelled = True
+            job = self._job
+        if job is not None:
+            self._store.create(cancelled_path(job), b"")
+            self._spark.sparkContext.cancelJobsWithTag(job)
+
+    def close(self) -> None:
+        """Stop watching."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _begin(self, job: str) -> None:
+        with self._changed:
+            self._job, self._found = job, None
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name="task-failures", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _end(self) -> str | None:
+        with self._changed:
+            self._job = None
+            return self._found
+
+    def _watch(self) -> None:
+        with contextlib.suppress(Exception):  # what earlier jobs left is of no use to anyone
+            self._store.delete_tree(CANCELLED_FOLDER)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._job is not None)
+                job = self._job
+                # Most jobs are over before the first look.
+                self._changed.wait_for(
+                    lambda job=job: self._closed or self._job != job,  # type: ignore[misc]
+                    LOOK_EVERY_SECONDS,
+                )
+                if self._closed:
+                    return
+                if job is None or self._job != job or self._found is not None:
+                    continue
+            try:
+                self._look(job)
+            except Exception:
+                # Spark's internals: without them a task has all its attempts.
+                _LOGGER.debug("the status of job %s cannot be read", job, exc_info=True)
+
+    def _look(self, job: str) -> None:
+        failed = failed_tasks(self._spark, job)
+        text = next((task.text for task in failed if recurs(task, failed)), None)
+        if text is None and self._lease.held:
+            return
+        with self._changed:
+            if self._job != job:
+                return
+            self._found = text or "another driver has taken over"
+        self._store.create(cancelled_path(job), b"")
+        self._spark.sparkContext.cancelJobsWithTag(job)
+
+
+def failed_tasks(spark: SparkSession, tag: str) -> list[FailedTask]:
+    """The failed attempts in the stages that run now of the jobs with a tag."""
+    context: Any = spark.sparkContext
+    store = context._jsc.sc().statusStore()
+    tracker = context._jsc.statusTracker()
+    api = context._jvm.org.apache.spark.status.api.v1
+    only_failed = context._jvm.java.util.List.of(api.TaskStatus.FAILED)
+    found = []
+    for job in tracker.getActiveJobIds():
+        if not store.job(job).jobTags().contains(tag):
+            continue
+        for stage in tracker.getJobInfo(job).stageIds():
+            attempt = store.lastStageAttempt(stage)
+            if attempt.status().toString() != "ACTIVE":
+                continue
+            tasks = store.taskList(
+                stage, attempt.attemptId(), 0, _MOST_FAILED_TASKS, api.TaskSorting.ID, only_failed
+            )
+            for number in range(tasks.size()):
+                task = tasks.apply(number)
+                text = task.errorMessage()
+                if text.isDefined():
+                    found.append(
+                        FailedTask(stage, task.index(), task.attempt(), cast(str, text.get()))
+                    )
+    return found
+
+
+def recurs(task: FailedTask, failed: Sequence[FailedTask]) -> bool:
+    """Whether the next attempt of a task would fail as this one did.
+
+    Args:
+        task: The failed attempt.
+        failed: All failed attempts of the job.
+    """
+    failure = PythonFailure.of(task.text)
+    if failure is None:
+        return _EXPRESSION.match(task.text) is not None
+    error = failure.error
+    if error is not None:
+        if failure.cause is not None:
+            error.__cause__ = failure.cause.error
+        return fails_again(error)
+    if any("/connectors_core/" in frame for frame in failure.frames):
+        return False  # in a connector, which has not said what it is
+    if is_unspecific(failure.type_name):
+        same = [(each.stage, each.index, PythonFailure.of(each.text)) for each in failed]
+        return same.count((task.stage, task.index, failure)) > 1
+    return is_of_the_program(failure.type_name)

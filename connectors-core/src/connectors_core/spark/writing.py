@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the DataFrames of the sinks to one writing job per epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.writing import (
+    BRANCH_COLUMN,
+    Leases,
+    SinkTask,
+    WriterMessage,
+    WriteTask,
+    branch_column,
+    decode_message,
+    write_task,
+)
+from connectors_core.engine.protocol import Entry, encode_entry
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.errors import ConfigurationError
+from connectors_core.records import RecordPolicy
+from connectors_core.sink.abilities import SupportsRewriting
+from connectors_core.sink.sink import Sink
+from connectors_core.sink.topology import SupportsPreWriteTopology
+from connectors_core.spark.held_retries import hold_retry
+from connectors_core.spark.task_failures import TaskFailures
+from connectors_core.spark.warm_workers import keep_warm
+
+_MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # text would be parsed
+
+OutputMode = Literal["append", "update"]
+"""Append gives a row of a windowed aggregate once, when its window is over; update gives it anew
+with every micro-batch that changes it."""
+
+
+Rows = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Gives the rows of a batch that holds something else; runs in the task that writes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredSink:
+    """A sink and the DataFrame it writes, as ``Pipeline.sink_to`` was told."""
+
+    uid: str
+    sink: Sink
+    df: DataFrame
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    parallelism: int | None = None
+    output_mode: OutputMode = "append"
+
+    @property
+    def own_parallelism(self) -> int | None:
+        """Number of writers, where the user or the sink fixes it."""
+        return self.parallelism if self.parallelism is not None else self.sink.writer_parallelism()
+
+    @property
+    def needs_own_job(self) -> bool:
+        """Whether its rows are rearranged before they are written."""
+        return isinstance(self.sink, SupportsPreWriteTopology) or self.own_parallelism is not None
+
+
+class WritingJob:
+    """The rows of all sinks as one DataFrame, and the job that writes an epoch of it.
+
+    Sinks on one DataFrame share its rows. Different DataFrames become a tagged union: a branch
+    number and one struct column per branch.
+
+    Args:
+        sinks: The sinks of one query, in order.
+        entries: A DataFrame to be read in their place, for sinks that share one DataFrame, with
+            what gives the rows of its batches.
+    """
+
+    def __init__(
+        self, sinks: Sequence[RegisteredSink], entries: tuple[DataFrame, Rows] | None = None
+    ) -> None:
+        self.sinks = tuple(sinks)
+        self._rows: Rows | None = None
+        self._branches: list[DataFrame] = []
+        self._branch_of: dict[str, int] = {}
+        for sink in sinks:
+            known = [i for i, df in enumerate(self._branches) if df is sink.df]
+            if not known:
+                known = [len(self._branches)]
+                self._branches.append(sink.df)
+            self._branch_of[sink.uid] = known[0]
+        if entries is None:
+            self.df = self._fused()
+        else:
+            self.df, self._rows = entries
+        self.output_mode = self._output_mode()
+        self._own_jobs = {sink.uid: sink for sink in sinks if sink.needs_own_job}
+        self._rewritable = any(isinstance(sink.sink, SupportsRewriting) for sink in sinks)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether sources are read once per branch."""
+        return len(self._branches) > 1
+
+    def _output_mode(self) -> OutputMode:
+        modes = {sink.output_mode for sink in self.sinks}
+        if self.is_union and "update" in modes:
+            raise ConfigurationError(
+                "output mode update needs a query of its own",
+                found=f"one query for the sinks {', '.join(sink.uid for sink in self.sinks)}, "
+                "whose DataFrames share a source",
+                option="output_mode",
+                hint="write the same DataFrame to all of them, or put the others into a pipeline "
+                "of their own",
+            )
+        if len(modes) > 1:
+            raise ConfigurationError(
+                "sinks on one DataFrame have one output mode",
+                found=", ".join(f"{sink.uid}: {sink.output_mode}" for sink in self.sinks),
+                option="output_mode",
+            )
+        return modes.pop()
+
+    def _fused(self) -> DataFrame:
+        if not self.is_union:
+            return self._branches[0]
+        fused: DataFrame | None = None
+        for index, df in enumerate(self._branches):
+            columns = [F.lit(index).alias(BRANCH_COLUMN)]
+            for other, other_df in enumerate(self._branches):
+                column = (
+                    F.struct(*[F.col(quoted(name)) for name in df.columns])
+                    if other == index
+                    else F.lit(None).cast(_all_nullable(other_df.schema))
+                )
+                columns.append(column.alias(branch_column(other)))
+            tagged = df.select(*columns)
+            fused = tagged if fused is None else fused.unionByName(tagged)
+        assert fused is not None
+        return fused
+
+    def tasks(self) -> tuple[SinkTask, ...]:
+        """The sinks as writers need them."""
+        return tuple(
+            SinkTask(
+                uid=sink.uid,
+                sink=sink.sink,
+                schema=arrow_schema(sink.df),
+                branch=self._branch_of[sink.uid] if self.is_union else None,
+                policy=sink.policy.for_executors(),
+                writers=sink.own_parallelism,
+            )
+            for sink in self.sinks
+        )
+
+    def run(
+        self, batch: DataFrame, task: WriteTask, leases: Leases, *, root: StateStore
+    ) -> list[WriterMessage]:
+        """Write the rows of an epoch; what ``collect`` returns is what counts.
+
+        Sinks share one job; only one whose rows are rearranged first has a job of its own, over
+        the persisted rows, so that sources are read once.
+
+        Args:
+            batch: The rows of the epoch.
+            task: The epoch and its sinks.
+            leases: For the sinks that need one.
+            root: The state location of the pipeline.
+        """
+        shared = tuple(sink for sink in task.sinks if sink.uid not in self._own_jobs)
+        jobs = len(task.sinks) - len(shared) + bool(shared)
+        if leases or self._rewritable:
+            batch, _ = _planned(batch)
+        if jobs > 1:
+            batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            messages: list[WriterMessage] = []
+            if shared:
+                messages += self._collect(
+                    batch, dataclasses.replace(task, sinks=shared), leases, root
+                )
+            for sink in task.sinks:
+                if sink.uid in self._own_jobs:
+                    rows = self._rearranged(batch, self._own_jobs[sink.uid])
+                    alone = dataclasses.replace(sink, branch=None)
+                    messages += self._collect(
+                        rows, dataclasses.replace(task, sinks=(alone,)), leases, root
+                    )
+            return messages
+        finally:
+            if jobs > 1:
+                batch.unpersist()
+
+    def _rearranged(self, batch: DataFrame, sink: RegisteredSink) -> DataFrame:
+        rows = batch
+        if self.is_union:
+            branch = self._branch_of[sink.uid]
+            rows = batch.where(F.col(BRANCH_COLUMN) == branch).select(f"{branch_column(branch)}.*")
+        if isinstance(sink.sink, SupportsPreWriteTopology):
+            rows = sink.sink.add_pre_write_topology(rows)
+        if sink.own_parallelism is not None:
+            rows = rows.repartition(sink.own_parallelism)
+        return rows
+
+    def _collect(
+        self, df: DataFrame, task: WriteTask, leases: Leases, root: StateStore
+    ) -> list[WriterMessage]:
+        if any(sink.uid in leases for sink in task.sinks):
+            df, writers = _planned(df)
+            task = task.with_leases(leases, writers)
+        rows = df.mapInArrow(_Writers(task, self._rows, root), _MESSAGES).collect()
+        return [decode_message(bytes(row.payload)) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Writers:
+    """Runs :func:`write_task` in a Spark task."""
+
+    task: WriteTask
+    rows: Rows | None
+    root: StateStore
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_warm()
+        hold_retry(self.root)
+        context = TaskContext.get()
+        assert context is not None
+        subtask = context.partitionId()
+        if self.rows is not None and self.task.written_by(subtask):
+            batches = self.rows(batches)  # else no writer looks at them
+        yield from write_task(self.task, subtask, context.attemptNumber(), batches)
+
+
+class SparkEngine:
+    """Runs the epochs of a query in Spark jobs.
+
+    Args:
+        spark: The session.
+        job: Writes the rows of a batch.
+        readers: The reader tasks by source.
+        root: The state location of the pipeline.
+        lease: Of this driver.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: WritingJob,
+        readers: Mapping[str, ReaderTask],
+        root: StateStore,
+        lease: Lease,
+    ) -> None:
+        self._spark = spark
+        self._job = job
+        self._readers = readers
+        self._root = root
+        self._failures = TaskFailures(spark, root, lease)
+
+    def cancel(self) -> None:
+        """End the job that runs now, and start no other. From any thread."""
+        self._failures.cancel()
+
+    def close(self) -> None:
+        """Stop watching for tasks that fail."""
+        self._failures.close()
+
+    def write(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
+        """Write the rows of an epoch."""
+        with self._failures.watched():
+            return self._job.run(batch, task, leases, root=self._root)
+
+    def drain(self, batch: DataFrame) -> None:
+        """Run a batch: Spark's state operators must run, or Spark 4 refuses the next one."""
+        with self._failures.watched():
+            batch.write.format("noop").mode("overwrite").save()
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Read entries for their reports."""
+        job = _ReportJob(
+            {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
+            tuple((entry.source, encode_entry(entry)) for entry in entries),
+        )
+        count = len(entries)
+        with self._failures.watched():
+            self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
+
+
+@dataclass(frozen=True)
+class _ReportJob:
+    """Reads entries for their reports only; the row number of the input names the entry."""
+
+    readers: Mapping[str, ReaderTask]
+    entries: tuple[tuple[str, str], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                source, entry = self.entries[index]
+                hold_retry(self.readers[source].store)
+                rows += sum(read.num_rows for read in self.readers[source](entry))
+        yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
+
+
+def arrow_schema(df: DataFrame) -> pa.Schema:
+    """The Arrow schema of a DataFrame's rows; timestamps are UTC."""
+    from pyspark.sql.pandas import types
+
+    convert = cast(Any, types.to_arrow_schema)
+    if "timezone" in convert.__code__.co_varnames:
+        return cast(pa.Schema, convert(df.schema, timezone="UTC"))
+    return cast(pa.Schema, convert(df.schema))
+
+
+def _planned(df: DataFrame) -> tuple[DataFrame, int]:
+    """The same rows in partitions that do not change any more, and how many these are.
+
+    Adaptive execution decides on the partitions while it runs a query. Here that is over, as it is
+    with the DataFrames of ``foreachBatch``, which are made in the same way and are left alone.
+    """
+    source = cast(Any, df)
+    plan = source._jdf.queryExecution().logical()
+    if plan.nodeName() == "LogicalRDD":
+        return df, int(plan.rdd().getNumPartitions())
+    rows = source._jdf.queryExecution().toRdd()
+    session = source.sparkSession
+    frame = session._jsparkSession.internalCreateDataFrame(rows, source._jdf.schema(), False)
+    return DataFrame(frame, session), int(rows.getNumPartitions())
+
+
+def quoted(name: str) -> str:
+    """The name of a column for Spark's parser."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _all_nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType, True) for field in schema.fields])

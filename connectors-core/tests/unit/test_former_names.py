@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that have moved can be imported by their former names."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import connectors_core
+from connectors_core.annotations import ConnectorDeprecationWarning
+
+
+@pytest.mark.parametrize(
+    ("former", "today"),
+    [
+        ("connectors_core.ddl", "connectors_core.schema.ddl"),
+        ("connectors_core.protocol", "connectors_core.engine.protocol"),
+    ],
+)
+def test_released_connectors_find_what_they_import(former: str, today: str) -> None:
+    shim, module = importlib.import_module(former), importlib.import_module(today)
+    assert shim.__all__
+    for name in shim.__all__:
+        assert getattr(shim, name) is getattr(module, name)
+
+
+def test_the_runtime_warns_and_gives_the_pipeline() -> None:
+    with pytest.warns(ConnectorDeprecationWarning, match="from connectors_core import Pipeline"):
+        from connectors_core.runtime import Pipeline
+    assert Pipeline is connectors_core.Pipeline
