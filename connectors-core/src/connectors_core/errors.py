@@ -169,6 +169,7 @@ class UnknownOptionError(OptionError):
         suggestions: Declared keys that may have been meant, best first.
         known: All declared keys.
         scope: What was being configured, e.g. `kafka source`.
+        hint: What to do, where that is known better than by the suggestions.
     """
 
     code = "OPTION_UNKNOWN"
@@ -180,11 +181,14 @@ class UnknownOptionError(OptionError):
         suggestions: Sequence[str] = (),
         known: Iterable[str] = (),
         scope: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.suggestions: tuple[str, ...] = tuple(suggestions)
         self.known: tuple[str, ...] = tuple(known)
         where = f" for {scope}" if scope else ""
-        if self.suggestions:
+        if hint is not None:
+            pass
+        elif self.suggestions:
             hint = "did you mean " + " or ".join(repr(key) for key in self.suggestions) + "?"
         else:
             hint = "remove it or use one of the known options"

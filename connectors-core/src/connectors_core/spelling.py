@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -23,6 +24,36 @@ _MADE_OF_OPTIONS: Final = "_made_of_options"
 _MOST_CAUSES: Final = 32
 _DEPTH: Final = 3
 _by_key: Final[ContextVar[bool]] = ContextVar("connectors_options_by_key", default=False)
+
+
+@contextlib.contextmanager
+def by_key() -> Iterator[None]:
+    """What is made within is made of options: errors name these by their keys."""
+    token = _by_key.set(True)
+    try:
+        yield
+    finally:
+        _by_key.reset(token)
+
+
+def is_by_key() -> bool:
+    """Whether what is made now is made of options by key."""
+    return _by_key.get()
+
+
+@contextlib.contextmanager
+def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[None]:
+    """Errors within name options by their keywords.
+
+    Args:
+        keyword_of_key: The keyword of an option's key; None leaves the keys.
+    """
+    try:
+        yield
+    except ConnectorError as error:
+        if keyword_of_key is not None and error.option is not None and error.keyword is None:
+            error.keyword = keyword_of_key(error.option)
+        raise
 
 
 @public

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options, declared once and used for keywords, validation, documentation and "did you mean"."""
+
+from __future__ import annotations
+
+from connectors_core.options.bounds import at_least, not_empty, positive
+from connectors_core.options.configured import Configured, Part, part
+from connectors_core.options.declaration import Option, option
+from connectors_core.options.option_set import OptionSet
+from connectors_core.options.parsed import Options
+from connectors_core.options.setting import Setting
+from connectors_core.options.types import (
+    DURATION,
+    JSON_MAP,
+    MEMORY_SIZE,
+    OptionType,
+    format_duration,
+    format_memory_size,
+    list_of,
+    optional,
+    parse_duration,
+    parse_memory_size,
+)
+
+__all__ = [
+    "DURATION",
+    "JSON_MAP",
+    "MEMORY_SIZE",
+    "Configured",
+    "Option",
+    "OptionSet",
+    "OptionType",
+    "Options",
+    "Part",
+    "Setting",
+    "at_least",
+    "format_duration",
+    "format_memory_size",
+    "list_of",
+    "not_empty",
+    "option",
+    "optional",
+    "parse_duration",
+    "parse_memory_size",
+    "part",
+    "positive",
+]

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes whose settings are declared once: keywords, options by key, attributes and help."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+
+from connectors_core.errors import InvalidOptionError
+from connectors_core.options.declaration import Option, option
+from connectors_core.options.option_set import OptionSet
+from connectors_core.options.parsed import Options
+from connectors_core.options.setting import Setting
+from connectors_core.spelling import by_key, is_by_key, named_by
+
+T = TypeVar("T")
+
+__all__ = ["Configured", "Part", "part"]
+
+_NOT_GIVEN: Final[Any] = object()
+_QUOTED: Final = re.compile(r"`([a-z][\w.\-]*)`")
+
+
+class Part(Setting[T, Any]):
+    """A keyword whose value is made of several options by key, or of none; see `part`."""
+
+    def __init__(
+        self,
+        kind: type[T] | None,
+        options: tuple[Option[Any], ...],
+        *,
+        build: Callable[[Options], T | None] | None,
+        accept: Callable[[Any], T] | None,
+        default: Any,
+        doc: str,
+    ) -> None:
+        self._kind = kind
+        self._options = options
+        self._build = build
+        self._accept = accept
+        self._default = default
+        self.doc = doc
+
+    @property
+    def options(self) -> tuple[Option[Any], ...]:
+        """The options by key that give its value."""
+        return self._options
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """What they are called in Python: a keyword of the part, where it has them."""
+        if isinstance(self._kind, type) and issubclass(self._kind, Configured):
+            inner = self._kind.keywords_by_key()
+            return {key: f"{self.keyword}.{name}" for key, name in inner.items()}
+        return dict.fromkeys((each.key for each in self._options), self.keyword)
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self._default is _NOT_GIVEN
+
+    @property
+    def fallback(self) -> Any:
+        """The value when it is not given."""
+        return self._default() if callable(self._default) else self._default
+
+    def accept(self, value: object) -> T:
+        """Turn the value of the keyword into the canonical one and check its type."""
+        if self._accept is not None:
+            return self._accept(value)
+        if self._kind is not None and not isinstance(value, self._kind):
+            refused = InvalidOptionError(
+                f"the value of {self.keyword!r} cannot be used",
+                expected=self._kind.__name__,
+                found=f"{value!r} ({type(value).__name__})",
+                option=self.keyword,
+                hint=self.doc,
+            )
+            raise refused
+        return cast(T, value)
+
+    def of(self, options: Options) -> T:
+        """Its value among parsed options."""
+        built = self._build(options) if self._build is not None else None
+        return self.fallback if built is None else built
+
+
+def part(
+    kind: type[Any] | None = None,
+    *options: Option[Any],
+    build: Callable[[Options], Any] | None = None,
+    accept: Callable[[Any], Any] | None = None,
+    default: Any = _NOT_GIVEN,
+    doc: str,
+    alias: str | None = None,
+    kw_only: bool = True,
+) -> Any:
+    """Declare a keyword of a class of `Configured` that is no single option.
+
+    Args:
+        kind: What its values are instances of. A class of `Configured` brings its options along.
+        *options: The options by key that give its value, where `kind` does not bring them.
+        build: Makes the value of parsed options, or None for the default.
+        accept: Makes the value of what a keyword gives; by default that is a `kind`.
+        default: The value when it is not given, or what makes one. Without a default it must be
+            given.
+        doc: One or two sentences for users.
+        alias: The keyword, where it is not the attribute's name.
+        kw_only: False for an argument that may be given by its place.
+    """
+    if isinstance(kind, type) and issubclass(kind, Configured) and build is None:
+        options, build = tuple(kind.OPTIONS), kind.from_parsed
+    made: Part[Any] = Part(kind, options, build=build, accept=accept, default=default, doc=doc)
+    made.name_keyword(alias, kw_only=kw_only)
+    return made
+
+
+class _Signature:
+    """The signature of a class's constructor, made when it is asked for."""
+
+    def __get__(self, instance: object, owner: type[Configured]) -> inspect.Signature:
+        kinds = inspect.Parameter
+        return inspect.Signature(
+            [
+                kinds(
+                    each.keyword,
+                    kinds.KEYWORD_ONLY if each.kw_only else kinds.POSITIONAL_OR_KEYWORD,
+                    default=kinds.empty if each.required else each.fallback,
+                )
+                for each in sorted(owner.SETTINGS, key=lambda each: each.kw_only)
+            ]
+        )
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(option, part))
+class Configured:
+    """A class whose settings are declared in its body, each once, by `option` and `part`.
+
+    Each is a keyword of the constructor and an attribute, which cannot be changed; those with a
+    key are also an option of `from_options`. Type checkers know the keywords. `__post_init__`
+    checks and assembles, as in a dataclass. Errors name a setting as it was given: by its keyword,
+    or by its key.
+
+    Attributes:
+        OPTIONS: The options by key.
+        SETTINGS: The declarations, in order.
+    """
+
+    OPTIONS: ClassVar[OptionSet] = OptionSet()
+    SETTINGS: ClassVar[tuple[Setting[Any, Any], ...]] = ()
+    __signature__: ClassVar[Any] = _Signature()
+    _made_of_options: bool
+
+    def __init_subclass__(
+        cls, *, scope: str | None = None, elsewhere: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init_subclass__(**more)
+        fields = {
+            name: each
+            for base in reversed(cls.__mro__)
+            for name, each in vars(base).items()
+            if isinstance(each, Setting)
+        }
+        cls.SETTINGS = tuple(fields.values())
+        cls.OPTIONS = OptionSet(
+            *(option for each in cls.SETTINGS for option in each.options),
+            scope=scope or cls.OPTIONS.scope,
+            keywords=cls.keywords_by_key(),
+            elsewhere={**cls.OPTIONS.elsewhere, **(elsewhere or {})},
+        )
+        cls.__doc__ = _documented(cls)
+
+    def __init__(self, *positional: Any, **keywords: Any) -> None:
+        cls = type(self)
+        given = cls._bound(positional, keywords)
+        with named_by(None if is_by_key() else cls.keyword_of):
+            for each in cls.SETTINGS:
+                value = given.get(each.keyword)
+                taken = each.keyword in given and each.takes(value)
+                if not taken and each.required:
+                    each.accept(value)
+                self.__dict__[each.attribute] = each.accept(value) if taken else each.fallback
+            self._made_of_options = is_by_key()
+            self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check what does not fit together, and assemble."""
+
+    @classmethod
+    def from_options(cls, mapping: Mapping[str, Any]) -> Self:
+        """Make one from options by key, as Spark and SQL give them.
+
+        Args:
+            mapping: Values by key, strings or Python values; see `OPTIONS`.
+
+        Raises:
+            OptionError: A key is not known, is missing or has a value that cannot be used.
+        """
+        return cls.from_parsed(cls.OPTIONS.parse(mapping))
+
+    @classmethod
+    def from_parsed(cls, options: Options) -> Self:
+        """Make one from options that are parsed, also those of something larger."""
+        made = cls.__new__(cls)
+        with by_key():
+            for each in cls.SETTINGS:
+                made.__dict__[each.attribute] = each.of(options)
+            made._made_of_options = True
+            made.__post_init__()
+        return made
+
+    @classmethod
+    def keywords_by_key(cls) -> dict[str, str]:
+        """What each option is called in Python."""
+        return {key: name for each in cls.SETTINGS for key, name in each.keywords.items()}
+
+    @classmethod
+    def _spelling_of_options(cls, key: str) -> str | None:
+        return cls.keyword_of(key)
+
+    @classmethod
+    def keyword_of(cls, key: str) -> str | None:
+        """What an option is called in Python; None for a key that is none."""
+        return cls.OPTIONS.keywords.get(key)
+
+    @classmethod
+    def _bound(cls, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        known = cls.__signature__.parameters
+        stranger = next((name for name in keywords if name not in known), None)
+        if stranger is not None:
+            meant = (cls.keyword_of(key) for key in cls.OPTIONS.suggest(stranger))
+            hint = " or ".join(dict.fromkeys(repr(each) for each in meant if each))
+            raise TypeError(
+                f"{cls.__name__}() got an unexpected keyword argument {stranger!r}"
+                + (f"; did you mean {hint}?" if hint else "")
+            )
+        try:
+            return dict(cls.__signature__.bind(*positional, **keywords).arguments)
+        except TypeError as exc:
+            raise TypeError(f"{cls.__name__}() {exc}") from None
+
+    def _values(self) -> dict[str, Any]:
+        return {each.keyword: self.__dict__[each.attribute] for each in self.SETTINGS}
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        values = self._values().values()
+        return hash((type(self), *(each for each in values if isinstance(each, Hashable))))
+
+    def __repr__(self) -> str:
+        values = self._values()
+        shown = (
+            f"{each.keyword}={each.shown(values[each.keyword])}"
+            for each in self.SETTINGS
+            if values[each.keyword] != each.fallback
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _documented(cls: type[Configured]) -> str | None:
+    """The docstring of a class with the section of its arguments."""
+    if not cls.__doc__ or not cls.SETTINGS:
+        return cls.__doc__
+    keywords = cls.OPTIONS.keywords
+
+    def in_python(match: re.Match[str]) -> str:
+        return f"`{keywords.get(match[1], match[1])}`"
+
+    arguments = "\n".join(
+        textwrap.fill(
+            f"{each.keyword}: {_QUOTED.sub(in_python, each.doc)}",
+            width=96,
+            initial_indent="    ",
+            subsequent_indent="        ",
+        )
+        for each in cls.SETTINGS
+    )
+    text, raises, rest = inspect.cleandoc(cls.__doc__).partition("\nRaises:\n")
+    return (
+        f"{text.rstrip()}\n\nArgs:\n{arguments}\n{raises and chr(10) + 'Raises:' + chr(10)}{rest}"
+    )

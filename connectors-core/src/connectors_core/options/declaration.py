@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The declaration of one option."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
+
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.options.parsed import Options
+from connectors_core.options.setting import Setting
+from connectors_core.options.types import JSON_MAP, OptionType, type_of
+from connectors_core.secrets import MASK, Secret
+
+T = TypeVar("T")
+
+__all__ = ["Option", "option"]
+
+PREFIX_MARK: Final = ".*"
+_KEY: Final = re.compile(r"[a-z][a-z0-9_\-]*(\.[a-z0-9_\-]+)*(\.\*)?")
+_REQUIRED: Final[Any] = object()
+
+
+@dataclass(frozen=True)
+class Option(Setting[T, Any]):
+    """One option of a connector; in a class of `Configured` also a keyword and an attribute.
+
+    Args:
+        key: Lower-case dotted key, e.g. `scan.startup.mode`. A key ending in `.*` gathers all
+            keys below it into one map, e.g. `properties.*`, which may also be given whole under
+            `properties`. Keys are matched without regard to case, because Spark's options are.
+        type: A Python type (`bool`, `int`, `float`, `str`, `timedelta`, `dict`, `Secret`, an
+            `Enum`) or an `OptionType` (`DURATION`, `MEMORY_SIZE`, `JSON_MAP`, `list_of(...)`).
+        default: Value when it is not given; None means there is none.
+        doc: One or two sentences for users.
+        secret: The value is masked wherever it is shown; always so for the type `Secret`.
+        since: Version that introduced it.
+        required: It must be given.
+        choices: Values that are allowed, all when empty.
+        validator: Takes the value, returns None or says what was expected instead.
+        aliases: What the same option is called in other systems; only used for suggestions.
+        deprecated_keys: Former keys; they still work and warn.
+
+    Raises:
+        ConfigurationError: If the declaration itself is wrong.
+    """
+
+    key: str
+    type: builtins.type[T] | OptionType[T]
+    default: T | None = field(default=None, kw_only=True)
+    doc: str = field(kw_only=True)
+    secret: bool = field(default=False, kw_only=True)
+    since: str | None = field(default=None, kw_only=True)
+    required: bool = field(default=False, kw_only=True)
+    choices: tuple[T, ...] = field(default=(), kw_only=True)
+    validator: Callable[[T], str | None] | None = field(default=None, kw_only=True)
+    aliases: tuple[str, ...] = field(default=(), kw_only=True)
+    deprecated_keys: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise ConfigurationError(
+                f"the option key {self.key!r} is malformed",
+                expected="lower-case words joined by dots, such as 'scan.startup.mode'",
+            )
+        if self.required and self.default is not None:
+            raise ConfigurationError(f"the required option {self.key!r} cannot have a default")
+        if self.is_prefix and self._type.name != JSON_MAP.name:
+            raise ConfigurationError(f"the option {self.key!r} gathers a map: its type is dict")
+        if self.type is Secret:
+            object.__setattr__(self, "secret", True)
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether it gathers all keys below its own into a map."""
+        return self.key.endswith(PREFIX_MARK)
+
+    @property
+    def type_name(self) -> str:
+        """The type as the documentation calls it."""
+        return self._type.name
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The values that are allowed, as text; empty where they cannot be listed."""
+        values: Iterable[Any] = self.choices
+        if not values and isinstance(self.type, builtins.type) and issubclass(self.type, Enum):
+            values = self.type
+        return tuple(self.show(value) or "" for value in values)
+
+    @property
+    def options(self) -> tuple[Option[Any], ...]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """Its keyword, by its key."""
+        return {self.key: self.keyword}
+
+    @property
+    def fallback(self) -> Any:
+        """The value when it is not given."""
+        return {} if self.is_prefix and self.default is None else self.default
+
+    @property
+    def _type(self) -> OptionType[T]:
+        return type_of(self.type)
+
+    def parse(self, value: object) -> T:
+        """Turn a string or a Python value into the canonical one and check it.
+
+        Raises:
+            InvalidOptionError: If it has the wrong type or is not allowed.
+        """
+        return self._checked(self._type.parse, value)
+
+    def accept(self, value: object) -> T:
+        """The same, for the value of a keyword."""
+        return self._checked(self._type.accept or self._type.parse, value)
+
+    def takes(self, value: object) -> bool:
+        """Whether a keyword's value is one: None says for most that it is not given."""
+        return value is not None or self._type.takes_none
+
+    def of(self, options: Options) -> Any:
+        """Its value among parsed options."""
+        return options.values.get(self.key, self.fallback)
+
+    def show(self, value: T | None) -> str | None:
+        """Return the value as text that may be shown; a secret is masked."""
+        if value is None:
+            return None
+        return MASK if self.secret else self._type.show(value)
+
+    def shown(self, value: Any) -> str:
+        """Return the value as `repr` shows it; a secret is masked."""
+        if isinstance(value, Enum):
+            return repr(self.show(cast(Any, value)))
+        return MASK if self.secret else super().shown(value)
+
+    def _checked(self, parse: Callable[[Any], T], value: object) -> T:
+        try:
+            parsed = parse(value)
+        except (ValueError, TypeError) as exc:
+            raise self._refusal(value, str(exc)) from (None if self.secret else exc)
+        if parsed is None:
+            return parsed
+        if self.choices and parsed not in self.choices:
+            raise self._refusal(value, f"one of {', '.join(self.allowed)}")
+        expected = self.validator(parsed) if self.validator is not None else None
+        if expected is not None:
+            raise self._refusal(value, expected)
+        return parsed
+
+    def _refusal(self, value: object, expected: str) -> InvalidOptionError:
+        if self.secret or isinstance(value, Secret):
+            found = f"a {type(value).__name__} that is not shown"
+        else:
+            found = f"{value!r} ({type(value).__name__})"
+        return InvalidOptionError(
+            f"the value of {self.key!r} cannot be used",
+            expected=expected,
+            found=found,
+            option=self.key,
+            hint=self.doc or None,
+        )
+
+
+def option(
+    key: str,
+    type: builtins.type[Any] | OptionType[Any],
+    *,
+    default: Any = _REQUIRED,
+    alias: str | None = None,
+    kw_only: bool = True,
+    **declared: Any,
+) -> Any:
+    """Declare an option in a class of `Configured`, where it is a keyword and an attribute too.
+
+    Args:
+        key: See `Option`.
+        type: See `Option`.
+        default: Value when it is not given. Without a default it must be given.
+        alias: The keyword, where it is not the attribute's name.
+        kw_only: False for an argument that may be given by its place.
+        **declared: See `Option`.
+    """
+    required = default is _REQUIRED
+    made: Option[Any] = Option(
+        key, type, default=None if required else default, required=required, **declared
+    )
+    made.name_keyword(alias, kw_only=kw_only)
+    return made

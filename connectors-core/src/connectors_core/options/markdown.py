@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of options in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["table"]
+
+
+def table(options: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of options, one row per option, with the keywords where there are some.
+
+    Args:
+        options: The declarations as `OptionSet.describe` gives them.
+    """
+    rows = tuple(options)
+    has_keywords = any(row["keyword"] for row in rows)
+    titles = ("Option", "In Python", "Type", "Default", "Since", "Description")
+    lines = [titles, ("---",) * len(titles), *(_cells(row) for row in rows)]
+    shown = [cells if has_keywords else (cells[0], *cells[2:]) for cells in lines]
+    return "".join(f"| {' | '.join(map(_escaped, cells))} |\n" for cells in shown)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    default = {None: "(none)", "": "(empty)"}.get(row["default"], f"`{row['default']}`")
+    choices = f" One of: {', '.join(row['choices'])}." if row["choices"] else ""
+    return (
+        f"`{row['key']}`",
+        f"`{row['keyword']}`" if row["keyword"] else "",
+        row["type"],
+        "**required**" if row["required"] else default,
+        row["since"] or "",
+        row["doc"] + choices,
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

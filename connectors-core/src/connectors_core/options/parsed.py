@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parsed options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from connectors_core.errors import MissingOptionError
+from connectors_core.secrets import masked
+
+if TYPE_CHECKING:
+    from connectors_core.options.declaration import Option
+
+__all__ = ["Options"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Parsed options: frozen, typed by their declarations, safe to show, able to be pickled.
+
+    `options[OPTION]` gives the value and raises `MissingOptionError` where there is neither value
+    nor default; `options.get(OPTION)` gives None there.
+
+    Attributes:
+        values: Canonical values by key, defaults included.
+        given: Keys that were set and not defaulted.
+        secret_keys: Keys whose values are masked.
+        scope: What was configured, for messages.
+    """
+
+    values: Mapping[str, Any] = field(repr=False)
+    given: frozenset[str] = frozenset()
+    secret_keys: frozenset[str] = frozenset()
+    scope: str | None = None
+
+    def __getitem__(self, option: Option[T]) -> T:
+        value = self.get(option)
+        if value is None:
+            raise MissingOptionError(option.key, doc=option.doc, scope=self.scope)
+        return value
+
+    def get(self, option: Option[T]) -> T | None:
+        """Return the value of an option, its default, or None where it has none."""
+        value: T | None = self.values.get(option.key, option.default)
+        return value
+
+    def is_given(self, option: Option[Any]) -> bool:
+        """Return whether the option was set and not defaulted."""
+        return option.key in self.given
+
+    def describe(self) -> dict[str, Any]:
+        """Return all values that are set or have a default, masked, for logs and lineage."""
+        present = {key: value for key, value in self.values.items() if value is not None}
+        return masked(present, self.secret_keys)
+
+    def __repr__(self) -> str:
+        return f"Options({self.describe()!r})"
