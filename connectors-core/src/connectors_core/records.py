@@ -9,36 +9,31 @@ delivered, so they are as exact as the epoch.
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, TypedDict
+from typing import Final, Protocol, TypedDict
 
 import pyarrow as pa
 
-from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     BadRecordError,
     BadRecordLimitError,
     ConfigurationError,
     ConnectorError,
     ForeignError,
-    StateCorruptedError,
 )
 
 __all__ = [
     "DEAD_LETTER_SCHEMA",
     "BadRecord",
-    "DeadLetterSpool",
+    "DeadLetterWriter",
     "RecordErrorHandler",
     "RecordPolicy",
     "RecordPolicyMode",
     "RecordSummary",
-    "read_spool",
-    "spool_factory",
 ]
 
 DEAD_LETTER_SCHEMA: Final[pa.Schema] = pa.schema(
@@ -54,11 +49,8 @@ DEAD_LETTER_SCHEMA: Final[pa.Schema] = pa.schema(
 )
 """The columns that the sink of dead letters receives."""
 
-_SPOOL_FOLDER: Final = "spool"
 _SHOWN_BYTES: Final = 1000
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?\d[\d.]{2,}(?:[eE][-+]?\d+)?")
-_BATCH_ROWS: Final = 1000
-_BATCH_BYTES: Final = 8 << 20
 
 
 class RecordPolicyMode(StrEnum):
@@ -207,124 +199,25 @@ class RecordSummary(TypedDict):
     spool: str | None
 
 
-class DeadLetterSpool:
-    """Writes dead letters of one attempt to a file of the store, as an Arrow IPC stream; executor.
-
-    Memory is bounded: rows are written out every 1000 rows or 8 MiB. The file appears when it is
-    closed; an attempt that fails leaves none.
-
-    Args:
-        store: The state location.
-        name: Path of the file; must be unique to the attempt.
-        batch_rows: Rows that are kept in memory at most.
-        batch_bytes: Bytes of raw records that are kept in memory at most.
-    """
-
-    def __init__(
-        self,
-        store: StateStore,
-        name: str,
-        *,
-        batch_rows: int = _BATCH_ROWS,
-        batch_bytes: int = _BATCH_BYTES,
-    ) -> None:
-        self._name = name
-        self._batch_rows = batch_rows
-        self._batch_bytes = batch_bytes
-        self._output = store.open_output(name)
-        self._writer = pa.ipc.new_stream(self._output, DEAD_LETTER_SCHEMA)
-        self._buffer: list[BadRecord] = []
-        self._buffered_bytes = 0
-        self._rows = 0
+class DeadLetterWriter(Protocol):
+    """Keeps the dead letters of one attempt until its report names them."""
 
     @property
     def name(self) -> str:
-        """Path of the file within the store."""
-        return self._name
-
-    @property
-    def rows(self) -> int:
-        """Number of records appended."""
-        return self._rows
+        """Where they are kept, for the report."""
+        ...
 
     def append(self, record: BadRecord) -> None:
         """Add a record."""
-        self._buffer.append(record)
-        self._buffered_bytes += len(record.raw or b"") + len(record.reason)
-        self._rows += 1
-        if len(self._buffer) >= self._batch_rows or self._buffered_bytes >= self._batch_bytes:
-            self._flush()
+        ...
 
     def close(self) -> None:
-        """Write the rest and publish the file; durable when this returns."""
-        if self._output.closed:
-            return
-        try:
-            self._flush()
-            self._writer.close()
-        except BaseException:
-            self.abort()
-            raise
-        self._output.close()
+        """Publish the records; they are durable when this returns."""
+        ...
 
     def abort(self) -> None:
-        """Discard the file."""
-        self._output.abort()
-
-    def _flush(self) -> None:
-        if not self._buffer:
-            return
-        records, self._buffer, self._buffered_bytes = self._buffer, [], 0
-        columns: list[list[Any]] = [
-            [record.code for record in records],
-            [record.reason for record in records],
-            [record.source_uid for record in records],
-            [record.split_id for record in records],
-            [record.position for record in records],
-            [record.raw for record in records],
-            [record.when for record in records],
-        ]
-        arrays = [
-            pa.array(column, type=each.type)
-            for column, each in zip(columns, DEAD_LETTER_SCHEMA, strict=True)
-        ]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA))
-
-
-def read_spool(store: StateStore, name: str) -> Iterator[pa.RecordBatch]:
-    """Read the dead letters of a spool batch by batch; driver or executor.
-
-    Raises:
-        FileNotFoundError: If there is no such spool.
-        StateCorruptedError: If it is not a spool of dead letters.
-    """
-    with store.open_input(name) as file:
-        try:
-            with pa.ipc.open_stream(file) as reader:
-                yield from reader
-        except pa.ArrowInvalid as exc:
-            raise StateCorruptedError(
-                f"the dead-letter spool {name} is truncated or was altered", found=str(exc)
-            ) from exc
-
-
-def spool_factory(store: StateStore, *labels: str) -> Callable[[], DeadLetterSpool]:
-    """Return what opens the spool of an attempt when the first dead letter comes.
-
-    Args:
-        store: The state location.
-        *labels: What tells people whose spool it is, e.g. epoch, uid, subtask; they become folders
-            below `spool/`, so that those of an epoch can be removed together.
-
-    Returns:
-        A function that opens a spool under a name that nobody else uses.
-    """
-    folders = "/".join((_SPOOL_FOLDER, *(_safe(label) for label in labels)))
-
-    def open_spool() -> DeadLetterSpool:
-        return DeadLetterSpool(store, f"{folders}/{uuid.uuid4().hex}.arrows")
-
-    return open_spool
+        """Discard the records."""
+        ...
 
 
 class RecordErrorHandler:
@@ -336,20 +229,20 @@ class RecordErrorHandler:
     Args:
         policy: The policy; its limit is checked within the attempt here, and over all reports on
             the driver (`RecordPolicy.check_total`).
-        open_spool: Opens the spool of dead letters when the first one comes, see `spool_factory`.
-            Needed for the mode dead-letter only.
+        open_spool: Opens the spool of dead letters when the first one comes. Needed for the mode
+            dead-letter only.
     """
 
     def __init__(
         self,
         policy: RecordPolicy,
-        open_spool: Callable[[], DeadLetterSpool] | None = None,
+        open_spool: Callable[[], DeadLetterWriter] | None = None,
     ) -> None:
         if policy.mode is RecordPolicyMode.DEAD_LETTER and open_spool is None:
             raise ConfigurationError("the record policy dead-letter needs a place for its spool")
         self._policy = policy
         self._open_spool = open_spool
-        self._spool: DeadLetterSpool | None = None
+        self._spool: DeadLetterWriter | None = None
         self._skipped = 0
         self._dead_letters = 0
 
@@ -440,8 +333,3 @@ def _without_numbers(reason: str, raw: bytes | None) -> str:
         return reason
     text = raw.decode("utf-8", "replace")
     return _NUMBER.sub(lambda found: "a number" if found[0] in text else found[0], reason)
-
-
-def _safe(label: str) -> str:
-    """Turn a label into one folder name; what is replaced need not be told apart."""
-    return re.sub(r"[^A-Za-z0-9_\-]", "_", label) or "_"

@@ -6,8 +6,9 @@ from test_writing import Committing, Plain, Staged, staged
 from toy_source import fresh_store
 
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.execution.dead_letter_spools import spool_factory
 from connectors_core.errors import ConfigurationError
-from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy, spool_factory
+from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
 from connectors_core.sink import CommittingSinkWriter, SinkWriter
 
 

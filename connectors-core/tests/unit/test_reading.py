@@ -28,6 +28,7 @@ from toy_source import (
 )
 
 from connectors_core.engine.execution import reading
+from connectors_core.engine.execution.dead_letter_spools import read_spool
 from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, read_entry
 from connectors_core.engine.protocol import REPORTS, decode_entry, encode_entry, report_path
 from connectors_core.errors import (
@@ -38,7 +39,7 @@ from connectors_core.errors import (
     FatalError,
     StateCorruptedError,
 )
-from connectors_core.records import RecordPolicy, read_spool
+from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import InputStatus, PlanLimits, RecordEvaluator, SplitTraits
 from connectors_core.source.event_codec import encode_event

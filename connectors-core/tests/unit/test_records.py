@@ -12,6 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors_core.engine.execution.dead_letter_spools import (
+    DeadLetterSpool,
+    read_spool,
+    spool_factory,
+)
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     BadRecordError,
@@ -24,12 +29,9 @@ from connectors_core.errors import (
 from connectors_core.records import (
     DEAD_LETTER_SCHEMA,
     BadRecord,
-    DeadLetterSpool,
     RecordErrorHandler,
     RecordPolicy,
     RecordPolicyMode,
-    read_spool,
-    spool_factory,
 )
 
 WHEN = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)

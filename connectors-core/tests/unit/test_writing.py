@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
+from connectors_core.engine.execution.dead_letter_spools import read_spool
 from connectors_core.engine.execution.writing import (
     BRANCH_COLUMN,
     MESSAGE_SCHEMA,
@@ -20,7 +21,7 @@ from connectors_core.engine.execution.writing import (
     write_task,
 )
 from connectors_core.errors import BadRecordError
-from connectors_core.records import BadRecord, RecordPolicy, read_spool
+from connectors_core.records import BadRecord, RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import CommittingSinkWriter, Sink, SinkWriter, TwoPhaseCommittingSink
 

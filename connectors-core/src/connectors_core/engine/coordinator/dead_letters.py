@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.dead_letter_spools import read_spool
 from connectors_core.engine.execution.writing import Leases, encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision, claims_path
 from connectors_core.engine.state import StateStore
@@ -17,7 +18,6 @@ from connectors_core.records import (
     RecordErrorHandler,
     RecordPolicy,
     RecordPolicyMode,
-    read_spool,
 )
 from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
 from connectors_core.sink.stateful import StatefulSink

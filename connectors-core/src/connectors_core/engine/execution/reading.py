@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.dead_letter_spools import DeadLetterSpool, spool_factory
 from connectors_core.engine.protocol import (
     REPORTS,
     Entry,
@@ -35,11 +36,9 @@ from connectors_core.errors import DataLossError, FatalError, StateCorruptedErro
 from connectors_core.metrics import MetricGroup
 from connectors_core.records import (
     BadRecord,
-    DeadLetterSpool,
     RecordErrorHandler,
     RecordPolicy,
     RecordPolicyMode,
-    spool_factory,
 )
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.dead_letter_spools import spool_factory
 from connectors_core.engine.protocol import Versioned, WriterStates, claims_path
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import FatalError, UnsupportedError
 from connectors_core.metrics import MetricGroup
-from connectors_core.records import RecordErrorHandler, RecordPolicy, spool_factory
+from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.schema.nested import cast_column
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.abilities import SupportsRewriting
