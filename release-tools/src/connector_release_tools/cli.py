@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from connector_release_tools.api.commands import api
 from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.flips.commands import flip
@@ -51,6 +52,7 @@ app = typer.Typer(
     help="Tools for the people who make and release connectors.",
 )
 app.add_typer(docs, name="docs")
+app.add_typer(api, name="api")
 app.add_typer(template, name="template")
 app.add_typer(matrix, name="matrix")
 app.command("test")(run_cells)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ApiError",
     "CellError",
     "ConnectorFolderError",
     "DistributionError",
@@ -43,6 +44,10 @@ class GitError(ReleaseToolsError):
 
 class HistoryError(GitError):
     """A commit that is needed is not in this clone."""
+
+
+class ApiError(ReleaseToolsError):
+    """What a package promises cannot be read from its sources."""
 
 
 class TemplateError(ReleaseToolsError):

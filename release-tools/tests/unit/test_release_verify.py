@@ -44,7 +44,7 @@ def wheel(folder, *metadata, **files):
 
 
 def found(wheel, candidate):
-    return [each.what for each in inspect(wheel, candidate, line=LINE, python="3.11")]
+    return [each.what for each in inspect(wheel, candidate, line=LINE, pythons={"3.11"})]
 
 
 def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):

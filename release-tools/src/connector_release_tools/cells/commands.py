@@ -14,9 +14,10 @@ from connector_release_tools import terminal
 from connector_release_tools.cells import running
 from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection
 from connector_release_tools.cells.selection import corners, select
-from connector_release_tools.cells.subject import CORE, Subject, subject
+from connector_release_tools.cells.subject import Subject, subject
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.model import CORE
 
 __all__ = ["run_cells"]
 

@@ -17,10 +17,11 @@ from typing import Any, Final
 from connector_release_tools.building import build_tree
 from connector_release_tools.cells import probe
 from connector_release_tools.cells.results import Outcome, Result, Selection
-from connector_release_tools.cells.subject import CORE, Subject
+from connector_release_tools.cells.subject import Subject
 from connector_release_tools.environments import Environment
 from connector_release_tools.errors import CellError, ReleaseToolsError
 from connector_release_tools.git import Repository
+from connector_release_tools.matrix.model import CORE
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.programs import follow
 

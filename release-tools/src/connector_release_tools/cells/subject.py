@@ -6,17 +6,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Final
 
 from connector_release_tools.environments import constraints
 from connector_release_tools.errors import HistoryError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Cell, Matrix, Spark
+from connector_release_tools.matrix.model import CORE, Cell, Matrix, Spark
 from connector_release_tools.matrix.pins import tree_of
 
-__all__ = ["CORE", "Subject", "subject"]
-
-CORE: Final = "connectors-core"
+__all__ = ["Subject", "subject"]
 
 
 @dataclass(frozen=True)

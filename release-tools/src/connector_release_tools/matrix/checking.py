@@ -13,11 +13,10 @@ from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import connector_drift, tree_drift
-from connector_release_tools.matrix.connector_drift import CORE
 from connector_release_tools.matrix.derived import Derived, derived
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.matrix.finding import Finding
-from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.model import CORE, Matrix
 from connector_release_tools.matrix.project import PYPROJECT
 
 __all__ = ["findings"]
@@ -42,6 +41,12 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     yield from tree_drift.import_rules(root, matrix)
     if (core := _core_version(root)) is None:
         yield Finding(f"{CORE}/{PYPROJECT}", "it is not there, or has no version")
+    if matrix.core is not None and core is not None:
+        yield from connector_drift.main(root, CORE, matrix.core, matrix)
+        for number, released in matrix.core.majors.items():
+            yield from connector_drift.release(
+                repository, CORE, released, f"{MATRIX}: core {number}"
+            )
     for name, connector in matrix.connectors.items():
         if not (root / name).is_dir():
             continue  # said by _folders

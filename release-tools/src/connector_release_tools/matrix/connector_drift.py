@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connector declares, on main and in its releases, held against the matrix."""
+"""What a connector, or the core, declares on main and in its releases, held against the matrix."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from ruamel.yaml.error import YAMLError
 from connector_release_tools.errors import ConnectorFolderError, HistoryError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.finding import Finding
-from connector_release_tools.matrix.model import Connector, Major, Matrix
+from connector_release_tools.matrix.model import CORE, Core, CoreMajor, Major, Matrix
 from connector_release_tools.matrix.pins import check_pin
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import Version
 
-__all__ = ["CORE", "main", "release", "run_time_check", "workflow"]
+__all__ = ["main", "release", "run_time_check", "workflow"]
 
-CORE: Final = "connectors-core"
 _WORKFLOW: Final = ".github/workflows/ci.yml"
 _SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
 
 
-def main(root: Path, name: str, connector: Connector, matrix: Matrix) -> Iterator[Finding]:
+def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
     """What main is on its way to: its version, its lines of Spark, its ranges."""
     place = f"{name}/{PYPROJECT}"
     try:
@@ -37,9 +36,10 @@ def main(root: Path, name: str, connector: Connector, matrix: Matrix) -> Iterato
     except ConnectorFolderError as error:
         yield Finding(place, str(error), error.hint)
         return
-    number, newest = next(iter(connector.majors.items()))
+    number, newest = next(iter(package.majors.items()))
     if newest.commit is None:
-        yield from _ranges(project, newest, place)
+        if isinstance(newest, Major):
+            yield from _ranges(project, newest, place)
     else:
         released, version = Version.parse(newest.version), Version.parse(project.version)
         if version < released or version.major != released.major:
@@ -58,7 +58,7 @@ def main(root: Path, name: str, connector: Connector, matrix: Matrix) -> Iterato
             yield Finding(place, f"{has} of Spark {line}")
 
 
-def release(repository: Repository, name: str, major: Major, place: str) -> Iterator[Finding]:
+def release(repository: Repository, name: str, major: CoreMajor, place: str) -> Iterator[Finding]:
     """A release: its pin, and what the pinned tree declares."""
     try:
         check_pin(repository, name, major)
@@ -76,6 +76,8 @@ def release(repository: Repository, name: str, major: Major, place: str) -> Iter
     if project.version != major.version:
         has = f"its version is {project.version}, the matrix has {major.version}"
         yield Finding(where, has, "pin the commit that was released")
+    if not isinstance(major, Major):
+        return
     if set(project.spark) != set(major.spark):
         has = f"its lines of Spark are {list(project.spark)}, the matrix has {list(major.spark)}"
         yield Finding(where, has, "correct the matrix: a release does not change")

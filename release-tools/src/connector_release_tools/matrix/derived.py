@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connector_release_tools.matrix.model import Connector, Matrix
+from connector_release_tools.matrix.model import CORE, Connector, Matrix
 from connector_release_tools.matrix.places import Between, Literal, Place, TomlKey, Word
 from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.matrix.views import compatibility_table
 from connector_release_tools.versions import SparkLine
 
-__all__ = ["SPARK_KEY", "VERSION_KEY", "Derived", "derived", "rewritten", "short"]
+__all__ = ["SPARK_KEY", "VERSION_KEY", "Derived", "derived", "rewritten", "short", "version_key"]
 
 SPARK_KEY: Final = TomlKey(("tool", "connector", "spark"))
 VERSION_KEY: Final = TomlKey(("tool", "connector", "version"))
+_CORE_VERSION: Final = TomlKey(("project", "version"))
 _TEMPLATE: Final = "connector-template/connector-{{cookiecutter.name}}"
 _COMPATIBILITY: Final = Between("compatibility")
 
@@ -42,6 +43,11 @@ def short(line: SparkLine) -> str:
     return str(line).replace(".", "")
 
 
+def version_key(name: str) -> TomlKey:
+    """Where the pyproject.toml of a connector, or of the core, has its version."""
+    return _CORE_VERSION if name == CORE else VERSION_KEY
+
+
 def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
     """All that follows from the matrix.
 
@@ -60,6 +66,10 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
         yield Derived(f"{folder}/tox.ini", Word("env_list = "), environments)
     for folder in projects:
         yield Derived(f"{folder}/{PYPROJECT}", SPARK_KEY, list(map(str, lines)))
+    if matrix.core is not None:
+        newest = next(iter(matrix.core.majors.values()))
+        if newest.commit is None:
+            yield Derived(f"{CORE}/{PYPROJECT}", _CORE_VERSION, newest.version)
     for name, connector in matrix.connectors.items():
         yield from _versions(name, connector)
         yield from _table(root, f"{name}/README.md", matrix, [name])

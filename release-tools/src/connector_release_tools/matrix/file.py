@@ -12,7 +12,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
 
 from connector_release_tools.errors import MatrixError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.model import CORE, Matrix
 from connector_release_tools.yaml_text import dump, load, validated
 
 __all__ = ["MATRIX", "MatrixFile", "Quoted"]
@@ -67,6 +67,11 @@ class MatrixFile:
             MatrixError: Something in it is not as it must be; the message names the place.
         """
         return validated(Matrix, self.document, name=self.path.name, error=MatrixError)
+
+    def entry(self, name: str, major: int) -> Any:
+        """What the document holds of a major of a connector or of the core."""
+        package = self.document["core"] if name == CORE else self.document["connectors"][name]
+        return package["majors"][str(major)]
 
     def text(self) -> str:
         """The file as it would be written."""

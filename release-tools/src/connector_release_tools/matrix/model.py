@@ -7,7 +7,7 @@ import datetime
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -23,7 +23,9 @@ from pydantic import (
 
 from connector_release_tools.versions import Release, ReleaseVersion, SparkLine, Version
 
-__all__ = ["Cell", "Connector", "Major", "Matrix", "Spark", "Status"]
+__all__ = ["CORE", "Cell", "Connector", "Core", "CoreMajor", "Major", "Matrix", "Spark", "Status"]
+
+CORE: Final = "connectors-core"
 
 
 def _quoted(found: object) -> object:
@@ -89,31 +91,23 @@ class Spark(_Entry):
     end_of_life: datetime.date | None = None
 
 
-class Major(_Entry):
-    """The newest release of one major of a connector.
+class CoreMajor(_Entry):
+    """The newest release of one major of the core.
 
     Attributes:
         version: Its version; without a commit, the one that main is on its way to.
         status: What users may expect of it.
-        spark: The lines of Spark that it is built for.
         commit: The commit that it was released from; None for one not released yet.
-        tree: The id of the connector's folder in that commit.
+        tree: The id of the folder in that commit.
         released: When.
-        core: The versions of connectors-core that it works with.
-        client: The ranges of the client libraries, by their names.
-        servers: The versions of the external system that it is tested with, by its name.
         end_of_life: When its last fix was or will be made, where that is known.
     """
 
     version: _Version
     status: Status
-    spark: tuple[_Line, ...] = Field(min_length=1)
     commit: _ObjectId | None = None
     tree: _ObjectId | None = None
     released: datetime.date | None = None
-    core: _Range
-    client: Mapping[_Text, _Range] = Field(default_factory=dict)
-    servers: Mapping[_Text, tuple[_Text, ...]] = Field(default_factory=dict)
     end_of_life: datetime.date | None = None
 
     @model_validator(mode="after")
@@ -134,14 +128,30 @@ class Major(_Entry):
         return self.status is not Status.END_OF_LIFE
 
 
-class Connector(_Entry):
-    """A connector.
+class Major(CoreMajor):
+    """The newest release of one major of a connector.
+
+    Attributes:
+        spark: The lines of Spark that it is built for.
+        core: The versions of connectors-core that it works with.
+        client: The ranges of the client libraries, by their names.
+        servers: The versions of the external system that it is tested with, by its name.
+    """
+
+    spark: tuple[_Line, ...] = Field(min_length=1)
+    core: _Range
+    client: Mapping[_Text, _Range] = Field(default_factory=dict)
+    servers: Mapping[_Text, tuple[_Text, ...]] = Field(default_factory=dict)
+
+
+class Core(_Entry):
+    """The core, which serves every line of Spark with one build.
 
     Attributes:
         majors: Its majors by number, the newest first.
     """
 
-    majors: Mapping[_MajorNumber, Major] = Field(min_length=1)
+    majors: Mapping[_MajorNumber, CoreMajor] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _is_ordered(self) -> Self:
@@ -155,6 +165,16 @@ class Connector(_Entry):
         if statuses not in ([], [Status.FEATURES], [Status.FEATURES, Status.FIXES]):
             raise ValueError("the newest major gets features, the one before it may get fixes")
         return self
+
+
+class Connector(Core):
+    """A connector.
+
+    Attributes:
+        majors: Its majors by number, the newest first.
+    """
+
+    majors: Mapping[_MajorNumber, Major] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -183,10 +203,12 @@ class Matrix(_Entry):
 
     Attributes:
         spark: Lines of Spark, the newest first.
+        core: The core; None in a repository without it.
         connectors: Connectors by name.
     """
 
     spark: Mapping[_Line, Spark] = Field(min_length=1)
+    core: Core | None = None
     connectors: Mapping[_Name, Connector] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -209,6 +231,11 @@ class Matrix(_Entry):
     def lines(self) -> list[SparkLine]:
         """The lines of Spark that are supported, the newest first."""
         return [SparkLine.parse(line) for line, it in self.spark.items() if it.end_of_life is None]
+
+    def majors(self, name: str) -> Mapping[str, CoreMajor]:
+        """The majors of a connector or of the core by number; none where it is not in here."""
+        found = self.core if name == CORE else self.connectors.get(name)
+        return {} if found is None else found.majors
 
     def cells(self) -> Iterator[Cell]:
         """Every supported major on every supported line that it is built for."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from connector_release_tools.errors import HistoryError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Major
+from connector_release_tools.matrix.model import CoreMajor
 
 __all__ = ["check_pin", "tree_of"]
 
 _UNSHALLOW = "history is cut; run `git fetch --unshallow`"
 
 
-def tree_of(repository: Repository, connector: str, major: Major) -> str:
+def tree_of(repository: Repository, connector: str, major: CoreMajor) -> str:
     """The tree of a connector's folder that a major is built from.
 
     Args:
@@ -36,7 +36,7 @@ def tree_of(repository: Repository, connector: str, major: Major) -> str:
     raise _missing(repository, f"tree {major.tree[:10]} of {connector} {major.version}")
 
 
-def check_pin(repository: Repository, connector: str, major: Major) -> None:
+def check_pin(repository: Repository, connector: str, major: CoreMajor) -> None:
     """See that the commit of a release is part of the history and holds the tree.
 
     Args:

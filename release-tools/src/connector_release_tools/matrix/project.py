@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pyproject.toml of a connector declares about its versions."""
+"""What the pyproject.toml of a connector, or of the core, declares about its versions."""
 
 from __future__ import annotations
 
@@ -27,26 +27,39 @@ class _Build(BaseModel):
 
 
 class _Tool(BaseModel):
-    connector: _Build
+    connector: _Build | None = None
 
 
 class _Named(BaseModel):
+    version: str | None = None
     requires_python: str = Field("", alias="requires-python")
+    dependencies: tuple[str, ...] = ()
 
 
 class _File(BaseModel):
     project: _Named
-    tool: _Tool
+    tool: _Tool = _Tool()
     groups: Mapping[str, tuple[object, ...]] = Field(default={}, alias="dependency-groups")
+
+    @property
+    def build(self) -> _Build:
+        """What is built: for each line of Spark, or once for all of them."""
+        if self.tool.connector is not None:
+            return self.tool.connector
+        if self.project.version is None:
+            raise ValueError("it has neither [tool.connector] nor a version")
+        return _Build(
+            version=self.project.version, spark=(), dependencies=self.project.dependencies
+        )
 
 
 @dataclass(frozen=True)
 class Project:
-    """A connector's own declaration of what it is and works with.
+    """A package's own declaration of what it is and works with.
 
     Attributes:
         version: Its version.
-        spark: The lines of Spark that it can be built for.
+        spark: The lines of Spark that it can be built for; none for a package that serves all.
         requires_python: The range of Python versions.
         dependencies: The ranges of what it needs at run time, by canonical name.
         groups: The requirements of its dependency groups.
@@ -71,7 +84,7 @@ class Project:
         """
         try:
             file = _File.model_validate(tomllib.loads(text))
-            build = file.tool.connector
+            build = file.build
             needed = [Requirement(each) for each in build.dependencies]
             return cls(
                 version=build.version,

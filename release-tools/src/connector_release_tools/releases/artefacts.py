@@ -10,8 +10,9 @@ from typing import Final
 from connector_release_tools.building import Kind, build_tree
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.git import Repository
-from connector_release_tools.releases.candidate import CORE, Candidate
-from connector_release_tools.versions import ReleaseVersion, SparkLine
+from connector_release_tools.matrix.model import CORE
+from connector_release_tools.releases.candidate import Candidate
+from connector_release_tools.versions import SparkLine
 
 __all__ = ["Step", "build_core", "build_release"]
 
@@ -26,7 +27,7 @@ def build_release(
     candidate: Candidate,
     folder: Path,
     *,
-    lines: Iterable[SparkLine],
+    lines: Iterable[SparkLine | None],
     step: Step,
 ) -> list[Distribution]:
     """Build a release from the commit, with the bytes that it always has.
@@ -35,7 +36,7 @@ def build_release(
         repository: The repository.
         candidate: What is released.
         folder: Where the files go.
-        lines: The lines of Spark.
+        lines: The lines of Spark; None for a package that serves all of them.
         step: Told what is built.
 
     Returns:
@@ -46,7 +47,7 @@ def build_release(
     """
     built = []
     for line in lines:
-        name = f"{candidate.connector} {ReleaseVersion(candidate.version, line)}"
+        name = candidate.name if line is None else f"{candidate.name}-{line}"
         for kind in _KINDS:
             step(f"building the {kind} of {name}")
             path = build_tree(

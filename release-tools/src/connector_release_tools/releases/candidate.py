@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would be released: a connector as one commit has it."""
+"""What would be released: a connector, or the core, as one commit has it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.errors import HistoryError, ReleaseError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Major, Matrix
+from connector_release_tools.matrix.model import CORE, CoreMajor, Matrix
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.releases.maintenance import line_name
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
-__all__ = ["CORE", "Candidate", "previous", "registered", "revision_of"]
-
-CORE: Final = "connectors-core"
+__all__ = ["Candidate", "previous", "registered", "revision_of"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A connector that may be released.
+    """A connector, or the core, that may be released.
 
     Attributes:
         connector: Its name, which is that of its folder.
@@ -30,8 +27,8 @@ class Candidate:
         commit: The last commit that changed its folder; others do not change what is built.
         tree: The id of the folder in it.
         seconds: When the commit was made, since 1970: the time that artefacts carry.
-        lines: The lines of Spark that it is built for.
-        core: The versions of connectors-core that it requires.
+        lines: The lines of Spark that it is built for; none for the core, which serves all.
+        core: The versions of connectors-core that it requires; None for the core itself.
     """
 
     connector: str
@@ -40,7 +37,7 @@ class Candidate:
     tree: str
     seconds: int
     lines: tuple[SparkLine, ...]
-    core: SpecifierSet
+    core: SpecifierSet | None
 
     @classmethod
     def at(cls, repository: Repository, connector: str, revision: str = "HEAD") -> Candidate:
@@ -55,7 +52,7 @@ class Candidate:
             raise HistoryError("the history of this clone is cut", hint="run git fetch --unshallow")
         place = f"{revision}:{connector}/{PYPROJECT}"
         project = _project(repository, place)
-        if CORE not in project.dependencies:
+        if connector != CORE and CORE not in project.dependencies:
             raise ReleaseError(f"{place} does not require {CORE}", hint="add its range of versions")
         commit = repository.last_change(connector, revision)
         return cls(
@@ -65,7 +62,7 @@ class Candidate:
             tree=str(repository.object_id(f"{commit}:{connector}")),
             seconds=repository.seconds(commit),
             lines=tuple(SparkLine.parse(line) for line in project.spark),
-            core=project.dependencies[CORE],
+            core=project.dependencies.get(CORE),
         )
 
     @property
@@ -78,9 +75,20 @@ class Candidate:
         """The name that Python imports."""
         return self.connector.replace("-", "_")
 
-    def file_names(self, line: SparkLine) -> tuple[str, str]:
-        """The names of the source distribution and the wheel for a line of Spark."""
-        stem = f"{self.package}-{ReleaseVersion(self.version, line).package_version}"
+    @property
+    def builds(self) -> tuple[SparkLine | None, ...]:
+        """What it is built for: each line of Spark, or once for all of them (None)."""
+        return self.lines or (None,)
+
+    def package_version(self, line: SparkLine | None) -> str:
+        """The version that the artefacts of a build carry."""
+        if line is None:
+            return str(self.version)
+        return ReleaseVersion(self.version, line).package_version
+
+    def file_names(self, line: SparkLine | None) -> tuple[str, str]:
+        """The names of the source distribution and the wheel of a build."""
+        stem = f"{self.package}-{self.package_version(line)}"
         return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
 
 
@@ -105,24 +113,23 @@ def revision_of(repository: Repository, connector: str, major: int | None) -> st
     )
 
 
-def registered(matrix: Matrix, connector: str, major: int) -> Major:
+def registered(matrix: Matrix, connector: str, major: int) -> CoreMajor:
     """What the matrix says of a major.
 
     Raises:
         ReleaseError: It says nothing.
     """
-    found = matrix.connectors.get(connector)
-    if found is None or str(major) not in found.majors:
+    if (found := matrix.majors(connector).get(str(major))) is None:
         raise ReleaseError(
             f"{connector} {major} is not in the compatibility matrix",
             hint=f"add it: release-tools matrix rotate --major {connector}",
         )
-    return found.majors[str(major)]
+    return found
 
 
-def previous(matrix: Matrix, candidate: Candidate) -> Major | None:
+def previous(matrix: Matrix, candidate: Candidate) -> CoreMajor | None:
     """The newest release before this one; None if it is the first."""
-    majors = matrix.connectors[candidate.connector].majors.values()
+    majors = matrix.majors(candidate.connector).values()
     released = [each for each in majors if each.commit is not None]
     older = [each for each in released if Version.parse(each.version) < candidate.version]
     return max(older, key=lambda each: Version.parse(each.version), default=None)

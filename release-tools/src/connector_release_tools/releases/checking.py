@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from packaging.specifiers import SpecifierSet
 
+from connector_release_tools.api.comparison import breaking_changes, not_allowed
+from connector_release_tools.api.promise import Promise
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Major, Matrix, Status
+from connector_release_tools.matrix.model import CoreMajor, Major, Matrix, Status
 from connector_release_tools.matrix.pins import check_pin
+from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.releases import changes
-from connector_release_tools.releases.api import breaking_changes
 from connector_release_tools.releases.candidate import Candidate, previous, registered
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.versions import Version
@@ -44,10 +46,12 @@ def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[
     ]
 
 
-def _matrix(candidate: Candidate, major: Major) -> Iterator[Finding]:
+def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
     place = f"the matrix, {candidate.connector} {candidate.version.major}"
     if not major.is_supported:
         yield Finding(f"{place}: its life has ended", "release a newer major")
+    if not isinstance(major, Major):
+        return
     declared = {str(line) for line in candidate.lines}
     if declared != set(major.spark):
         yield Finding(
@@ -63,7 +67,7 @@ def _matrix(candidate: Candidate, major: Major) -> Iterator[Finding]:
         )
 
 
-def _version(candidate: Candidate, major: Major, before: Major | None) -> Iterator[Finding]:
+def _version(candidate: Candidate, major: CoreMajor, before: CoreMajor | None) -> Iterator[Finding]:
     version = candidate.version
     is_first = before is None or Version.parse(before.version).major < version.major
     if is_first and (version.minor, version.patch) != (0, 0):
@@ -99,18 +103,25 @@ def _notes(repository: Repository, candidate: Candidate) -> Iterator[Finding]:
 
 
 def _since(
-    repository: Repository, candidate: Candidate, major: Major, before: Major
+    repository: Repository, candidate: Candidate, major: CoreMajor, before: CoreMajor
 ) -> Iterator[Finding]:
     old = Version.parse(before.version)
     check_pin(repository, candidate.connector, before)
     new = candidate.version
     if old.major < new.major:
         return
-    for change in breaking_changes(repository, candidate.package, str(before.tree), candidate.tree):
+    place = f"{candidate.connector}/{PYPROJECT}"
+    promise = Promise.parse(repository.text(f"{candidate.tree}:{PYPROJECT}"), place)
+    found = breaking_changes(repository, str(before.tree), candidate.tree)
+    left, unused = not_allowed(found, promise.breaks)
+    for change in left:
         yield Finding(
             f"{change} (since {old})",
-            f"bring it back, or release it as {new.major + 1}.0.0",
+            f"bring it back, release it as {new.major + 1}.0.0, or say below "
+            f"[tool.connector-release-tools.breaks] of {place} why it may break",
         )
+    for name in unused:
+        yield Finding(f"{place} allows {name} to break, which does not", "remove the entry")
     more = changes.features(repository, candidate.connector, str(before.commit), candidate.commit)
     if more and major.status is not Status.FEATURES:
         yield Finding(

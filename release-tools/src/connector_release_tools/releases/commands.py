@@ -32,13 +32,13 @@ __all__ = ["release"]
 
 release = typer.Typer(
     no_args_is_help=True,
-    help="Release a connector: check, update, build, verify, stage, promote.",
+    help="Release a connector or the core: check, update, build, verify, stage, promote.",
 )
 
 _DIST: Final = "build/dist"
 _VERIFIED: Final = "build/releases"
 
-Connector = Annotated[str, typer.Argument(help="The folder of the connector.")]
+Connector = Annotated[str, typer.Argument(help="The folder of the connector, or of the core.")]
 Name = Annotated[str, typer.Argument(help="A verified release, as connector-kafka-3.1.2.")]
 MajorOption = Annotated[
     int | None, typer.Option(help="A major on its maintenance line; what HEAD has, if none.")
@@ -105,13 +105,15 @@ def build(
 ) -> None:
     """Build the source distribution and the wheel for each line of Spark, from the commit."""
     repository, _, candidate = _candidate(root, connector, major)
-    lines = candidate.lines
+    lines = candidate.builds
     if spark is not None:
         lines = (SparkLine.parse(spark),)
-        if not set(lines) <= set(candidate.lines):
+        if not set(lines) <= set(candidate.builds):
             raise ReleaseError(
                 f"{candidate.name} is not for Spark {spark}",
-                hint=f"give one of {', '.join(map(str, candidate.lines))}",
+                hint=f"give one of {', '.join(map(str, candidate.lines))}"
+                if candidate.lines
+                else "one build of it serves every line: leave --spark out",
             )
     folder = repository.root / _DIST
     if dry_run:

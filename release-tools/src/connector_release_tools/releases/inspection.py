@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -16,34 +16,40 @@ from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.errors import DistributionError, ProgramError
+from connector_release_tools.matrix.model import CORE
 from connector_release_tools.programs import output
-from connector_release_tools.releases.candidate import CORE, Candidate
+from connector_release_tools.releases.candidate import Candidate
 from connector_release_tools.releases.findings import Finding
-from connector_release_tools.versions import ReleaseVersion, SparkLine
+from connector_release_tools.versions import SparkLine
 
 __all__ = ["inspect", "secrets", "twine_check"]
 
 # It holds a hash of every file, which looks like a secret.
 _HASHES: Final = "RECORD"
+_SPARK: Final = "pyspark"
 
 
 def inspect(
-    artefact: Distribution, candidate: Candidate, *, line: SparkLine, python: str
+    artefact: Distribution,
+    candidate: Candidate,
+    *,
+    line: SparkLine | None,
+    pythons: Collection[str],
 ) -> list[Finding]:
     """Look at what an artefact says of itself, and at its licence files.
 
     Args:
         artefact: The artefact.
         candidate: What it is of.
-        line: The line of Spark that it is for.
-        python: The version of Python that this line is tested with.
+        line: The line of Spark that it is for; None for all of them.
+        pythons: The versions of Python that it is tested with.
 
     Returns:
         What is not as it must be.
     """
     name = artefact.path.name
     try:
-        found = [*_metadata(artefact, candidate, line, python), *_licence_files(artefact)]
+        found = [*_metadata(artefact, candidate, line, pythons), *_licence_files(artefact)]
     except DistributionError as error:
         found = [Finding(str(error))]
     return [Finding(f"{name}: {each.what}", each.hint) for each in found]
@@ -92,30 +98,38 @@ def twine_check(artefacts: Sequence[Distribution]) -> list[Finding]:
 
 
 def _metadata(
-    artefact: Distribution, candidate: Candidate, line: SparkLine, python: str
+    artefact: Distribution,
+    candidate: Candidate,
+    line: SparkLine | None,
+    pythons: Collection[str],
 ) -> Iterator[Finding]:
     metadata = artefact.metadata
-    version = ReleaseVersion(candidate.version, line).package_version
+    version = candidate.package_version(line)
     if (artefact.project, str(metadata.version)) != (candidate.connector, version):
         yield Finding(
             f"it is {artefact.project} {metadata.version}, not {candidate.connector} {version}",
             "hatch_build.py makes the version",
         )
-    if metadata.requires_python is None or not metadata.requires_python.contains(python):
-        yield Finding(
-            f"requires Python {metadata.requires_python}, not {python} as the matrix",
-            "correct requires-python",
-        )
+    for python in pythons:
+        if metadata.requires_python is None or not metadata.requires_python.contains(python):
+            yield Finding(
+                f"requires Python {metadata.requires_python}, not {python} as the matrix",
+                "correct requires-python",
+            )
     required: dict[str, SpecifierSet] = {}
     for each in metadata.requires_dist or ():
         required[each.name] = required.get(each.name, SpecifierSet()) & each.specifier
-    spark = Requirement(line.requirement)
-    for wanted, specifier in ((spark.name, spark.specifier), (CORE, candidate.core)):
-        if required.get(wanted) != specifier:
-            yield Finding(
-                f"requires {wanted} {required.get(wanted, 'not at all')}, not {specifier}",
-                "hatch_build.py makes the requirements of [tool.connector]",
-            )
+    if line is None:
+        if _SPARK in required:
+            yield Finding(f"requires {_SPARK}, and serves every line", "remove it")
+    else:
+        spark = Requirement(line.requirement).specifier
+        for wanted, specifier in ((_SPARK, spark), (CORE, candidate.core)):
+            if required.get(wanted) != specifier:
+                yield Finding(
+                    f"requires {wanted} {required.get(wanted, 'not at all')}, not {specifier}",
+                    "hatch_build.py makes the requirements of [tool.connector]",
+                )
     if metadata.license_expression is None:
         yield Finding("names no licence", 'write license = "..." in pyproject.toml')
 

@@ -49,6 +49,7 @@ def install(
     constraints: Sequence[str],
     find_links: Sequence[Path],
     licences: Collection[str],
+    brings_spark: bool = True,
 ) -> list[Finding]:
     """Install a wheel as a user would, import it, and look at the licences of what came with it.
 
@@ -59,6 +60,7 @@ def install(
         constraints: The versions that this line is tested with.
         find_links: Folders with distributions that are taken too.
         licences: The licences that dependencies may have.
+        brings_spark: Whether it must bring the Spark of its line; the core must bring none.
 
     Returns:
         What is not as it must be.
@@ -75,7 +77,9 @@ def install(
             return [Finding(f"{wheel.name} cannot be used on Spark {line}: {error}")]
         spark = environment.versions().get("pyspark", "none")
         found = [*_licences(environment, wheel.name, licences)]
-        if not spark.startswith(f"{line}."):
+        if not brings_spark and spark != "none":
+            found.append(Finding(f"{wheel.name} brings pyspark {spark}, and serves every line"))
+        elif brings_spark and not spark.startswith(f"{line}."):
             found.append(Finding(f"{wheel.name} brings pyspark {spark}, not {line}"))
         return found
 

@@ -172,8 +172,8 @@ def _pinned(file: MatrixFile, record: Record) -> MatrixFile:
             f"the matrix has {record.connector} {major.version}, which is newer",
             hint="release a version after that",
         )
-    entry = file.document["connectors"][record.connector]["majors"][str(record.major)]
-    place = list(entry).index("spark") + 1
+    entry = file.entry(record.connector, record.major)
+    place = list(entry).index("spark" if record.spark else "status") + 1
     for name, value in (
         ("released", record.released),
         ("tree", Quoted(record.tree)),

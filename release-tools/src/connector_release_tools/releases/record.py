@@ -28,15 +28,15 @@ _HEAD: Final = "# Written by release-tools; what it names never changes.\n"
 
 
 class Record(BaseModel):
-    """A release of a connector for all its lines of Spark.
+    """A release of a connector for all its lines of Spark, or of the core.
 
     Attributes:
         connector: The connector.
         version: Its version.
-        spark: The lines of Spark.
+        spark: The lines of Spark; none for the core, which serves all of them.
         commit: The commit that it was built from.
         tree: The id of the connector's folder in it.
-        core: The versions of connectors-core that it works with.
+        core: The versions of connectors-core that it works with; None for the core.
         artefacts: The SHA-256 of each file, by its name.
         released: When; None before that.
     """
@@ -45,10 +45,10 @@ class Record(BaseModel):
 
     connector: str
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
-    spark: tuple[str, ...] = Field(min_length=1)
+    spark: tuple[str, ...] = ()
     commit: _ObjectId
     tree: _ObjectId
-    core: str
+    core: str | None = None
     artefacts: Mapping[_FileName, _Sha256] = Field(min_length=1)
     released: datetime.date | None = None
 
@@ -66,13 +66,16 @@ class Record(BaseModel):
         return validated(cls, document, name=str(path), error=ReleaseError)
 
     @classmethod
-    def of(cls, candidate: Candidate, artefacts: Iterable[Distribution], *, core: str) -> Self:
+    def of(
+        cls, candidate: Candidate, artefacts: Iterable[Distribution], *, core: str | None
+    ) -> Self:
         """The record of a candidate and the files that were made of it.
 
         Args:
             candidate: What is released.
             artefacts: Its files.
-            core: The versions of connectors-core that it works with, as the matrix spells them.
+            core: The versions of connectors-core that it works with, as the matrix spells them;
+                None for the core.
         """
         return cls(
             connector=candidate.connector,

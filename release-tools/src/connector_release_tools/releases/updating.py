@@ -12,7 +12,7 @@ from typing import Final
 
 from connector_release_tools.errors import ReleaseError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.derived import VERSION_KEY
+from connector_release_tools.matrix.derived import version_key
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.programs import output
@@ -51,7 +51,7 @@ def update(
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         folder, before = _copy(repository, connector, Path(scratch))
-        version = _set_version(folder / PYPROJECT, version)
+        version = _set_version(connector, folder / PYPROJECT, version)
         _gather(folder, version, date)
         after = files_below(folder)
     changes = {change.path: change for change in _in_matrix(repository, connector, version)}
@@ -74,7 +74,7 @@ def notes(
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         folder, _ = _copy(repository, connector, Path(scratch))
-        version = _set_version(folder / PYPROJECT, version)
+        version = _set_version(connector, folder / PYPROJECT, version)
         old = (folder / _CHANGELOG).read_text(encoding="utf-8")
         _gather(folder, version, date)
         new = (folder / _CHANGELOG).read_text(encoding="utf-8")
@@ -105,13 +105,13 @@ def _copy(repository: Repository, connector: str, scratch: Path) -> tuple[Path, 
     return folder, files_below(folder)
 
 
-def _set_version(path: Path, version: Version | None) -> Version:
+def _set_version(connector: str, path: Path, version: Version | None) -> Version:
     """Write a version into pyproject.toml, or read the one that it has."""
     text = path.read_text(encoding="utf-8")
     declared = Version.parse(Project.parse(text, path.name).version)
     if version is None or version == declared:
         return declared
-    path.write_text(VERSION_KEY.write(text, str(version)), encoding="utf-8")
+    path.write_text(version_key(connector).write(text, str(version)), encoding="utf-8")
     return version
 
 
@@ -142,6 +142,5 @@ def _in_matrix(repository: Repository, connector: str, version: Version) -> list
     major = registered(file.matrix(), connector, version.major)
     if major.commit is not None or major.version == str(version):
         return []
-    entry = file.document["connectors"][connector]["majors"][str(version.major)]
-    entry["version"] = Quoted(str(version))
+    file.entry(connector, version.major)["version"] = Quoted(str(version))
     return consequences(repository, file)

@@ -9,7 +9,7 @@ from pathlib import Path
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.environments import constraints
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.model import Major, Matrix
 from connector_release_tools.releases.artefacts import Step, build_core, build_release
 from connector_release_tools.releases.candidate import Candidate, registered
 from connector_release_tools.releases.checking import check
@@ -17,6 +17,7 @@ from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.inspection import inspect, secrets, twine_check
 from connector_release_tools.releases.installation import allowed_licences, install
 from connector_release_tools.releases.record import Record
+from connector_release_tools.versions import SparkLine
 
 __all__ = ["verify"]
 
@@ -43,7 +44,7 @@ def verify(
     found = check(repository, matrix, candidate)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         again = build_release(
-            repository, candidate, Path(scratch), lines=candidate.lines, step=step
+            repository, candidate, Path(scratch), lines=candidate.builds, step=step
         )
         built, missing = _same(again, folder)
         found += missing
@@ -52,10 +53,11 @@ def verify(
         found += twine_check(built)
         found += secrets(built)
         found += _inspected(built, candidate, matrix)
-        found += _installed(repository, built, candidate, step)
+        found += _installed(repository, matrix, built, candidate, step)
     if found:
         return None, found
-    core = registered(matrix, candidate.connector, candidate.version.major).core
+    major = registered(matrix, candidate.connector, candidate.version.major)
+    core = major.core if isinstance(major, Major) else None
     return Record.of(candidate, built, core=core), []
 
 
@@ -83,27 +85,42 @@ def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) 
     files = {each.path.name: each for each in built}
     return [
         finding
-        for line in candidate.lines
-        if str(line) in matrix.spark  # else `check` has found that
+        for line in candidate.builds
         for name in candidate.file_names(line)
         for finding in inspect(
-            files[name], candidate, line=line, python=matrix.spark[str(line)].python
+            files[name],
+            candidate,
+            line=line,
+            pythons=_pythons(matrix, line),
         )
     ]
 
 
+def _pythons(matrix: Matrix, line: SparkLine | None) -> list[str]:
+    """The versions of Python of a line; `check` has found a line that the matrix does not know."""
+    return [
+        spark.python for each, spark in matrix.spark.items() if line is None or each == str(line)
+    ]
+
+
 def _installed(
-    repository: Repository, built: list[Distribution], candidate: Candidate, step: Step
+    repository: Repository,
+    matrix: Matrix,
+    built: list[Distribution],
+    candidate: Candidate,
+    step: Step,
 ) -> list[Finding]:
     files = {each.path.name: each.path for each in built}
     licences = allowed_licences(repository.root)
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
-        step("building the core")
-        core = build_core(repository, Path(scratch))
-        for line in candidate.lines:
+        core = None
+        if candidate.lines:
+            step("building the core")
+            core = build_core(repository, Path(scratch))
+        for line in candidate.lines or matrix.lines:
             step(f"installing and importing it on Spark {line}")
-            _, wheel = candidate.file_names(line)
+            _, wheel = candidate.file_names(line if candidate.lines else None)
             found += install(
                 files[wheel],
                 candidate.package,
@@ -111,5 +128,6 @@ def _installed(
                 constraints=constraints(repository.root, line),
                 find_links=[] if core is None else [core.parent],
                 licences=licences,
+                brings_spark=bool(candidate.lines),
             )
     return found

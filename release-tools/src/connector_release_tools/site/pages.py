@@ -7,16 +7,17 @@ that the matrix pins stand below the connector's own, in a folder named for its 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from connector_release_tools.api.promise import Promise
 from connector_release_tools.cells.results import Results
 from connector_release_tools.errors import DocsError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import Connector, Matrix
 from connector_release_tools.matrix.pins import tree_of
+from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.site import compatibility
 from connector_release_tools.site.layout import Contents, Entry, Tree
 from connector_release_tools.site.reference import Reference
@@ -107,11 +108,8 @@ def _package(
 
 def _public(package: Path) -> list[str]:
     """The modules of a package whose `__all__` is promised: the top one, if it does not say."""
-    path = package / "pyproject.toml"
+    path = package / PYPROJECT
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        name = settings["project"]["name"].replace("-", "_")
-    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
-        raise DocsError(f"{path} does not name its project: {error}") from error
-    said = settings.get("tool", {}).get("connector-release-tools", {})
-    return list(said.get("api", [name]))
+        return list(Promise.parse(path.read_text(encoding="utf-8"), str(path)).packages)
+    except OSError as error:
+        raise DocsError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What code imports from packages that promise an API: only public names, outside their folder."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+from connector_release_tools.api.projects import PublicProject
+from connector_release_tools.site.markdown import parse
+
+__all__ = ["Breach", "breaches"]
+
+# In the files of a template: a value is a name in Python, a statement is nothing.
+_VALUE: Final = re.compile(r"\{\{.*?\}\}")
+_STATEMENT: Final = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+
+
+@dataclass(frozen=True, order=True)
+class Breach:
+    """An import of something that is not public."""
+
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+@dataclass(frozen=True)
+class _Surface:
+    """What is public, by package, and the packages that promise something."""
+
+    names: Mapping[str, frozenset[str]]
+    promising: frozenset[str]
+
+    def breach(self, module: str, name: str | None) -> str | None:
+        """Why an import is none of a public name; None if it is one."""
+        if module.partition(".")[0] not in self.promising:
+            return None
+        if name is None:
+            return None if module in self.names else f"{module} is not public"
+        if name in self.names.get(module, ()) or f"{module}.{name}" in self.names:
+            return None
+        top = module.partition(".")[0]
+        others = [
+            each
+            for each, names in self.names.items()
+            if name in names and each.partition(".")[0] == top
+        ]
+        if others:
+            return f"{module}.{name} is not public; import it from {min(others, key=len)}"
+        return f"{module}.{name} is not public"
+
+
+def breaches(
+    root: Path,
+    files: Sequence[str],
+    projects: Sequence[PublicProject],
+    *,
+    inside: Mapping[str, str],
+) -> list[Breach]:
+    """The imports of files that reach past what is public. Nothing is imported here.
+
+    A file of a project may import all of that project.
+
+    Args:
+        root: The top of the tree.
+        files: The files, seen from there; Python and the blocks of documents are read.
+        projects: What promises an API.
+        inside: Patterns of files that may import anything, with the reasons.
+
+    Returns:
+        The breaches, and patterns that no file needs.
+    """
+    public = {
+        package: frozenset(names)
+        for project in projects
+        for package, names in project.exports().items()
+    }
+    needed: set[str] = set()
+    found = []
+    for path in files:
+        own = {each.package for each in projects if path.startswith(f"{each.name}/")}
+        if path.endswith(".md"):
+            own = set()  # who reads a document is outside
+        surface = _Surface(public, frozenset(each.package for each in projects) - own)
+        there = list(_breaches(root, path, surface))
+        allowed = [pattern for pattern in inside if fnmatch(path, pattern)] if there else []
+        needed.update(allowed)
+        found += [] if allowed else there
+    unused = [
+        Breach("pyproject.toml", 1, f"no file of {pattern} imports what is not public")
+        for pattern in inside
+        if pattern not in needed
+    ]
+    return sorted([*found, *unused])
+
+
+def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Breach]:
+    for line, code in _code(root, path):
+        if not any(package in code for package in surface.promising):
+            continue
+        try:
+            tree = ast.parse(code)
+        except SyntaxError as error:
+            yield Breach(path, line + (error.lineno or 1), f"no Python: {error.msg}")
+            continue
+        for at, module, name in _imports(tree):
+            if (what := surface.breach(module, name)) is not None:
+                yield Breach(path, line + at, what)
+
+
+def _code(root: Path, path: str) -> Iterator[tuple[int, str]]:
+    """The Python in a file, each piece with the number of the line before it."""
+    if not path.endswith((".py", ".md")):
+        return
+    text = (root / path).read_text(encoding="utf-8")
+    if "{{cookiecutter" in path:
+        text = _STATEMENT.sub("", _VALUE.sub("value", text))
+    if path.endswith(".py"):
+        yield 0, text
+        return
+    for block in parse(text).blocks:
+        if block.language == "python":
+            yield block.line, block.code
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from ((node.lineno, node.module, each.name) for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, each.name, None) for each in node.names)
