@@ -1,155 +1,240 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas as text, in the words of Spark SQL."""
+"""Schemas as text, in the DDL of Spark SQL. sqlglot reads it, so no JVM is needed."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import pyarrow as pa
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.options import OptionType
 
+if TYPE_CHECKING:
+    from sqlglot import Token, exp
+
 __all__ = ["SCHEMA", "parse_schema"]
 
-_TOKEN: Final = re.compile(r"\s*(`[^`]*`|[A-Za-z_][\w]*|\d+|[(),:<>])")
-_TYPES: Final = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "byte": pa.int8(),
-    "smallint": pa.int16(),
-    "short": pa.int16(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "real": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
+# By sqlglot's names of the types.
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMPLTZ": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMPNTZ": pa.timestamp("us"),
 }
+# sqlglot knows the words of many systems; these are Spark's.
+_WORDS: Final = frozenset(
+    {
+        *("BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG"),
+        *("FLOAT", "REAL", "DOUBLE", "DECIMAL", "DEC", "NUMERIC"),
+        *("STRING", "CHAR", "CHARACTER", "VARCHAR", "BINARY"),
+        *("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "INTERVAL", "DAY", "TO", "SECOND"),
+        *("ARRAY", "MAP", "STRUCT", "NOT", "NULL", "COMMENT"),
+    }
+)
+_WORD: Final = re.compile(r"\w*[A-Z_]\w*", re.ASCII)
+_MAX_DIGITS: Final = 38
+_CONSTRAINTS: Final = ("NotNullColumnConstraint", "CommentColumnConstraint")
+
+_NAME: Final = "the name of a column"
+_TYPE: Final = "a type of Spark SQL that Arrow has too, such as BIGINT, STRING or ARRAY<STRING>"
+_AFTER_TYPE: Final = "NOT NULL, COMMENT, a comma or the end of the columns"
 
 
 def parse_schema(text: str) -> pa.Schema:
     """Read a schema such as `id BIGINT NOT NULL, price DECIMAL(10, 2), tags ARRAY<STRING>`.
 
+    The text is what every supported Spark reads, except for the types that Arrow does not have:
+    the intervals other than `INTERVAL DAY TO SECOND`, `VOID` and `VARIANT`. `CHAR` and `VARCHAR`
+    become strings, whose length is not checked. Comments are not kept.
+
     Raises:
-        InvalidOptionError: It cannot be understood.
+        InvalidOptionError: The text is not a schema, or it names a column twice.
     """
-    return pa.schema(_Parser(text).fields(""))
+    from sqlglot import exp
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError, TokenError
+
+    spark = Spark()
+    try:
+        tokens = list(_with_marked_names(text, spark.tokenize(text)))
+    except TokenError as error:
+        raise _wrong(text, len(text), "the end of the quoted text or comment") from error
+    try:
+        row = spark.parser().parse_into(
+            exp.DataType, [*spark.tokenize("STRUCT<"), *tokens, *spark.tokenize(">")]
+        )[0]
+        assert row is not None
+    except ParseError as error:
+        starts = {(token.line, token.col): token.start for token in tokens}
+        place = (error.errors[0]["line"], error.errors[0]["col"])
+        raise _wrong(text, starts.get(place, len(text)), _TYPE) from error
+    written = spark.tokenize(spark.generate(row, identify=True, comments=False))
+    _check_that_all_was_read(text, tokens, written[2:-1])
+    return pa.schema(_fields(text, row.expressions))
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[str] = []
-        at, stripped = 0, text.rstrip()
-        while at < len(stripped):
-            match = _TOKEN.match(stripped, at)
-            if match is None:
-                raise self._wrong(f"{stripped[at:][:20]!r}")
-            self._tokens.append(match[1])
-            at = match.end()
+def _with_marked_names(text: str, tokens: Iterable[Token]) -> Iterator[Token]:
+    """Quote the names, so that a column may be called `date` or `from`, and drop the colons.
 
-    def fields(self, close: str) -> list[pa.Field]:
-        fields = [self._field()]
-        while self._peek() == ",":
-            self._take()
-            fields.append(self._field())
-        if self._peek() != close:
-            raise self._wrong(repr(self._peek()))
-        return fields
+    Raises:
+        InvalidOptionError: There is a word that Spark does not know, or no name where one belongs.
+    """
+    from sqlglot import Token, TokenType
 
-    def _field(self) -> pa.Field:
-        name = self._take()
-        if not re.match(r"[`\w]", name):
-            raise self._wrong(repr(name))
-        if self._peek() == ":":
-            self._take()
-        kind = self._type()
-        nullable = True
-        if self._peek().lower() == "not":
-            self._take()
-            self._expect("null")
-            nullable = False
-        return pa.field(name.strip("`"), kind, nullable)
+    inside, before = ["STRUCT"], ","
+    for token in tokens:
+        word = text[token.start : token.end + 1].upper()
+        is_word = _WORD.fullmatch(word) is not None
+        if before in {",", "<"} and inside[-1] == "STRUCT":
+            if not (is_word or word.startswith("`")) or token.token_type is TokenType.NUMBER:
+                raise _wrong(text, token.start, _NAME)
+            place = (token.line, token.col, token.start, token.end)
+            yield Token(TokenType.IDENTIFIER, token.text, *place)
+            before = "name"
+            continue
+        if word == ":" and before == "name":
+            before = ":"
+            continue
+        is_type_next = before in {"name", ":", ",", "<"} and inside[-1] != "("
+        if (is_type_next and not is_word) or (
+            (is_word or word[:1].isalpha()) and word not in _WORDS
+        ):
+            raise _wrong(text, token.start, _TYPE if is_type_next else _AFTER_TYPE)
+        if word in {"<", "("}:
+            inside.append(before if word == "<" else word)
+        elif word in {">", ")"}:
+            inside.pop()
+        if not inside:
+            raise _wrong(text, token.start, _AFTER_TYPE)
+        yield token
+        before = word
+    if before in {"name", ":", ",", "<"}:
+        raise _wrong(text, len(text), _TYPE if before in {"name", ":"} else _NAME)
+    if len(inside) > 1:
+        raise _wrong(text, len(text), "')'" if inside[-1] == "(" else "'>'")
 
-    def _type(self) -> pa.DataType:
-        word = self._take().lower()
-        if word in ("decimal", "numeric", "dec"):
-            precision, scale = 10, 0
-            if self._peek() == "(":
-                self._take()
-                precision = self._number()
-                if self._peek() == ",":
-                    self._take()
-                    scale = self._number()
-                self._expect(")")
-            return pa.decimal128(precision, scale)
-        if word == "array":
-            self._expect("<")
-            item = self._type()
-            self._expect(">")
-            return pa.list_(item)
-        if word == "map":
-            self._expect("<")
-            key = self._type()
-            self._expect(",")
-            value = self._type()
-            self._expect(">")
-            return pa.map_(key, value)
-        if word == "struct":
-            self._expect("<")
-            fields = self.fields(">")
-            self._expect(">")
-            return pa.struct(fields)
-        if word not in _TYPES:
-            raise self._wrong(f"the type {word!r}")
-        return _TYPES[word]
 
-    def _number(self) -> int:
-        token = self._take()
-        if not token.isdigit():
-            raise self._wrong(repr(token))
-        return int(token)
+def _check_that_all_was_read(text: str, given: Sequence[Token], written: Iterable[Token]) -> None:
+    """Compare a text with what sqlglot writes for it: sqlglot reads more than Spark does.
 
-    def _peek(self) -> str:
-        return self._tokens[0] if self._tokens else ""
+    Raises:
+        InvalidOptionError: Something is not a part of a schema.
+    """
+    expected = [token for token in written if token.text != ":"]
+    for found, wanted in zip_longest(given, expected):
+        if found is None or wanted is None or _meaning(found) != _meaning(wanted):
+            at = len(text) if found is None else found.start
+            raise _wrong(text, at, _AFTER_TYPE if wanted is None else repr(wanted.text))
 
-    def _take(self) -> str:
-        if not self._tokens:
-            raise self._wrong("its end")
-        return self._tokens.pop(0)
 
-    def _expect(self, token: str) -> None:
-        found = self._take()
-        if found.lower() != token:
-            raise self._wrong(repr(found))
+def _meaning(token: Token) -> tuple[str, str]:
+    kind = token.token_type.name
+    return kind, token.text if kind in {"IDENTIFIER", "NUMBER", "STRING"} else ""
 
-    def _wrong(self, found: str) -> InvalidOptionError:
-        return InvalidOptionError(
-            f"the schema {self._text!r} cannot be read",
-            expected="columns such as 'id BIGINT NOT NULL, price DECIMAL(10, 2)'",
-            found=found,
-            option="schema",
-        )
+
+def _fields(text: str, columns: Iterable[exp.Expr]) -> list[pa.Field]:
+    fields: dict[str, pa.Field] = {}
+    for column in columns:
+        name, at = column.name, column.this.meta["start"]
+        if name.lower() in fields:
+            raise _wrong(text, at, f"a name other than {name!r}, which another column has")
+        constraints = [type(each.kind).__name__ for each in column.args.get("constraints") or ()]
+        if constraints != [each for each in _CONSTRAINTS if each in constraints]:
+            raise _wrong(text, at, f"at most NOT NULL and then COMMENT for {name!r}")
+        kind = _type(text, at, column.args["kind"])
+        fields[name.lower()] = pa.field(name, kind, _CONSTRAINTS[0] not in constraints)
+    return list(fields.values())
+
+
+def _type(text: str, at: int, kind: exp.DataType) -> pa.DataType:
+    name, parts = getattr(kind.this, "name", ""), kind.expressions
+    sizes = [int(part.name) for part in parts if part.name.isdigit()]
+    match name, len(parts):
+        case "ARRAY", 1:
+            return pa.list_(_type(text, at, parts[0]))
+        case "MAP", 2:
+            return pa.map_(_type(text, at, parts[0]), _type(text, at, parts[1]))
+        case "STRUCT", _ if parts:
+            return pa.struct(_fields(text, parts))
+        case "CHAR" | "VARCHAR", 1 if sizes:
+            return pa.string()
+        case "DECIMAL", 0 | 1 | 2 as number if len(sizes) == number:
+            precision, scale = sizes[0] if sizes else 10, sizes[1] if number > 1 else 0
+            if scale <= precision and 0 < precision <= _MAX_DIGITS:
+                return pa.decimal128(precision, scale)
+        case _, 0 if name in _TYPES:
+            return _TYPES[name]
+        case _, 0 if kind.sql("spark") == "INTERVAL DAY TO SECOND":
+            return pa.duration("us")
+    raise _wrong(text, at, _TYPE, found=f"{kind.sql('spark')} for the column")
+
+
+def _wrong(text: str, at: int, expected: str, found: str = "") -> InvalidOptionError:
+    found = found or (repr(text[at:][:20]) if text[at:].strip() else "the end")
+    return InvalidOptionError(
+        f"the schema {text!r} cannot be read",
+        expected=expected,
+        found=f"{found} at character {at + 1}",
+        option="schema",
+    )
+
+
+# --- The type of options --------------------------------------------------------------------------
 
 
 def _as_schema(value: object) -> pa.Schema:
     if isinstance(value, pa.Schema):
         return value
-    if isinstance(value, str):
-        try:
+    try:
+        if isinstance(value, str):
             return parse_schema(value)
-        except InvalidOptionError as exc:
-            raise ValueError(f"{exc.expected}, not {exc.found}") from exc
+        if _is_struct_type(value):
+            return parse_schema(_columns(value.jsonValue()))
+    except InvalidOptionError as exc:
+        raise ValueError(f"{exc.expected}, not {exc.found}") from exc
     raise ValueError("a schema, or a text such as 'id BIGINT, name STRING'")
+
+
+def _is_struct_type(value: Any) -> TypeGuard[Any]:
+    """Whether a value is a `StructType` of pyspark, which is not imported for it."""
+    types = sys.modules.get("pyspark.sql.types")
+    return types is not None and isinstance(value, types.StructType)
+
+
+def _columns(struct: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"`{field['name'].replace('`', '``')}` {_type_text(field['type'])}"
+        + ("" if field["nullable"] else " NOT NULL")
+        for field in struct["fields"]
+    )
+
+
+def _type_text(kind: Any) -> str:
+    """The DDL of a type that pyspark gives as JSON."""
+    if isinstance(kind, str):
+        return kind
+    match kind["type"]:
+        case "array":
+            return f"ARRAY<{_type_text(kind['elementType'])}>"
+        case "map":
+            return f"MAP<{_type_text(kind['keyType'])}, {_type_text(kind['valueType'])}>"
+        case "struct":
+            return f"STRUCT<{_columns(kind)}>"
+    return str(kind["type"])
 
 
 SCHEMA: Final[OptionType[pa.Schema]] = OptionType(
@@ -157,4 +242,4 @@ SCHEMA: Final[OptionType[pa.Schema]] = OptionType(
     _as_schema,
     lambda schema: ", ".join(f"{each.name} {each.type}" for each in schema),
 )
-"""Columns; `id BIGINT, name STRING` becomes a schema."""
+"""Columns; `id BIGINT, name STRING` or a `StructType` of pyspark becomes a schema."""
