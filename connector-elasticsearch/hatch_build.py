@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One source tree, one distribution for each Spark line.
 
-`CONNECTOR_SPARK=3.5` builds version 2.0.0 as 2.0.0.3.5, which requires pyspark 3.5. Without
-it the build is the plain version for development, which leaves pyspark alone.
+`CONNECTOR_SPARK=3.5` builds version 2.0.0 as 2.0.0.3.5. The platform provides pyspark: pyspark, and
+what only pyspark needs, are the extra `spark`. Only an editable install is for every line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import tomllib
 from pathlib import Path
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 # The newest that a Spark line works with: pyarrow 26 refuses numpy 1, which Spark 3.5 needs.
@@ -20,17 +21,34 @@ LIBRARIES = {
 }
 
 
+def declared(root: str) -> dict:
+    """The table [tool.connector] of pyproject.toml."""
+    text = Path(root, "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["tool"]["connector"]
+
+
 class SparkLine(MetadataHookInterface):
     def update(self, metadata: dict) -> None:
-        declared = tomllib.loads(Path(self.root, "pyproject.toml").read_text(encoding="utf-8"))
-        connector = declared["tool"]["connector"]
-        version, dependencies = connector["version"], list(connector["dependencies"])
+        connector = declared(self.root)
+        version, spark = connector["version"], ["pyspark"]
         if line := os.environ.get("CONNECTOR_SPARK"):
             if line not in connector["spark"]:
                 supported = " or ".join(connector["spark"])
                 raise ValueError(f"CONNECTOR_SPARK: expected {supported}, found {line!r}")
             major, minor = line.split(".")
             version = f"{version}.{line}"
-            dependencies += [f"pyspark>={line},<{major}.{int(minor) + 1}", *LIBRARIES[line]]
+            spark = [f"pyspark>={line},<{major}.{int(minor) + 1}", *LIBRARIES[line]]
         metadata["version"] = version
-        metadata["dependencies"] = dependencies
+        metadata["dependencies"] = connector["dependencies"]
+        metadata["optional-dependencies"] = {"spark": spark}
+
+
+class NamedLine(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict) -> None:
+        connector = declared(self.root)
+        if version != "editable" and self.metadata.version == connector["version"]:
+            lines = " or ".join(connector["spark"])
+            raise ValueError(
+                f"CONNECTOR_SPARK: expected {lines}, found nothing; a distribution is for one line "
+                "of Spark"
+            )

@@ -1,43 +1,155 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a connector is built for the Spark that is installed, said at its import.
+"""Whether a build of a connector fits the Spark and the Python it is imported with.
 
-Only the metadata of installed packages is looked at: pyspark is not imported, and where there is no
-metadata (a checkout, an archive on a worker, a Spark that a platform brings) nothing is checked.
+The check reads the metadata of the connector and the version file of pyspark; it does not import
+pyspark. Where either is missing (a checkout, an archive on a worker), it checks nothing.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from importlib.metadata import PackageNotFoundError, version
+import shlex
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from connectors_core.annotations import public
-from connectors_core.errors import SparkMismatchError
+from connectors_core.errors import ConfigurationError, SparkMismatchError
 
-__all__ = ["check_spark"]
+__all__ = ["OutsideMatrixWarning", "check_spark"]
 
+# What the builds for each line of Spark work with: first what every change is tested with, then
+# what passes but is not part of the matrix. `release-tools matrix check --fix` writes it.
+LINES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    "3.5": {"spark": ["3.5"], "python": ["3.11"]},
+    "4.3": {"spark": ["4.3"], "python": ["3.11"]},
+}
 # 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has the version alone.
 _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
 _LINE: Final = re.compile(r"\d+\.\d+")
+_VERSION: Final = re.compile(rb"""__version__[^=]*=\s*["']([^"']+)""")
+_WORKER: Final = "PYTHON_WORKER_FACTORY_"  # Spark sets such variables for its Python workers
+
+
+class OutsideMatrixWarning(UserWarning):
+    """The Spark or the Python works with a connector, but is not part of the matrix."""
 
 
 @public
 def check_spark(connector: str) -> None:
-    """Refuse a connector that is built for another Spark than the one that is installed.
+    """Refuse a build of a connector that does not work with this Spark or this Python.
 
-    A connector calls it in its `__init__`.
+    A connector calls it in its `__init__`. What works without being part of the compatibility
+    matrix causes one warning on the driver.
 
     Args:
         connector: The name of its distribution, as in ``connector-kafka``.
 
     Raises:
-        SparkMismatchError: It is built for another line of Spark; the hint has the command that
-            mends it.
+        SparkMismatchError: It is built for another line of Spark; the hint is the command that
+            installs the right build.
+        ConfigurationError: It does not work with this Python.
     """
     try:
-        build, pyspark = version(connector), version("pyspark")
+        installed = distribution(connector)
     except PackageNotFoundError:
         return
-    built, installed = _BUILD.fullmatch(build), _LINE.match(pyspark)
-    if built is not None and installed is not None and built[2] != installed[0]:
-        raise SparkMismatchError(connector, built[1], built=built[2], pyspark=pyspark)
+    build, pyspark = _BUILD.fullmatch(installed.version), installed_spark()
+    found = None if pyspark is None else _LINE.match(pyspark)
+    if build is None or pyspark is None or found is None:
+        return
+    release, built = build[1], build[2]
+    works = LINES.get(built, {"spark": [built], "python": []})
+    if found[0] not in works["spark"]:
+        hint = _cure(installed, release, found[0])
+        raise SparkMismatchError(connector, release, built=built, pyspark=pyspark, hint=hint)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    _check_python(f"{connector} {release}-{built}", python, works["python"])
+    outside = [
+        f"{name} {version}"
+        for name, version in (("Spark", found[0]), ("Python", python))
+        if version != next(iter(works[name.lower()]), version)
+    ]
+    if outside and not any(name.startswith(_WORKER) for name in os.environ):
+        warnings.warn(  # one line of code and one text for all connectors: shown once
+            f"{' with '.join(outside)} works, but is not part of the compatibility matrix of the "
+            "connectors",
+            OutsideMatrixWarning,
+            stacklevel=1,
+        )
+
+
+def installed_spark() -> str | None:
+    """The version of the pyspark that an import would take, None where there is none."""
+    try:
+        spec = find_spec("pyspark")
+    except ValueError:  # it is being replaced, by a test or a tool
+        spec = None
+    read = getattr(spec and spec.loader, "get_data", None)
+    if spec is not None and spec.origin is not None and read is not None:
+        try:
+            found = _VERSION.search(read(str(Path(spec.origin).with_name("version.py"))))
+        except OSError:
+            found = None
+        if found is not None:
+            return str(found[1], "utf-8")
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
+def line_for(spark: str | None) -> str | None:
+    """The line whose builds work with a line of Spark, None where there is none."""
+    return next((line for line, works in LINES.items() if spark in works["spark"]), None)
+
+
+def install_command(installed: Distribution, requirement: str) -> str:
+    """The command that installs another build with the installer that put this one here.
+
+    Args:
+        installed: The build that is installed.
+        requirement: The requirement of the right one.
+    """
+    by_uv = (installed.read_text("INSTALLER") or "").strip() == "uv"
+    uv = ("uv", "pip", "install", "--python", sys.executable)
+    pip = (sys.executable, "-m", "pip", "install")
+    return shlex.join((*(uv if by_uv else pip), *_find_links(installed), requirement))
+
+
+def _cure(installed: Distribution, release: str, spark: str) -> str:
+    line = line_for(spark)
+    if line is None:
+        lines = " or ".join(line for works in LINES.values() for line in works["spark"])
+        return f"no build is for Spark {spark}; use Spark {lines}"
+    name = installed.metadata["Name"]
+    command = install_command(installed, f"{name}=={release}.{line}")
+    if _find_links(installed):
+        return f"run: {command}"
+    return f"run: {command}\n  (with the --index-url or --find-links of the first install, if any)"
+
+
+def _find_links(installed: Distribution) -> tuple[str, ...]:
+    """The folder of the wheel that was installed, if it was installed from a file."""
+    url = urlsplit(json.loads(installed.read_text("direct_url.json") or "{}").get("url", ""))
+    if url.scheme != "file" or not url.path.endswith(".whl"):
+        return ()
+    return ("--find-links", str(Path(unquote(url.path)).parent))
+
+
+def _check_python(release: str, python: str, works: Sequence[str]) -> None:
+    if works and python not in works:
+        raise ConfigurationError(
+            f"{release} does not work with Python {python}",
+            expected=f"Python {' or '.join(works)}",
+            found=f"Python {python} ({sys.executable})",
+            hint=f"use an environment of Python {works[0]}",
+            code="PYTHON_MISMATCH",
+        )

@@ -324,17 +324,20 @@ class SparkMismatchError(ConfigurationError):
         release: Its version, without the line of Spark.
         built: The line of Spark that it is built for, as in 3.5.
         pyspark: The version of pyspark that is installed.
+        hint: What to do; by default the command that installs the right build from an index.
     """
 
     code = "SPARK_MISMATCH"
 
-    def __init__(self, connector: str, release: str, *, built: str, pyspark: str) -> None:
+    def __init__(
+        self, connector: str, release: str, *, built: str, pyspark: str, hint: str | None = None
+    ) -> None:
         line = ".".join(pyspark.split(".")[:2])
         super().__init__(
             f"{connector} {release} is built for another Spark than the one that is installed",
             expected=f"pyspark {built} for {connector} {release}-{built}",
             found=f"pyspark {pyspark}",
-            hint=f"run: pip install '{connector}=={release}.*' 'pyspark=={line}.*'",
+            hint=hint or f"run: pip install '{connector}=={release}.{line}'",
         )
 
 

@@ -1,46 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connector that is built for another Spark says so when it is imported."""
+"""The import of a connector says whether its build fits the Spark and the Python that are there."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from connectors_core.compatibility import check_spark
-from connectors_core.errors import SparkMismatchError
+from connectors_core import compatibility
+from connectors_core.compatibility import OutsideMatrixWarning, check_spark, installed_spark
+from connectors_core.errors import ConfigurationError, SparkMismatchError
 
-Install = Callable[[str, str], None]
+Install = Callable[..., Path]
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+LINES = {
+    "3.5": {"spark": ["3.5"], "python": [PYTHON]},
+    "4.3": {"spark": ["4.3", "4.2"], "python": [PYTHON, "4.0"]},
+    "4.10": {"spark": ["4.10"], "python": [PYTHON]},
+}
 
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts the metadata of a distribution before that of this environment."""
+    """Puts a connector, or the files of pyspark, before what this environment has."""
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.setattr(compatibility, "LINES", LINES)
 
-    def installed(name: str, version: str) -> None:
+    def installed(name: str, version: str, **files: str) -> Path:
+        if name == "pyspark":  # as a platform brings it: nothing that installers know of
+            package = tmp_path / "pyspark"
+            package.mkdir()
+            (package / "__init__.py").touch()
+            (package / "version.py").write_text(f'__version__: str = "{version}"\n')
+            return package
         folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}")
+        for file, text in files.items():
+            (folder / file.replace("_json", ".json")).write_text(text)
+        return folder
 
     return installed
 
 
-def test_a_build_for_another_spark_is_refused_with_the_command_that_mends_it(install):
-    install("connector-kafka", "3.1.2.3.5")
-    install("pyspark", "4.3.0")
+def refused() -> list[str]:
     with pytest.raises(SparkMismatchError) as caught:
         check_spark("connector-kafka")
-    assert str(caught.value).splitlines() == [
+    return str(caught.value).splitlines()
+
+
+def test_a_build_for_another_spark_is_refused_with_the_command_that_installs_the_right_one(install):
+    install("connector-kafka", "3.1.2.3.5")
+    install("pyspark", "4.3.0")
+    assert refused() == [
         "[SPARK_MISMATCH] connector-kafka 3.1.2 is built for another Spark than the one that is "
         "installed",
         "  expected: pyspark 3.5 for connector-kafka 3.1.2-3.5",
         "  found: pyspark 4.3.0",
-        "  hint: run: pip install 'connector-kafka==3.1.2.*' 'pyspark==4.3.*'",
+        f"  hint: run: {sys.executable} -m pip install connector-kafka==3.1.2.4.3",
+        "  (with the --index-url or --find-links of the first install, if any)",
     ]
+
+
+def test_the_command_is_that_of_the_first_install(install):
+    url = {"url": "file:///my%20wheels/connector_kafka-3.1.2.3.5-py3-none-any.whl"}
+    install("connector-kafka", "3.1.2.3.5", INSTALLER="uv\n", direct_url_json=json.dumps(url))
+    install("pyspark", "4.3.0")
+    assert refused()[-1] == (
+        f"  hint: run: uv pip install --python {sys.executable} --find-links '/my wheels' "
+        "connector-kafka==3.1.2.4.3"
+    )
+
+
+def test_a_spark_that_works_outside_of_the_matrix_gets_the_build_of_its_line(install):
+    install("connector-kafka", "3.1.2.3.5")
+    install("pyspark", "4.2.1")
+    assert "connector-kafka==3.1.2.4.3" in refused()[3]
+
+
+def test_a_spark_without_a_build_is_refused_with_those_that_have_one(install):
+    install("connector-kafka", "3.1.2.4.3")
+    install("pyspark", "5.0.0")
+    assert refused()[-1] == "  hint: no build is for Spark 5.0; use Spark 3.5 or 4.3 or 4.2 or 4.10"
 
 
 @pytest.mark.parametrize(
@@ -49,29 +96,71 @@ def test_a_build_for_another_spark_is_refused_with_the_command_that_mends_it(ins
         ("3.1.2.3.5", "3.5.9"),
         ("3.1.2.3.5", "3.5.10.dev0"),
         ("3.1.2.4.10", "4.10.1"),
-        ("3.1.2", "4.3.0"),  # a checkout is for every line
+        ("3.1.2", "5.0.0"),  # a checkout is for every line
     ],
 )
 def test_a_build_for_the_installed_spark_is_taken(install, version, pyspark):
     install("connector-kafka", version)
     install("pyspark", pyspark)
-    check_spark("connector-kafka")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_spark("connector-kafka")
 
 
 def test_lines_are_compared_as_a_whole(install):
-    install("connector-kafka", "3.1.2.4.1")
-    install("pyspark", "4.10.1")
-    with pytest.raises(SparkMismatchError):
+    install("connector-kafka", "3.1.2.4.3")
+    install("pyspark", "4.30.1")
+    assert "no build is for Spark 4.30" in refused()[-1]
+
+
+def test_what_works_outside_of_the_matrix_is_said_once(install, monkeypatch, recwarn):
+    install("connector-kafka", "3.1.2.4.3")
+    install("connector-elasticsearch", "2.0.0.4.3")
+    install("pyspark", "4.2.1")
+    warnings.simplefilter("default")  # as Python starts
+    monkeypatch.setattr(compatibility, "__warningregistry__", {}, raising=False)
+    for _ in range(2):
         check_spark("connector-kafka")
+        check_spark("connector-elasticsearch")
+    (said,) = recwarn
+    assert said.category is OutsideMatrixWarning
+    assert str(said.message) == (
+        "Spark 4.2 works, but is not part of the compatibility matrix of the connectors"
+    )
+
+
+def test_workers_do_not_repeat_the_warning(install, monkeypatch, recwarn):
+    install("connector-kafka", "3.1.2.4.3")
+    install("pyspark", "4.2.1")
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    check_spark("connector-kafka")
+    assert not recwarn
+
+
+def test_a_python_that_fails_is_refused(install, monkeypatch):
+    install("connector-kafka", "3.1.2.4.3")
+    install("pyspark", "4.3.0")
+    works = {"4.3": {"spark": ["4.3"], "python": ["3.10"]}}
+    monkeypatch.setattr(compatibility, "LINES", works)
+    with pytest.raises(ConfigurationError, match=f"does not work with Python {PYTHON}") as caught:
+        check_spark("connector-kafka")
+    assert caught.value.hint == "use an environment of Python 3.10"
 
 
 def test_without_metadata_nothing_is_checked():
     check_spark("connector-nobody-has-installed")
 
 
+def test_the_metadata_count_where_pyspark_has_no_file_of_its_version(install):
+    (install("pyspark", "5.0.0") / "version.py").unlink()
+    assert installed_spark() is not None
+    assert installed_spark() != "5.0.0"
+
+
 def test_spark_is_not_imported():
     program = (
-        "import sys; from connectors_core.compatibility import check_spark; "
-        "check_spark('connector-filesystem'); sys.exit('pyspark' in sys.modules)"
+        "import sys; from connectors_core.compatibility import check_spark, installed_spark; "
+        "check_spark('connector-filesystem'); installed_spark(); "
+        "sys.exit('pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,7 +16,10 @@ from packaging.utils import canonicalize_name
 
 from connector_release_tools.errors import VersionError
 
-__all__ = ["Release", "ReleaseVersion", "SparkLine", "Version"]
+__all__ = ["SPARK_EXTRA", "Release", "ReleaseVersion", "SparkLine", "Version"]
+
+# The extra of every package that brings Spark; without it an install leaves Spark alone.
+SPARK_EXTRA: Final = "spark"
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _VERSION: Final = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})", re.ASCII)
@@ -73,7 +76,7 @@ class SparkLine:
 
     @property
     def requirement(self) -> str:
-        """What the metadata of an artefact for this line requires."""
+        """The Spark that an artefact for this line brings, if it is asked to."""
         return f"pyspark>={self},<{self.major}.{self.minor + 1}"
 
     @property

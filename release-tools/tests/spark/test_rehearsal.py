@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -175,7 +177,7 @@ def installed(
     """The release in a fresh environment of a line of Spark, put there by uv."""
     line = SparkLine.parse(request.param)
     environment = Environment.create(tmp_path_factory.mktemp("installed") / "env")
-    rehearsal.uv(environment, line, f"{CONNECTOR}=={rehearsal.version}.*", line.pin, "pip")
+    rehearsal.uv(environment, line, f"{CONNECTOR}[spark]=={rehearsal.version}.*", line.pin, "pip")
     return environment, line
 
 
@@ -198,14 +200,30 @@ def test_pip_chooses_the_same_and_leaves_spark_alone(rehearsal, installed):
          "connectors-core"),
         folder=environment.folder, env=environment.variables(),
     )  # fmt: skip
-    rehearsal.pip(environment, f"{CONNECTOR}=={rehearsal.version}.*", line.pin)
+    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.version}.*", line.pin)
     assert environment.versions() == before
+
+
+def test_without_the_extra_spark_stays_and_the_import_names_the_right_build(rehearsal, installed):
+    environment, line = installed
+    before, newest = environment.versions(), max(map(SparkLine.parse, OTHER))
+    rehearsal.pip(environment, "--force-reinstall", "--no-deps", CONNECTOR)
+    now = environment.versions()
+    assert now == {**before, CONNECTOR: f"{rehearsal.version}.{newest}"}
+    if line != newest:
+        with pytest.raises(ProgramError) as caught:
+            environment.run("-c", "import connector_filesystem", folder=environment.folder)
+        (command,) = re.findall(r"hint: run: (.*)", str(caught.value))
+        env = {**environment.variables(), "PIP_INDEX_URL": rehearsal.url}
+        output(shlex.split(command), folder=environment.folder, env=env)
+    assert environment.versions() == before
+    environment.run("-c", "import connector_filesystem", folder=environment.folder)
 
 
 def test_the_build_for_the_other_spark_is_refused(rehearsal, installed):
     environment, line = installed
     before = environment.versions()
-    wrong = f"{CONNECTOR}=={rehearsal.version}.{OTHER[str(line)]}"
+    wrong = f"{CONNECTOR}[spark]=={rehearsal.version}.{OTHER[str(line)]}"
     with pytest.raises(ProgramError, match="ResolutionImpossible"):
         rehearsal.pip(environment, wrong, line.pin)
     with pytest.raises(ProgramError, match="No solution found"):
@@ -239,7 +257,7 @@ def test_a_patch_from_the_maintenance_line_reaches_an_environment(rehearsal, ins
     environment, line = installed
     before = of(environment.versions())
     release_patch(rehearsal)
-    rehearsal.pip(environment, f"{CONNECTOR}=={rehearsal.patch}.*", line.pin)
+    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.patch}.*", line.pin)
     assert of(environment.versions()) == {**before, CONNECTOR: f"{rehearsal.patch}.{line}"}
     subprocess.run([environment.python, "-c", "import connector_filesystem"], check=True)
 

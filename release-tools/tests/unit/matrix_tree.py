@@ -16,6 +16,7 @@ spark:
     python: "3.11"
     java: "17"
     pins: ["pandas<3"]
+    works: {spark: ["4.2"], python: ["3.12"]}
   "3.5": # the old one
     pyspark: "3.5.9"
     python: "3.11"
@@ -81,6 +82,14 @@ one-client >=7 | one 7, 8 |
 
 <!-- end -->
 """
+CORE_PYPROJECT = """\
+[project]
+name = "connectors-core"
+version = "1.4.0"
+
+[project.optional-dependencies]
+spark = ["pyspark>=3.5,<4.4"]
+"""
 FILES: dict[str, str | None] = {
     "compatibility-matrix.yaml": MATRIX,
     "Makefile": "# Oldest first.\nLINES := 35 43\n",
@@ -92,7 +101,12 @@ FILES: dict[str, str | None] = {
     "requirements/spark43.in": "-r base.in\n-r pyspark43.txt\nnumpy\npandas<3\n",
     "requirements/spark35.txt": "numpy==1.26.4 \\\n    --hash=sha256:3\npandas==2.3.0\n",
     "requirements/spark43.txt": "numpy==2.3.0\npandas==2.3.0\n",
-    "connectors-core/pyproject.toml": '[project]\nname = "connectors-core"\nversion = "1.4.0"\n',
+    "connectors-core/pyproject.toml": CORE_PYPROJECT,
+    "connectors-core/src/connectors_core/compatibility.py": (
+        "# What works.\nLINES = {\n"
+        '    "3.5": {"spark": ["3.5"], "python": ["3.11"]},\n'
+        '    "4.3": {"spark": ["4.3", "4.2"], "python": ["3.11", "3.12"]},\n}\n'
+    ),
     "connectors-core/src/connectors_core/cli/doctor.py": (
         'SPARK_LINES: dict[str, tuple[int, ...]] = {"3.5": (8, 17), "4.3": (17, 21)}\n'
     ),

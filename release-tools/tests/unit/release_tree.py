@@ -52,7 +52,7 @@ FILES = {
 [project]
 name = "connector-one"
 description = "One"
-dynamic = ["dependencies", "version"]
+dynamic = ["dependencies", "optional-dependencies", "version"]
 readme = "README.md"
 requires-python = ">=3.11"
 license = "Apache-2.0"
@@ -82,9 +82,9 @@ class Hook(MetadataHookInterface):
         line = os.environ["CONNECTOR_SPARK"]
         major, minor = line.split(".")
         metadata["version"] = f"{connector['version']}.{line}"
-        metadata["dependencies"] = [
-            *connector["dependencies"], f"pyspark>={line},<{major}.{int(minor) + 1}"
-        ]
+        metadata["dependencies"] = connector["dependencies"]
+        pyspark = f"pyspark>={line},<{major}.{int(minor) + 1}"
+        metadata["optional-dependencies"] = {"spark": [pyspark]}
 """,
     f"{CONNECTOR}/LICENSE": "A licence.\n",
     f"{CONNECTOR}/README.md": "# One\n\nWords.\n",

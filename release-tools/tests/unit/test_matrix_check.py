@@ -167,9 +167,12 @@ def test_what_follows_from_the_matrix_is_written_by_fix_and_nothing_else(matrix_
         matrix_tree.change(name, "one 7, 8", "one 9")
     matrix_tree.change(f"{ONE}/pyproject.toml", '"3.5", "4.3"', '"4.3"')
     matrix_tree.change(f"{ONE}/hatch_build.py", '    "3.5": ["numpy<2"],\n', "")
+    core = "connectors-core"
+    matrix_tree.change(f"{core}/src/connectors_core/compatibility.py", '"4.2"', '"4.1"')
+    matrix_tree.change(f"{core}/pyproject.toml", ">=3.5,<4.4", "")
     result = matrix_tree.matrix("check", "--fix")
     assert result.exit_code == 0, result.output
-    assert git(matrix_tree.root, "diff", "HEAD~4", "--stat") == ""
+    assert git(matrix_tree.root, "diff", "HEAD~6", "--stat") == ""
     assert matrix_tree.matrix("check").exit_code == 0
 
 

@@ -70,6 +70,11 @@ def test_an_edit_that_says_nothing_valid_is_not_written(file):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        (
+            'pyspark: "3.5.9"',
+            'pyspark: "3.5.9"\n    works: {spark: ["4.3"]}',
+            "spark 3.5: works names 4.3, a line of the matrix",
+        ),
         ('pyspark: "3.5.9"', "pyspark: 3.5", "spark.3.5.pyspark: 3.5 is a number; quote it"),
         ('"8"]', "8.20]", "servers.one.1: 8.2 is a number; quote it, because 1.20 is not 1.2"),
         ('spark: ["3.5"]', 'spark: ["3.6"]', "connector-one 2 is for Spark 3.6, which is not in"),

@@ -29,6 +29,7 @@ def test_a_new_line_of_spark_ends_the_oldest(matrix_tree: MatrixTree):
         "python": "3.11",
         "java": "21",
         "pins": ("pandas<3",),
+        "works": {"spark": (), "python": ()},
         "end_of_life": None,
     }
     assert str(found.spark["3.5"].end_of_life) == TODAY
@@ -56,6 +57,10 @@ def test_a_new_line_of_spark_is_written_wherever_lines_stand(matrix_tree: Matrix
         ]
         assert text(f"{folder}/tox.ini").endswith("env_list = lint, types, spark43, spark50\n")
     assert "| Spark 5.0 | Spark 4.3 |" in text("README.md")
+    checked = text("connectors-core/src/connectors_core/compatibility.py")
+    assert '"5.0": {"spark": ["5.0"], "python": ["3.11"]},' in checked
+    core = text("connectors-core/pyproject.toml")
+    assert 'spark = ["pandas<3", "pyspark>=4.3,<5.1"]' in core
 
 
 def test_what_nobody_can_derive_is_left_with_its_reason(matrix_tree: MatrixTree):

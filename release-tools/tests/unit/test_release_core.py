@@ -113,7 +113,7 @@ def test_a_core_that_requires_spark_is_refused(tree, nothing_but_here):
     tree.run("update", CORE, "--commit")
     tree.run("build", CORE)
     said = tree.run("verify", CORE, exit_code=1).output
-    assert "connectors_core-1.0.0-py3-none-any.whl: requires pyspark, and serves every" in said
+    assert "connectors_core-1.0.0-py3-none-any.whl: requires pyspark itself, so that it" in said
     assert "brings pyspark 4.3.0, and serves every line" in said
 
 

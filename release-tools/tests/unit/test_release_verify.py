@@ -15,7 +15,7 @@ LINE = SparkLine(3, 5)
 VERSION = "2.0.0.3.5"
 GOOD = (
     "Requires-Python: >=3.11",
-    "Requires-Dist: pyspark<3.6,>=3.5",
+    "Requires-Dist: pyspark<3.6,>=3.5; extra == 'spark'",
     "Requires-Dist: connectors-core<2,>=1.0",
     "License-Expression: Apache-2.0",
     "License-File: LICENSE",
@@ -80,8 +80,12 @@ def test_a_good_artefact_has_no_findings(tmp_path, candidate):
     [
         (GOOD[0], "Requires-Python: >=3.12", "requires Python >=3.12, not 3.11 as the matrix"),
         (GOOD[0], None, "requires Python None, not 3.11 as the matrix"),
-        (GOOD[1], "Requires-Dist: pyspark>=3.5", "requires pyspark >=3.5, not <3.6,>=3.5"),
-        (GOOD[1], None, "requires pyspark not at all, not <3.6,>=3.5"),
+        (
+            GOOD[1],
+            GOOD[1].replace("<3.6,", ""),
+            "its extra spark requires pyspark >=3.5, not <3.6,>=3.5",
+        ),
+        (GOOD[1], None, "its extra spark requires pyspark not at all, not <3.6,>=3.5"),
         (GOOD[2], None, "requires connectors-core not at all, not <2,>=1.0"),
         (GOOD[3], None, "names no licence"),
         (GOOD[4], None, "has no licence file"),
@@ -94,6 +98,18 @@ def test_metadata_that_are_not_as_they_must_be_are_named(tmp_path, candidate, ol
     (said,) = found(wheel(tmp_path, *filter(None, metadata), **LICENCE), candidate)
     assert said.startswith(f"connector_one-{VERSION}-py3-none-any.whl")
     assert message in said
+
+
+def test_a_release_that_would_replace_the_spark_of_a_platform_is_named(tmp_path, candidate):
+    itself = wheel(tmp_path, *GOOD, "Requires-Dist: pyspark<3.6,>=3.5", **LICENCE)
+    (said,) = found(itself, candidate)
+    assert said.endswith("requires pyspark itself, so that it replaces a platform's")
+
+
+def test_a_fix_of_a_major_that_brings_spark_may_bring_it(tmp_path, candidate):
+    metadata = [each.partition(";")[0] for each in GOOD]
+    old = wheel(tmp_path, *metadata, **LICENCE)
+    assert inspect(old, candidate, line=LINE, pythons={"3.11"}, brings_spark=True) == []
 
 
 def test_an_artefact_of_another_version_is_named(tmp_path, candidate):
@@ -130,7 +146,8 @@ def installed(tmp_path, *metadata, licences=("Apache-2.0",), **files):
     return [
         each.what
         for each in install(
-            wheel(tmp_path, GOOD[1], *metadata, **files).path, "connector_one",
+            wheel(tmp_path, "Provides-Extra: spark", GOOD[1], *metadata, **files).path,
+            "connector_one",
             line=LINE, constraints=["pyspark==3.5.9"], find_links=[], licences=licences,
         )
     ]  # fmt: skip

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from connectors_core.compatibility import line_for
 from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
 if TYPE_CHECKING:
@@ -168,6 +169,13 @@ def spark_finding(pyspark: str | None) -> Finding:
             level=Level.PROBLEM,
             problem="pyspark is not installed in this environment",
             fix=f"pip install 'pyspark=={newest}.*'",
+        )
+    if line_of(pyspark) not in SPARK_LINES and line_for(line_of(pyspark)) is not None:
+        return Finding(
+            check="spark",
+            found=f"pyspark {pyspark}",
+            level=Level.WARNING,
+            problem=f"Spark {line_of(pyspark)} works, but is not part of the matrix: {lines}",
         )
     if line_of(pyspark) not in SPARK_LINES:
         return Finding(
@@ -336,15 +344,20 @@ def connector_findings(
         release, own_line = release_of(connector)
         shown = connector.version if own_line is None else f"{release}-{own_line}"
         pin = f"'pyspark=={line}.*'" if line in SPARK_LINES else "pyspark"
+        right = line_for(line)
         finding = Finding(check=connector.name, found=shown)
         core = versions(CORE)
-        if pyspark is not None and not fits(pyspark, connector.requires.get("pyspark", "")):
+        if pyspark is not None and (
+            not fits(pyspark, connector.requires.get("pyspark", ""))
+            or (own_line is not None and own_line != right)
+        ):
             finding = dataclasses.replace(
                 finding,
                 level=Level.PROBLEM,
                 problem=f"it is built for Spark {own_line or connector.requires['pyspark']}, "
                 f"installed is pyspark {pyspark}",
-                fix=f"pip install '{connector.name}=={release}.*' {pin}",
+                fix=f"pip install '{connector.name}=={release}.{right or '*'}'"
+                + (f" {pin}" if right is None else ""),
             )
         elif core is not None and not fits(core, connector.requires[CORE]):
             finding = dataclasses.replace(

@@ -125,7 +125,10 @@ def _attempt(
     environment = Environment.create(folder / "environment", python=python)
     declared = Project.parse((project / PYPROJECT).read_text(encoding="utf-8"), PYPROJECT)
     environment.install(
-        *wheels.values(), *declared.groups.get("test", ()), constraints=subject.constraints
+        *wheels.values(),
+        f"pyspark=={subject.spark.pyspark}",
+        *declared.groups.get("test", ()),
+        constraints=subject.constraints,
     )
 
     say("testing")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,15 +12,18 @@ from connector_release_tools.matrix.model import CORE, Connector, Matrix
 from connector_release_tools.matrix.places import Between, Literal, Place, TomlKey, Word
 from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.matrix.views import compatibility_table
-from connector_release_tools.versions import SparkLine
+from connector_release_tools.versions import SPARK_EXTRA, SparkLine
 
 __all__ = ["SPARK_KEY", "VERSION_KEY", "Derived", "derived", "rewritten", "short", "version_key"]
 
 SPARK_KEY: Final = TomlKey(("tool", "connector", "spark"))
 VERSION_KEY: Final = TomlKey(("tool", "connector", "version"))
 _CORE_VERSION: Final = TomlKey(("project", "version"))
+SPARK_EXTRA_KEY: Final = TomlKey(("project", "optional-dependencies", SPARK_EXTRA))
 _TEMPLATE: Final = "connector-template/connector-{{cookiecutter.name}}"
 _COMPATIBILITY: Final = Between("compatibility")
+_CORE: Final = f"connectors-core/{PYPROJECT}"
+_CHECK: Final = "connectors-core/src/connectors_core/compatibility.py"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
     shorts = [short(line) for line in lines]
     pins = {str(line): list(matrix.spark[str(line)].pins) for line in lines}
     yield Derived("Makefile", Word("LINES := "), " ".join(shorts))
+    if (root / _CHECK).exists():
+        yield Derived(_CHECK, Literal("LINES"), _works(matrix, lines))
+    if (root / _CORE).exists():
+        yield Derived(_CORE, SPARK_EXTRA_KEY, _core_extra(matrix, lines))
     projects = [_TEMPLATE] if (root / _TEMPLATE).is_dir() else []
     for folder in [*projects, *matrix.connectors]:
         yield Derived(f"{folder}/hatch_build.py", Literal("LIBRARIES"), pins)
@@ -74,6 +81,26 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
         yield from _versions(name, connector)
         yield from _table(root, f"{name}/README.md", matrix, [name])
     yield Derived("README.md", _COMPATIBILITY, compatibility_table(matrix, matrix.connectors))
+
+
+def _works(matrix: Matrix, lines: Sequence[SparkLine]) -> dict[str, dict[str, list[str]]]:
+    """What the core checks at run time: of each line first what is tested, then what works too."""
+    found = {}
+    for line in map(str, lines):
+        spark = matrix.spark[line]
+        found[line] = {
+            "spark": [line, *spark.works.spark],
+            "python": [spark.python, *spark.works.python],
+        }
+    return found
+
+
+def _core_extra(matrix: Matrix, lines: Sequence[SparkLine]) -> list[str]:
+    """What the core's extra brings: any line, with the pins that all lines share."""
+    first, *others = (matrix.spark[str(line)].pins for line in lines)
+    shared = [pin for pin in first if all(pin in each for each in others)]
+    newest = lines[-1]
+    return [*shared, f"pyspark>={lines[0]},<{newest.major}.{newest.minor + 1}"]
 
 
 def _versions(name: str, connector: Connector) -> Iterator[Derived]:

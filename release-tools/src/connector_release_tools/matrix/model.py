@@ -23,7 +23,18 @@ from pydantic import (
 
 from connector_release_tools.versions import Release, ReleaseVersion, SparkLine, Version
 
-__all__ = ["CORE", "Cell", "Connector", "Core", "CoreMajor", "Major", "Matrix", "Spark", "Status"]
+__all__ = [
+    "CORE",
+    "Cell",
+    "Connector",
+    "Core",
+    "CoreMajor",
+    "Major",
+    "Matrix",
+    "Spark",
+    "Status",
+    "Works",
+]
 
 CORE: Final = "connectors-core"
 
@@ -73,6 +84,20 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Works(_Entry):
+    """What passes the core's unit tests and a pipeline, without being tested at every change.
+
+    Users get a warning. What is neither here nor in the matrix is refused.
+
+    Attributes:
+        spark: Lines of Spark that the builds for a line work with.
+        python: Versions of Python.
+    """
+
+    spark: tuple[_Line, ...] = ()
+    python: tuple[_Line, ...] = ()
+
+
 class Spark(_Entry):
     """A line of Spark's releases.
 
@@ -81,6 +106,7 @@ class Spark(_Entry):
         python: The version of Python that it is tested with.
         java: The version of Java that it is tested with.
         pins: What else an environment of this line needs, as requirements.
+        works: What works too, outside of the matrix.
         end_of_life: Since when no connector is released for it; None while it is supported.
     """
 
@@ -88,6 +114,7 @@ class Spark(_Entry):
     python: _Line
     java: _Text
     pins: tuple[_Requirement, ...] = ()
+    works: Works = Works()
     end_of_life: datetime.date | None = None
 
 
@@ -219,6 +246,8 @@ class Matrix(_Entry):
         for line, spark in self.spark.items():
             if not spark.pyspark.startswith(f"{line}."):
                 raise ValueError(f"spark {line}: pyspark {spark.pyspark} is of another line")
+            if known := [each for each in spark.works.spark if each in self.spark]:
+                raise ValueError(f"spark {line}: works names {known[0]}, a line of the matrix")
         for name, connector in self.connectors.items():
             for number, major in connector.majors.items():
                 if unknown := [line for line in major.spark if line not in self.spark]:

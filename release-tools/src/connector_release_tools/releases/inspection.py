@@ -20,13 +20,14 @@ from connector_release_tools.matrix.model import CORE
 from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import Candidate
 from connector_release_tools.releases.findings import Finding
-from connector_release_tools.versions import SparkLine
+from connector_release_tools.versions import SPARK_EXTRA, SparkLine
 
 __all__ = ["inspect", "secrets", "twine_check"]
 
 # It holds a hash of every file, which looks like a secret.
 _HASHES: Final = "RECORD"
 _SPARK: Final = "pyspark"
+_HOOK: Final = "hatch_build.py makes the requirements of [tool.connector]"
 
 
 def inspect(
@@ -35,6 +36,7 @@ def inspect(
     *,
     line: SparkLine | None,
     pythons: Collection[str],
+    brings_spark: bool = False,
 ) -> list[Finding]:
     """Look at what an artefact says of itself, and at its licence files.
 
@@ -43,13 +45,19 @@ def inspect(
         candidate: What it is of.
         line: The line of Spark that it is for; None for all of them.
         pythons: The versions of Python that it is tested with.
+        brings_spark: Whether it may require pyspark itself, as a fix of a major whose first
+            release did. All others leave the platform's Spark alone, and have it as an extra.
 
     Returns:
         What is not as it must be.
     """
     name = artefact.path.name
     try:
-        found = [*_metadata(artefact, candidate, line, pythons), *_licence_files(artefact)]
+        found = [
+            *_metadata(artefact, candidate, line, pythons),
+            *_spark(artefact, line, brings_spark=brings_spark),
+            *_licence_files(artefact),
+        ]
     except DistributionError as error:
         found = [Finding(str(error))]
     return [Finding(f"{name}: {each.what}", each.hint) for each in found]
@@ -116,22 +124,36 @@ def _metadata(
                 f"requires Python {metadata.requires_python}, not {python} as the matrix",
                 "correct requires-python",
             )
-    required: dict[str, SpecifierSet] = {}
-    for each in metadata.requires_dist or ():
-        required[each.name] = required.get(each.name, SpecifierSet()) & each.specifier
-    if line is None:
-        if _SPARK in required:
-            yield Finding(f"requires {_SPARK}, and serves every line", "remove it")
-    else:
-        spark = Requirement(line.requirement).specifier
-        for wanted, specifier in ((_SPARK, spark), (CORE, candidate.core)):
-            if required.get(wanted) != specifier:
-                yield Finding(
-                    f"requires {wanted} {required.get(wanted, 'not at all')}, not {specifier}",
-                    "hatch_build.py makes the requirements of [tool.connector]",
-                )
+    core = _required(artefact).get(CORE)
+    if line is not None and core != candidate.core:
+        yield Finding(f"requires {CORE} {core or 'not at all'}, not {candidate.core}", _HOOK)
     if metadata.license_expression is None:
         yield Finding("names no licence", 'write license = "..." in pyproject.toml')
+
+
+def _spark(
+    artefact: Distribution, line: SparkLine | None, *, brings_spark: bool
+) -> Iterator[Finding]:
+    own, extra = (_required(artefact, each).get(_SPARK) for each in ("", SPARK_EXTRA))
+    wanted = None if line is None else Requirement(line.requirement).specifier
+    if brings_spark and own == wanted:
+        return
+    if own is not None:
+        yield Finding(f"requires {_SPARK} itself, so that it replaces a platform's", _HOOK)
+    if wanted is not None and extra != wanted:
+        found = "not at all" if extra is None else extra
+        yield Finding(f"its extra {SPARK_EXTRA} requires {_SPARK} {found}, not {wanted}", _HOOK)
+
+
+def _required(artefact: Distribution, extra: str = "") -> dict[str, SpecifierSet]:
+    """What is required without an extra, or by one extra alone."""
+    required: dict[str, SpecifierSet] = {}
+    for each in artefact.metadata.requires_dist or ():
+        always = each.marker is None or each.marker.evaluate({"extra": ""})
+        applies = each.marker is None or each.marker.evaluate({"extra": extra})
+        if applies and (not extra or not always):
+            required[each.name] = required.get(each.name, SpecifierSet()) & each.specifier
+    return required
 
 
 def _licence_files(artefact: Distribution) -> Iterator[Finding]:

@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from connector_release_tools.distributions import Distribution
 from connector_release_tools.environments import Environment
 from connector_release_tools.errors import ProgramError, ReleaseError
 from connector_release_tools.programs import output
 from connector_release_tools.releases.findings import Finding
-from connector_release_tools.versions import SparkLine
+from connector_release_tools.versions import SPARK_EXTRA, SparkLine
 
 __all__ = ["allowed_licences", "install"]
 
@@ -51,7 +52,7 @@ def install(
     licences: Collection[str],
     brings_spark: bool = True,
 ) -> list[Finding]:
-    """Install a wheel as a user would, import it, and look at the licences of what came with it.
+    """Install a wheel with its Spark, import it, and look at the licences of what came with it.
 
     Args:
         wheel: The wheel.
@@ -60,7 +61,8 @@ def install(
         constraints: The versions that this line is tested with.
         find_links: Folders with distributions that are taken too.
         licences: The licences that dependencies may have.
-        brings_spark: Whether it must bring the Spark of its line; the core must bring none.
+        brings_spark: Whether it is installed with its extra, which must bring the Spark of its
+            line; the core is not.
 
     Returns:
         What is not as it must be.
@@ -71,7 +73,9 @@ def install(
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         environment = Environment.create(Path(scratch, "env"))
         try:
-            environment.install(wheel, constraints=constraints, find_links=find_links)
+            extra = f"[{SPARK_EXTRA}]" if brings_spark else ""
+            wanted = f"{Distribution.of(wheel).project}{extra} @ {wheel.resolve().as_uri()}"
+            environment.install(wanted, constraints=constraints, find_links=find_links)
             environment.run("-c", f"import {package}", folder=Path(scratch))
         except ProgramError as error:
             return [Finding(f"{wheel.name} cannot be used on Spark {line}: {error}")]

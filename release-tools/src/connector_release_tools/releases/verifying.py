@@ -9,7 +9,7 @@ from pathlib import Path
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.environments import constraints
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.model import Major, Matrix
+from connector_release_tools.matrix.model import Major, Matrix, Status
 from connector_release_tools.releases.artefacts import Step, build_core, build_release
 from connector_release_tools.releases.candidate import Candidate, registered
 from connector_release_tools.releases.checking import check
@@ -83,6 +83,8 @@ def _same(again: list[Distribution], folder: Path) -> tuple[list[Distribution], 
 
 def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) -> list[Finding]:
     files = {each.path.name: each for each in built}
+    major = registered(matrix, candidate.connector, candidate.version.major)
+    brings_spark = major.status is not Status.FEATURES
     return [
         finding
         for line in candidate.builds
@@ -92,6 +94,7 @@ def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) 
             candidate,
             line=line,
             pythons=_pythons(matrix, line),
+            brings_spark=brings_spark,
         )
     ]
 
