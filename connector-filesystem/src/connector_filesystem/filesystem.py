@@ -24,7 +24,7 @@ from connectors_core.errors import (
     MissingDependencyError,
     RetryableError,
 )
-from connectors_core.options import JSON_MAP, Option
+from connectors_core.options import JSON_MAP, option
 from connectors_core.secrets import Secret, mask_url, masked
 
 __all__ = [
@@ -46,14 +46,16 @@ _PACKAGES: Final[Mapping[str, str]] = {
     "s3": "s3fs",
     "sftp": "paramiko",
 }
-STORAGE_OPTIONS: Final[Option[dict[str, Any]]] = Option(
+STORAGE_OPTIONS: Final[Any] = option(
     "storage-options.*",
     JSON_MAP,
+    default=None,
     secret=True,
     since="2.0.0",
-    doc="Options of the filesystem, such as keys and endpoints, passed to fsspec.",
+    doc="Options of the filesystem, such as keys and endpoints, passed to fsspec. Values may be a "
+    "`Secret`.",
 )
-"""The option that source and sink share."""
+"""The setting that source and sink share."""
 
 _TAG_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "checksum")
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.text import CsvDialect
+from connectors_core.options import Configured, Setting, option, positive
 
 __all__ = [
     "Compression",
@@ -19,6 +19,8 @@ __all__ = [
     "ParquetOptions",
     "detect_format",
 ]
+
+_SINCE: Final = "2.0.0"
 
 
 class Format(StrEnum):
@@ -98,32 +100,31 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
     return _FORMAT_SUFFIXES.get(dot + last), compression
 
 
-@dataclass(frozen=True, kw_only=True)
 class CsvOptions(CsvDialect):
     """Dialect of CSV files. Lines end in LF, CRLF or, all of them, in CR.
-
-    Args:
-        delimiter: Between fields.
-        quote_char: Around fields that hold delimiters or quotes.
-        double_quote: A quote within a quoted field is written twice.
-        escape_char: Takes the next character literally; None for none.
-        null_values: Spellings of a missing value. For text columns too, unless quoted. The sink
-            writes the first.
-        true_values: Spellings of true.
-        false_values: Spellings of false.
-        timestamp_formats: Patterns of `strptime`, tried in order; without any ISO 8601 is read.
-        assume_time_zone: Time zone of the times in the file, for columns whose type has a zone.
-            None: every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.
-        header: The first line names the columns. Without it they are those of the schema.
-        newlines_in_values: Quoted fields may hold line breaks. Such a file cannot be cut into
-            splits, and quotes may only stand around whole fields (RFC 4180).
 
     Raises:
         InvalidOptionError: If the dialect cannot be read.
     """
 
-    header: bool = True
-    newlines_in_values: bool = False
+    header: Setting[bool] = option(
+        "csv.header",
+        bool,
+        default=True,
+        since=_SINCE,
+        aliases=("header",),
+        doc="The first line names the columns. Without it they are those of the schema.",
+    )
+    newlines_in_values: Setting[bool] = option(
+        "csv.newlines-in-values",
+        bool,
+        default=False,
+        since=_SINCE,
+        aliases=("multiline",),
+        doc="Quoted fields may hold line breaks. Such a file cannot be cut into splits, and quotes "
+        "may only stand around whole fields (RFC 4180). Without it the sink treats such a row as "
+        "a bad record.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,27 +137,41 @@ class CsvOptions(CsvDialect):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class JsonOptions:
-    """Dialect of JSON lines: UTF-8, one object a line; times are ISO 8601, without zone UTC.
+class JsonOptions(Configured):
+    """Dialect of JSON lines: UTF-8, one object a line; times are ISO 8601, without zone UTC."""
 
-    Args:
-        write_nulls: The sink writes fields that are null, instead of leaving them out.
-    """
+    write_nulls: Setting[bool] = option(
+        "json.write-nulls",
+        bool,
+        default=False,
+        since=_SINCE,
+        doc="Write fields that are null, as `null`, instead of leaving them out.",
+    )
 
-    write_nulls: bool = False
 
+class ParquetOptions(Configured):
+    """How Parquet files are written; nothing of it is needed to read them."""
 
-@dataclass(frozen=True, kw_only=True)
-class ParquetOptions:
-    """How Parquet files are written; nothing of it is needed to read them.
-
-    Args:
-        compression: `snappy`, `zstd`, `gzip`, `lz4`, `brotli` or `none`.
-        row_group_rows: Most rows of a row group.
-        use_dictionary: Whether columns of few values are dictionary-encoded.
-    """
-
-    compression: str = "zstd"
-    row_group_rows: int = 1024 * 1024
-    use_dictionary: bool = True
+    compression: Setting[str, Literal["snappy", "zstd", "gzip", "lz4", "brotli", "none"]] = option(
+        "parquet.compression",
+        str,
+        default="zstd",
+        choices=("snappy", "zstd", "gzip", "lz4", "brotli", "none"),
+        since=_SINCE,
+        doc="Compression within Parquet files.",
+    )
+    row_group_rows: Setting[int] = option(
+        "parquet.row-group-rows",
+        int,
+        default=1024 * 1024,
+        validator=positive,
+        since=_SINCE,
+        doc="Most rows of a row group; `sink.buffer-size` bounds it too.",
+    )
+    use_dictionary: Setting[bool] = option(
+        "parquet.use-dictionary",
+        bool,
+        default=True,
+        since=_SINCE,
+        doc="Dictionary-encode columns of few different values.",
+    )

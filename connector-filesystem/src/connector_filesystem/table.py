@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from connector_filesystem.source import FILE_SOURCE_OPTIONS, FileSource
-from connectors_core.annotations import public
+from connector_filesystem.source import FileSource
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.lookup import (
     FULL_CACHE_OPTIONS,
@@ -20,7 +18,7 @@ from connectors_core.lookup import (
     LookupCacheType,
     reload_trigger,
 )
-from connectors_core.options import OptionSet
+from connectors_core.options import Configured, OptionSet, Setting, part
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
 OPTIONS_OF_TABLE: Final = OptionSet(
@@ -29,46 +27,36 @@ OPTIONS_OF_TABLE: Final = OptionSet(
     ),
     *FULL_CACHE_OPTIONS,
 )
-FILE_TABLE_OPTIONS: Final = FILE_SOURCE_OPTIONS.extended(*OPTIONS_OF_TABLE, scope="file table")
 
 
-@public
-class FileTable(LookupTableSource, SupportsConnectionCheck):
-    """Rows of files for `Pipeline.lookup_join`; files have no keys, so they are read as a whole.
+class FileTable(Configured, LookupTableSource, SupportsConnectionCheck, scope="file table"):
+    """Rows of files for `Pipeline.lookup_join`; files have no keys, so they are read as a whole."""
 
-    Args:
-        source: Reads the files; without a monitor interval, as a table is read to its end.
-        reload_trigger: Says when they are read again; None for once in each start.
-    """
-
-    def __init__(
-        self, source: FileSource, *, reload_trigger: CacheReloadTrigger | None = None
-    ) -> None:
-        self._source = source
-        self._reload_trigger = reload_trigger
-
-    @classmethod
-    def from_options(cls, mapping: Mapping[str, Any]) -> FileTable:
-        """Make a table from options by key, as Spark and SQL give them.
-
-        Args:
-            mapping: Values by key of `FILE_TABLE_OPTIONS`, strings or Python values.
-
-        Raises:
-            OptionError: A key is not known, is missing or has a value that cannot be used.
-        """
-        options = FILE_TABLE_OPTIONS.parse(mapping)
-        of_source = {key: value for key, value in mapping.items() if key in FILE_SOURCE_OPTIONS}
-        return cls(FileSource.from_options(of_source), reload_trigger=reload_trigger(options))
+    source: Setting[FileSource] = part(
+        FileSource,
+        kw_only=False,
+        doc="Reads the files; without a monitor interval, as a table is read to its end.",
+    )
+    reload_trigger: Setting[CacheReloadTrigger | None] = part(
+        CacheReloadTrigger,
+        *OPTIONS_OF_TABLE,
+        build=reload_trigger,
+        default=None,
+        doc="Says when they are read again; by default they are read once in each start.",
+    )
 
     def check_connection(self, timeout: float) -> None:
         """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
-        self._source.check_connection(timeout)
+        self.source.check_connection(timeout)
 
     def schema(self) -> pa.Schema:
         """Columns of the files; looks at the first ones where they are not declared."""
-        return self._source.schema()
+        return self.source.schema()
 
     def get_lookup_runtime_provider(self, context: LookupContext) -> LookupRuntimeProvider:
         """All rows, read when the pipeline starts and when the trigger says so."""
-        return FullCachingLookupProvider(self._source, self._reload_trigger)
+        return FullCachingLookupProvider(self.source, self.reload_trigger)
+
+
+FILE_TABLE_OPTIONS: Final = FileTable.OPTIONS
+"""The options of `FileTable.from_options`."""

@@ -71,6 +71,25 @@ def test_a_misspelt_option_is_told():
 
 
 @pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("maxFilesPerTrigger", "splits=..."),
+        ("latestFirst", "'source.order'"),
+        ("maxFileAge", "'source.late-file-window'"),
+    ],
+)
+def test_an_option_of_sparks_source_is_refused_with_what_is_there_instead(key, instead):
+    with pytest.raises(OptionError) as refused:
+        FileSource.from_options({"path": "/x", key: "1"})
+    assert instead in str(refused.value)
+
+
+def test_a_keyword_of_one_path_is_not_cut_at_commas():
+    assert FileSource("/a,b").path == ("/a,b",)
+    assert FileSource.from_options({"path": "/a,/b"}).path == ("/a", "/b")
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"path": []},

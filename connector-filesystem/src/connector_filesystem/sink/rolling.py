@@ -6,15 +6,25 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.spelling import spelled_in_python
+from connectors_core.options import (
+    DURATION,
+    MEMORY_SIZE,
+    Configured,
+    Setting,
+    option,
+    optional,
+    part,
+    positive,
+)
 
 __all__ = ["OpenFile", "OutputFileConfig", "RollingPolicy"]
 
+_SINCE: Final = "2.0.0"
 _NAME_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 _SUFFIX: Final = re.compile(r"\.?[A-Za-z0-9_.\-]{1,50}")
 
@@ -34,16 +44,7 @@ class OpenFile:
     age: float
 
 
-@spelled_in_python(
-    {
-        "sink.rolling-policy.row-count": "max_rows",
-        "sink.rolling-policy.file-size": "max_size",
-        "sink.rolling-policy.rollover-interval": "max_age",
-    },
-    made_of_options=(),
-)
-@dataclass(frozen=True, kw_only=True)
-class RollingPolicy:
+class RollingPolicy(Configured):
     """When the file of a folder is closed and the next one begun. Executor.
 
     **Every file is closed at the end of its epoch, whatever the policy says** (Flink's
@@ -52,35 +53,38 @@ class RollingPolicy:
     half-written by readers. So a policy can only close files earlier. Few, larger files come from
     longer epochs (the trigger of the pipeline), not from here.
 
-    Attributes:
-        max_rows: Rows per file, exact; None is no limit.
-        max_size: Bytes per file; what is buffered is estimated, so a file may be somewhat larger.
-        max_age: Time since the file's first row, looked at whenever a batch comes.
-        clock: Seconds, for tests.
-
     Raises:
         ConfigurationError: A limit is not above zero.
     """
 
-    max_rows: int | None = None
-    max_size: int | None = 128 * 1024 * 1024
-    max_age: timedelta | None = None
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        limits = (
-            ("sink.rolling-policy.row-count", self.max_rows, 0),
-            ("sink.rolling-policy.file-size", self.max_size, 0),
-            ("sink.rolling-policy.rollover-interval", self.max_age, timedelta(0)),
-        )
-        for option, limit, zero in limits:
-            if limit is not None and not limit > zero:  # type: ignore[operator]
-                raise ConfigurationError(
-                    "a limit of the rolling policy cannot be used",
-                    expected="a value above zero, or None",
-                    found=limit,
-                    option=option,
-                )
+    max_rows: Setting[int | None] = option(
+        "sink.rolling-policy.row-count",
+        int,
+        default=None,
+        validator=positive,
+        since=_SINCE,
+        doc="Most rows of a file, exact; by default there is no limit.",
+    )
+    max_size: Setting[int | None, int | str | None] = option(
+        "sink.rolling-policy.file-size",
+        optional(MEMORY_SIZE),
+        default=128 * 1024 * 1024,
+        validator=positive,
+        since=_SINCE,
+        doc="A file of this size is closed and the next one begun. What is buffered is estimated, "
+        "so a file may be somewhat larger. Each epoch ends all its files.",
+    )
+    max_age: Setting[timedelta | None, timedelta | str | None] = option(
+        "sink.rolling-policy.rollover-interval",
+        DURATION,
+        default=None,
+        validator=positive,
+        since=_SINCE,
+        doc="A file whose first row is so old is closed when the next batch comes.",
+    )
+    clock: Setting[Callable[[], float]] = part(
+        default=lambda: time.monotonic, doc="Seconds, for tests."
+    )
 
     def should_roll(self, file: OpenFile) -> bool:
         """Return whether this file is complete. Called after every batch, for every open file."""
@@ -91,21 +95,28 @@ class RollingPolicy:
         )
 
 
-@spelled_in_python(made_of_options=())
-@dataclass(frozen=True, kw_only=True)
-class OutputFileConfig:
+class OutputFileConfig(Configured):
     """What finished files are called: `<prefix>-<epoch>-<attempt>-<number><suffix>`.
-
-    Attributes:
-        prefix: How names begin. A leading `_` or `.` would hide the files and is refused.
-        suffix: How names end; by default that of format and compression.
 
     Raises:
         ConfigurationError: A part would leave the folder or hide the files.
     """
 
-    prefix: str = "part"
-    suffix: str | None = None
+    prefix: Setting[str] = option(
+        "sink.file-prefix",
+        str,
+        default="part",
+        since=_SINCE,
+        doc="How the names of files begin. A leading `_` or `.` would hide the files and is "
+        "refused.",
+    )
+    suffix: Setting[str | None] = option(
+        "sink.file-suffix",
+        str,
+        default=None,
+        since=_SINCE,
+        doc="How they end; by default that of format and compression.",
+    )
 
     def __post_init__(self) -> None:
         if not _NAME_PART.fullmatch(self.prefix):

@@ -16,7 +16,7 @@ from connectors_core.formats.json_format import JsonFormat
 from connectors_core.formats.plain import RawFormat, StringFormat
 from connectors_core.formats.schema_registry import HttpSchemaRegistry
 from connectors_core.formats.text import CsvDialect
-from connectors_core.options import DURATION, Option, Options, OptionSet, list_of, positive
+from connectors_core.options import DURATION, Option, Options, OptionSet, positive
 from connectors_core.secrets import Secret
 
 __all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "as_format", "format_of", "format_options"]
@@ -70,52 +70,23 @@ _IGNORE_NULLS: Final = Option(
     since=_SINCE,
     aliases=("ignorenullfields", "json.write-nulls"),
 )
-_DELIMITER: Final = Option(
-    "csv.field-delimiter",
-    str,
-    default=",",
-    doc="Character between fields.",
-    since=_SINCE,
-    aliases=("csv.delimiter", "delimiter", "sep"),
+
+
+def _of_csv(name: str, key: str, **changes: Any) -> Option[Any]:
+    """An option of the dialect of CSV under Flink's key."""
+    declared: Option[Any] = getattr(CsvDialect, name)
+    aliases = tuple(alias for alias in (declared.key, *declared.aliases) if alias != key)
+    return replace(declared, key=key, aliases=aliases, since=_SINCE, **changes)
+
+
+_DELIMITER: Final = _of_csv("delimiter", "csv.field-delimiter")
+_QUOTE: Final = _of_csv("quote_char", "csv.quote-character")
+_ESCAPE: Final = _of_csv("escape_char", "csv.escape-character")
+_NULL_LITERAL: Final = _of_csv(
+    "null_values", "csv.null-literal", type=str, default="", doc="Spelling of a missing value."
 )
-_QUOTE: Final = Option(
-    "csv.quote-character",
-    str,
-    default='"',
-    doc="Character around fields; twice within a field for one.",
-    since=_SINCE,
-    aliases=("csv.quote-char", "quote"),
-)
-_ESCAPE: Final = Option(
-    "csv.escape-character",
-    str,
-    doc="Character that takes the next one literally.",
-    since=_SINCE,
-    aliases=("csv.escape-char", "escape"),
-)
-_NULL_LITERAL: Final = Option(
-    "csv.null-literal",
-    str,
-    default="",
-    doc="Spelling of a missing value.",
-    since=_SINCE,
-    aliases=("csv.null-values", "nullvalue"),
-)
-_TIMESTAMP_FORMATS: Final = Option(
-    "csv.timestamp-formats",
-    list_of(str),
-    default=(),
-    doc="Patterns of strptime to read times with; without any ISO 8601 is read.",
-    since=_SINCE,
-    aliases=("timestampformat",),
-)
-_TIME_ZONE: Final = Option(
-    "csv.assume-time-zone",
-    str,
-    doc="Time zone of times that are read and carry none.",
-    since=_SINCE,
-    aliases=("timezone",),
-)
+_TIMESTAMP_FORMATS: Final = _of_csv("timestamp_formats", "csv.timestamp-formats")
+_TIME_ZONE: Final = _of_csv("assume_time_zone", "csv.assume-time-zone")
 _AVRO_SCHEMA: Final = Option(
     "avro.schema",
     str,

@@ -259,22 +259,22 @@ def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionTyp
     return OptionType(f"list of {inner.name}", parse, show)
 
 
-def optional(kind: type[T] | OptionType[T], *, off: str) -> OptionType[T | None]:
-    """Return the type of a value that can be turned off: by None, or by a text.
+def optional(kind: type[T] | OptionType[T], *, off: str | None = None) -> OptionType[T | None]:
+    """Return the type of a value that can be turned off in spite of a default: by None.
 
     Args:
         kind: The type of the value.
-        off: The text.
+        off: A text that turns it off too.
     """
     inner = type_of(kind)
-    none = inner.parse(off)
+    none = None if off is None else inner.parse(off)
 
     def parse(value: object) -> T | None:
         parsed = None if value is None else inner.parse(value)
         return None if parsed == none else parsed
 
     def show(value: T | None) -> str:
-        return off if value is None else inner.show(value)
+        return str(off) if value is None else inner.show(value)
 
     return OptionType(inner.name, parse, show, takes_none=True)
 

@@ -42,6 +42,7 @@ from connectors_core.formats.text.texts import (
     text_bytes,
     zone_sign,
 )
+from connectors_core.options import Configured, Setting, list_of, option
 
 __all__ = [
     "CsvDialect",
@@ -54,40 +55,90 @@ __all__ = [
     "unsupported_csv_type",
 ]
 
+_SINCE: Final = "2.0.0"
 # Characters that occur in the texts of numbers, booleans and times.
 _PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CsvDialect:
+class CsvDialect(Configured):
     """How fields stand in a record of CSV. Text is UTF-8.
-
-    Args:
-        delimiter: Between fields.
-        quote_char: Around fields that hold delimiters or quotes.
-        double_quote: A quote within a quoted field is written twice.
-        escape_char: Takes the next character literally; None for none.
-        null_values: Spellings of a missing value. For text columns too, unless quoted. The first is
-            written.
-        true_values: Spellings of true; the first is written.
-        false_values: Spellings of false; the first is written.
-        timestamp_formats: Patterns of `strptime`, tried in order; without any ISO 8601 is read.
-        assume_time_zone: Time zone of the times that are read, for columns whose type has a zone.
-            None: every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.
 
     Raises:
         InvalidOptionError: If the dialect cannot be read.
     """
 
-    delimiter: str = ","
-    quote_char: str = '"'
-    double_quote: bool = True
-    escape_char: str | None = None
-    null_values: tuple[str, ...] = ("",)
-    true_values: tuple[str, ...] = ("true", "True", "TRUE", "1")
-    false_values: tuple[str, ...] = ("false", "False", "FALSE", "0")
-    timestamp_formats: tuple[str, ...] = ()
-    assume_time_zone: str | None = None
+    delimiter: Setting[str] = option(
+        "csv.delimiter",
+        str,
+        default=",",
+        since=_SINCE,
+        aliases=("csv.field-delimiter", "delimiter", "sep"),
+        doc="Character between fields.",
+    )
+    quote_char: Setting[str] = option(
+        "csv.quote-char",
+        str,
+        default='"',
+        since=_SINCE,
+        aliases=("csv.quote-character", "quote"),
+        doc="Character around fields that hold delimiters or quotes.",
+    )
+    double_quote: Setting[bool] = option(
+        "csv.double-quote",
+        bool,
+        default=True,
+        since=_SINCE,
+        doc="A quote within a quoted field is written twice.",
+    )
+    escape_char: Setting[str | None] = option(
+        "csv.escape-char",
+        str,
+        default=None,
+        since=_SINCE,
+        aliases=("csv.escape-character", "escape"),
+        doc="Character that takes the next one literally. By default there is none.",
+    )
+    null_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "csv.null-values",
+        list_of(str),
+        default=("",),
+        since=_SINCE,
+        aliases=("csv.null-literal", "nullvalue"),
+        doc='Spellings of a missing value, e.g. `["", "NA"]`. For text columns '
+        "too, unless quoted. The first is written.",
+    )
+    true_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "csv.true-values",
+        list_of(str),
+        default=("true", "True", "TRUE", "1"),
+        since=_SINCE,
+        doc="Spellings of true; the first is written.",
+    )
+    false_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "csv.false-values",
+        list_of(str),
+        default=("false", "False", "FALSE", "0"),
+        since=_SINCE,
+        doc="Spellings of false; the first is written.",
+    )
+    timestamp_formats: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "csv.timestamp-formats",
+        list_of(str),
+        default=(),
+        since=_SINCE,
+        aliases=("timestampformat",),
+        doc="Patterns of `strptime` to read times with, tried in order; without any "
+        "ISO 8601 is read.",
+    )
+    assume_time_zone: Setting[str | None] = option(
+        "csv.assume-time-zone",
+        str,
+        default=None,
+        since=_SINCE,
+        aliases=("timezone",),
+        doc="Time zone of the times that are read, for columns whose type has a zone. By "
+        "default every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.",
+    )
 
     def __post_init__(self) -> None:
         for name in ("delimiter", "quote_char", "escape_char"):

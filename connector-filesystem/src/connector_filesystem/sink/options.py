@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of the sink of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from connector_filesystem.filesystem import STORAGE_OPTIONS
+from connector_filesystem.formats import (
+    Compression,
+    CsvOptions,
+    Format,
+    JsonOptions,
+    ParquetOptions,
+)
+from connector_filesystem.sink.buckets import (
+    COLUMNS_OPTION,
+    DATE_COLUMN_OPTION,
+    PATTERN_OPTION,
+    TIME_ZONE_OPTION,
+    BucketAssigner,
+)
+from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
+from connectors_core.errors import ConfigurationError
+from connectors_core.options import (
+    MEMORY_SIZE,
+    Configured,
+    Option,
+    Options,
+    Setting,
+    list_of,
+    not_empty,
+    option,
+    part,
+    positive,
+)
+
+__all__ = ["FileSinkOptions"]
+
+_SINCE: Final = "2.0.0"
+
+_COLUMNS: Final = Option(
+    COLUMNS_OPTION,
+    list_of(str),
+    doc="Columns that name the folders, Hive style: `month=1/origin=EWR`.",
+    aliases=("partitionBy", "partition_by", "partitioned-by"),
+    since=_SINCE,
+)
+_KEEP_COLUMNS: Final = Option(
+    "partition.keep-columns",
+    bool,
+    default=False,
+    doc="Whether the files hold the columns of `partition.columns` too.",
+    since=_SINCE,
+)
+_DATE_COLUMN: Final = Option(
+    DATE_COLUMN_OPTION,
+    str,
+    doc="Date or timestamp column that `partition.date-pattern` is for.",
+    since=_SINCE,
+)
+_DATE_PATTERN: Final = Option(
+    PATTERN_OPTION,
+    str,
+    doc="Folders by date, such as `year=%Y/month=%m`; instead of columns.",
+    since=_SINCE,
+)
+_TIME_ZONE: Final = Option(
+    TIME_ZONE_OPTION,
+    str,
+    default="UTC",
+    doc="Time zone of `partition.date-pattern`, for timestamps that have one.",
+    since=_SINCE,
+)
+
+
+def _bucket_assigner(options: Options) -> BucketAssigner | None:
+    columns = options.get(_COLUMNS)
+    date_column, date_pattern = options.get(_DATE_COLUMN), options.get(_DATE_PATTERN)
+    if (date_column is None) != (date_pattern is None):
+        raise ConfigurationError(
+            f"{DATE_COLUMN_OPTION!r} and {PATTERN_OPTION!r} belong together",
+            expected="both or none",
+            found="one",
+            option=DATE_COLUMN_OPTION if date_column is None else PATTERN_OPTION,
+        )
+    if date_column is not None and date_pattern is not None:
+        if columns:
+            raise ConfigurationError(
+                "files are put into folders by columns or by a date, not by both",
+                expected=f"{COLUMNS_OPTION!r} or {PATTERN_OPTION!r}",
+                found="both",
+                option=COLUMNS_OPTION,
+            )
+        zone = options[_TIME_ZONE]
+        return BucketAssigner.date_pattern(date_column, date_pattern, timezone=zone)
+    if columns:
+        return BucketAssigner.columns(*columns, keep_columns=options[_KEEP_COLUMNS])
+    return None
+
+
+class FileSinkOptions(
+    Configured,
+    scope="file sink",
+    elsewhere={
+        "checkpointlocation": "the state of a pipeline is kept where `Pipeline` says",
+        "mode": "an epoch adds files; remove it",
+        "maxrecordsperfile": "use 'sink.rolling-policy.row-count'",
+        "sink.partition-commit.policy.kind": "a file is visible when its epoch is committed",
+        "auto-compaction": "longer epochs make larger files; remove it",
+    },
+):
+    """What is written, and how; the settings of `FileSink`."""
+
+    path: Setting[str, str | os.PathLike[str]] = option(
+        "path",
+        str,
+        kw_only=False,
+        validator=not_empty,
+        since=_SINCE,
+        doc="Folder of the files, or URL of anything that fsspec reaches.",
+    )
+    format: Setting[Format, Format | Literal["csv", "json-lines", "parquet"]] = option(
+        "format", Format, default=Format.PARQUET, doc="Format of the files.", since=_SINCE
+    )
+    compression: Setting[Compression, Compression | Literal["none", "gzip", "zstd"]] = option(
+        "compression",
+        Compression,
+        default=Compression.NONE,
+        doc="Compression of whole files, for text formats. Parquet has `parquet.compression`.",
+        since=_SINCE,
+    )
+    bucket_assigner: Setting[BucketAssigner] = part(
+        BucketAssigner,
+        _COLUMNS,
+        _KEEP_COLUMNS,
+        _DATE_COLUMN,
+        _DATE_PATTERN,
+        _TIME_ZONE,
+        build=_bucket_assigner,
+        default=BucketAssigner.none,
+        doc="Which folder each row goes to; by default all go to `path`.",
+    )
+    rolling_policy: Setting[RollingPolicy] = part(
+        RollingPolicy, default=RollingPolicy, doc="When a file is complete before the epoch ends."
+    )
+    output_file: Setting[OutputFileConfig] = part(
+        OutputFileConfig, default=OutputFileConfig, doc="How finished files are called."
+    )
+    csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="Dialect of CSV.")
+    json: Setting[JsonOptions] = part(
+        JsonOptions, default=JsonOptions, doc="Dialect of JSON lines."
+    )
+    parquet: Setting[ParquetOptions] = part(
+        ParquetOptions, default=ParquetOptions, doc="How Parquet is written."
+    )
+    storage_options: Setting[dict[str, Any], Mapping[str, Any] | None] = STORAGE_OPTIONS
+    max_open_buckets: Setting[int] = option(
+        "sink.max-open-buckets",
+        int,
+        default=64,
+        validator=positive,
+        doc="Files that a writer has a handle for. Others wait without one, on local filesystems "
+        "and uncompressed; elsewhere the one unused the longest is completed.",
+        since=_SINCE,
+    )
+    buffer_size: Setting[int, int | str] = option(
+        "sink.buffer-size",
+        MEMORY_SIZE,
+        default=16 * 1024 * 1024,
+        validator=positive,
+        doc="Rows gathered in memory for one folder, 4 MiB at most for text formats; all folders "
+        "together gather four times as much.",
+        since=_SINCE,
+    )
+    parallelism: Setting[int | None] = option(
+        "sink.parallelism",
+        int,
+        default=None,
+        validator=positive,
+        doc="Number of writers; by default the partitions of the input.",
+        since=_SINCE,
+    )
