@@ -18,6 +18,7 @@ WHEELHOUSE := $(XDG_CACHE_HOME)/connectors/wheelhouse
 UV := .tools/bin/uv
 .PRECIOUS: .venv/spark%/.synced $(WHEELHOUSE)/pyspark-%.txt
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard connectors-core/pyproject.toml connector-*/pyproject.toml release-tools/pyproject.toml))
+CONNECTORS := $(filter connector-%,$(PACKAGES))
 # Unit tests of what runs beside Spark, for each line; all others once.
 LINE_UNIT := $(filter-out release-tools/%,$(wildcard $(PACKAGES:=/tests/unit)))
 UNIT := $(filter-out $(LINE_UNIT),$(wildcard tests/unit */tests/unit))
@@ -37,6 +38,8 @@ SPARK_PYTHON = PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(1)/bin/python \
 	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/.venv/spark$(1)/classes.jsa $$SPARK_SUBMIT_OPTS" \
 	.venv/spark$(1)/bin/python
 LINE = $(subst .,,$(SPARK))
+# The line of Spark as Spark writes it, $(call DOTTED,35): 3.5.
+DOTTED = $(shell sed -n 's/^pyspark==\([0-9]*\.[0-9]*\).*/\1/p' requirements/pyspark$(1).txt)
 # The version of pyspark of one line, as in $(PYSPARK_35).
 $(foreach line,$(LINES),$(eval PYSPARK_$(line) := $(shell sed -n 's/^pyspark==\([^ ]*\).*/\1/p' requirements/pyspark$(line).txt)))
 
@@ -145,7 +148,15 @@ test-full: ## test with the slow tests too
 
 ## Things to run
 
-.PHONY: demo bench soak matrix
+.PHONY: wheels demo bench soak matrix
+wheels: .tools/.ready ## the wheels that users install until packages are published: dist/, for each Spark
+	@rm -rf dist
+	@$(UV) build -q --wheel --out-dir dist connectors-core
+	@for spark in $(foreach line,$(LINES),$(call DOTTED,$(line))); do for connector in $(CONNECTORS); do \
+	  CONNECTOR_SPARK=$$spark $(UV) build -q --wheel --out-dir dist $$connector || exit; \
+	done; done
+	@ls dist/*.whl
+
 demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
 	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
@@ -164,7 +175,7 @@ matrix: env$(NEWEST) ## all cells of the compatibility matrix, each major with t
 
 .PHONY: clean distclean
 clean: ## remove what builds and tests leave behind
-	rm -rf build .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log $(PACKAGES:=/dist)
+	rm -rf build dist .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log $(PACKAGES:=/dist)
 	find . \( -path ./.venv -o -path ./.tools -o -path ./.git \) -prune -o \
 	  \( -name __pycache__ -o -name '.*_cache' \) -prune -exec rm -rf {} +
 

@@ -88,4 +88,4 @@ def test_commands_of_the_readme_exist() -> None:
 
 def test_the_first_pipeline_is_short() -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", text_of("README.md"), re.MULTILINE | re.DOTALL)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 16
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12

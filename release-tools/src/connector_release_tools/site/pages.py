@@ -26,6 +26,7 @@ __all__ = ["HOME", "write"]
 
 HOME: Final = "README"
 _GUIDES: Final = (
+    "docs/quickstart",
     "docs/getting-started",
     "docs/write-a-connector",
     "docs/write-a-connector/abilities",
