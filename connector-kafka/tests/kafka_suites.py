@@ -17,7 +17,12 @@ import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from connector_kafka import KafkaSource, OffsetsInitializer
+from connector_kafka import (
+    FetchOptions,
+    KafkaRecordDeserializationSchema,
+    KafkaSource,
+    OffsetsInitializer,
+)
 from connector_kafka.testing import BrokerSecurity, KafkaBroker, KafkaProxy
 from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
@@ -212,25 +217,25 @@ class SourceTopic(SourceExternalContext):
         bounded = boundedness is Boundedness.BOUNDED
         return self._source(
             self._topic.name,
-            schema=ROWS,
+            ROWS,
             bounded=OffsetsInitializer.latest() if bounded else None,
             discovery_interval=timedelta(milliseconds=50),
-            poll_interval=timedelta(milliseconds=50),
-            batch_rows=7,  # so that a split is read in many steps
+            # Few rows, so that a split is read in many steps.
+            fetch=FetchOptions(poll_interval=timedelta(milliseconds=50), batch_rows=7),
             **settings,
         )
 
     def create_typed_source(self, rows: pa.Table) -> KafkaSource:
         topic = Topic(broker_at(self._address), f"{self._topic.name}-typed")
         PartitionWriter(topic, 0).write(rows)
-        return self._source(topic.name, schema=rows.schema, bounded=OffsetsInitializer.latest())
+        return self._source(topic.name, rows.schema, bounded=OffsetsInitializer.latest())
 
-    def _source(self, topic: str, **settings: Any) -> KafkaSource:
+    def _source(self, topic: str, schema: pa.Schema, **settings: Any) -> KafkaSource:
         properties = SECURITY.client_properties()
         return KafkaSource(
             self._address,
             topics=topic,
-            value_format="json",
+            deserialization=KafkaRecordDeserializationSchema(value_format="json", schema=schema),
             group_id=GROUP,
             properties=properties,
             **settings,

@@ -26,6 +26,7 @@ from connector_filesystem import (
     PathTime,
 )
 from connector_kafka import (
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
@@ -158,8 +159,7 @@ def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> Hybri
             bootstrap_servers,
             topics=FLIGHTS_TOPIC,
             starting_offsets=OffsetsInitializer.timestamp(after),
-            value_format="json",
-            schema=columns,
+            deserialization=KafkaRecordDeserializationSchema(value_format="json", schema=columns),
             group_id="flights",
         )
 

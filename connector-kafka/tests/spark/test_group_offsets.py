@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from numbered_records import NumberedRecords, wait
 
-from connector_kafka import KafkaSource
+from connector_kafka import (
+    FetchOptions,
+    KafkaSource,
+)
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.metadata import Cluster, TopicPartition
 from connector_kafka.client.wire import Wire
@@ -49,7 +52,7 @@ def test_offsets_of_the_group_follow_the_epochs(
         topics=topic,
         group_id=group,
         commit_offsets_on_checkpoint=commits,
-        poll_interval=timedelta(milliseconds=20),
+        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
     )
     records.write(100)
     with records.pipeline(source) as pipeline:
@@ -73,7 +76,7 @@ def test_on_spark_a_quiet_topic_has_no_lag(
         broker.bootstrap_servers,
         topics=topic,
         group_id=group,
-        poll_interval=timedelta(milliseconds=20),
+        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
     )
     location = str(tmp_path / "checkpoint")
     with Pipeline(spark, "quiet", checkpoint_location=location) as pipeline:

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 
 from connector_kafka import (
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
@@ -78,7 +79,7 @@ def read(broker: KafkaBroker, topic: str, folder: Path) -> list[dict[str, Any]]:
         topics=topic,
         bounded=OffsetsInitializer.latest(),
         isolation_level="read_committed",
-        metadata_columns=COLUMNS,
+        deserialization=KafkaRecordDeserializationSchema(metadata_columns=COLUMNS),
     )
     found = DirectorySink(folder / "found")
     with LocalPipeline("read", checkpoint_location=str(folder / "read")) as pipeline:

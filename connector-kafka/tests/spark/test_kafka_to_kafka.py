@@ -20,6 +20,7 @@ from kafka import KafkaProducer
 from kafka_sink_suites import open_transactions
 
 from connector_kafka import (
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
@@ -61,7 +62,7 @@ def job(
         broker.bootstrap_servers,
         topics=topics[0],
         bounded=OffsetsInitializer.latest(),
-        metadata_columns=["key", "value"],
+        deserialization=KafkaRecordDeserializationSchema(metadata_columns=["key", "value"]),
     )
     sink = KafkaSink(
         broker.bootstrap_servers,

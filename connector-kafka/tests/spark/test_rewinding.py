@@ -12,7 +12,10 @@ import pytest
 from numbered_records import NumberedRecords
 from typer.testing import CliRunner
 
-from connector_kafka import KafkaSource
+from connector_kafka import (
+    FetchOptions,
+    KafkaSource,
+)
 from connector_kafka.testing import KafkaBroker
 from connectors_core.cli import app
 
@@ -23,7 +26,9 @@ def test_a_person_takes_a_pipeline_back_to_offsets_and_to_a_time(
 ) -> None:
     records = NumberedRecords(broker, topic, tmp_path)
     source = KafkaSource(
-        broker.bootstrap_servers, topics=topic, poll_interval=timedelta(milliseconds=20)
+        broker.bootstrap_servers,
+        topics=topic,
+        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
     )
 
     def run() -> Counter[int]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from connector_kafka import (
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
@@ -59,8 +60,9 @@ def source(properties: Mapping[str, Any]) -> KafkaSource:
         servers,
         topics="numbers",
         bounded=OffsetsInitializer.latest(),
-        value_format=JsonFormat(),
-        schema=NUMBERS.schema(),
+        deserialization=KafkaRecordDeserializationSchema(
+            value_format=JsonFormat(), schema=NUMBERS.schema()
+        ),
         isolation_level="read_committed",
         properties=without_servers(properties),
     )

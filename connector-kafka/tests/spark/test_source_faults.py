@@ -18,7 +18,11 @@ import pyarrow.compute as pc
 import pytest
 from numbered_records import NumberedRecords, wait
 
-from connector_kafka import KafkaSource, OffsetsInitializer
+from connector_kafka import (
+    FetchOptions,
+    KafkaSource,
+    OffsetsInitializer,
+)
 from connector_kafka.client.choosing import FetchApi
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.metadata import Cluster, TopicPartition
@@ -50,7 +54,7 @@ def source(servers: str, topic: str, **more: Any) -> KafkaSource:
     """A source without an end that looks for records and partitions often."""
     settings = {
         "discovery_interval": timedelta(milliseconds=100),
-        "poll_interval": timedelta(milliseconds=20),
+        "fetch": FetchOptions(poll_interval=timedelta(milliseconds=20)),
         "properties": IMPATIENT,
     }
     return KafkaSource(servers, topics=[topic], **settings | more)
@@ -160,7 +164,7 @@ def test_a_stream_that_ends_keeps_its_end_over_runs_to_what_is_available(
     end = OffsetsInitializer.offsets({(topic, 0): 30})
     for _ in range(3):
         records.write(20)
-        reading = source(broker.bootstrap_servers, topic, unbounded=end)
+        reading = source(broker.bootstrap_servers, topic, bounded=end, as_stream=True)
         with records.pipeline(reading) as pipeline:
             assert pipeline.run(available_now=True, drain=False, timeout=60)
     assert records.read() == list(range(30))
@@ -330,7 +334,7 @@ def test_with_limits_the_plan_after_a_loss_begins_behind_all_that_is_gone(
         topic,
         on_data_loss="earliest",
         starting_offsets=OffsetsInitializer.offsets({(topic, 0): 7}),
-        fetch_api=api,
+        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20), api=api),
     )
     with records.pipeline(reading, limits=PlanLimits(rows=10)) as pipeline:
         pipeline.start()
@@ -469,7 +473,7 @@ def test_a_segment_that_is_damaged_on_the_disk_is_an_error_whatever_the_record_p
             folder = tmp_path / api.value
             folder.mkdir()
             reader = NumberedRecords(broker, topic, folder)
-            reading = source(broker.bootstrap_servers, topic, fetch_api=api)
+            reading = source(broker.bootstrap_servers, topic, fetch=FetchOptions(api=api))
             with (
                 reader.pipeline(reading, record_policy=RecordPolicy.skip()) as pipeline,
                 pytest.raises(CorruptRecordsError) as caught,

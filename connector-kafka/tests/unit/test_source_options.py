@@ -11,8 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector_kafka import KAFKA_SOURCE_OPTIONS, KafkaSource, OffsetsInitializer
-from connector_kafka.source.kafka_source import parse_position
+from connector_kafka import (
+    KAFKA_SOURCE_OPTIONS,
+    KafkaRecordDeserializationSchema,
+    KafkaSource,
+    OffsetsInitializer,
+)
+from connector_kafka.source.places import parse_position
 from connectors_core.errors import (
     ConfigurationError,
     InvalidOptionError,
@@ -144,13 +149,71 @@ def test_what_does_not_fit_together_is_refused(options, reason):
         KafkaSource.from_options({**OPTIONS, **options})
 
 
-def test_a_stop_is_given_once():
+def test_a_stream_may_end():
     end = OffsetsInitializer.latest()
-    with pytest.raises(InvalidOptionError, match="twice"):
-        KafkaSource(SERVERS, topics="flights", bounded=end, unbounded=end)
-    assert KafkaSource(SERVERS, topics="flights", unbounded=end).boundedness() is (
-        Boundedness.CONTINUOUS_UNBOUNDED
+    assert KafkaSource(SERVERS, topics="flights", bounded=end).boundedness() is Boundedness.BOUNDED
+    stream = KafkaSource(SERVERS, topics="flights", bounded=end, as_stream=True)
+    assert stream.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    with pytest.raises(InvalidOptionError, match="as_stream"):
+        KafkaSource(SERVERS, topics="flights", as_stream=True)
+    with pytest.raises(TypeError, match="did you mean 'as_stream'"):
+        KafkaSource(SERVERS, topics="flights", unbounded=end)
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        "flights:0=42; flights:1=300",
+        "partition:0,offset:42;partition:1,offset:300",
+        '{"flights": {"0": 42, "1": 300}}',
+    ],
+)
+def test_offsets_are_taken_as_flink_and_spark_write_them(offsets):
+    source = KafkaSource.from_options(
+        {
+            **OPTIONS,
+            "topic": "flights",
+            "scan.startup.mode": "specific-offsets",
+            "scan.startup.specific-offsets": offsets,
+        }
     )
+    wanted = OffsetsInitializer.offsets({("flights", 0): 42, ("flights", 1): 300})
+    assert source.starting_offsets == wanted
+
+
+def test_values_are_taken_as_flink_and_spark_write_them():
+    assert KafkaSource.from_options({**OPTIONS, "topic": "a;b"}).topics == ("a", "b")
+    assigned = {**OPTIONS, "topic": None, "partitions": '{"a": [0, 1]}'}
+    assert [str(each) for each in KafkaSource.from_options(assigned).partitions] == ["a-0", "a-1"]
+    looks_once = {**OPTIONS, "scan.topic-partition-discovery.interval": "0"}
+    assert KafkaSource.from_options(looks_once).discovery_interval is None
+    with pytest.raises(InvalidOptionError, match="of which topic"):
+        KafkaSource.from_options(
+            {
+                **OPTIONS,
+                "topic": "a;b",
+                "scan.startup.mode": "specific-offsets",
+                "scan.startup.specific-offsets": "partition:0,offset:42",
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("maxOffsetsPerTrigger", "rows=..."),
+        ("minPartitions", "parallelism"),
+        ("startingOffsetsByTimestamp", "'scan.startup.timestamp-millis'"),
+        ("failOnDataLoss", "'on-data-loss'"),
+        ("subscribe", "'topic'"),
+        ("kafka.security.protocol", "'properties.security.protocol'"),
+        ("kafka.isolation.level", "'scan.isolation-level'"),
+    ],
+)
+def test_an_option_of_sparks_source_is_refused_with_what_is_there_instead(key, instead):
+    with pytest.raises(UnknownOptionError) as refused:
+        KafkaSource.from_options({**OPTIONS, key: "1"})
+    assert instead in (refused.value.hint or "")
 
 
 def test_a_time_of_offsets_needs_a_zone():
@@ -171,8 +234,7 @@ def test_it_ships_to_executors_and_shows_no_password():
     source = KafkaSource(
         SERVERS,
         topics="flights",
-        value_format=JsonFormat(),
-        schema=FLIGHTS,
+        deserialization=KafkaRecordDeserializationSchema(value_format=JsonFormat(), schema=FLIGHTS),
         properties={
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "PLAIN",

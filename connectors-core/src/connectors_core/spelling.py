@@ -152,6 +152,8 @@ def _spelled(part: object, depth: int = _DEPTH) -> Iterator[object]:
     """A part, and those that it holds, as far as they know how they were made."""
     if hasattr(type(part), _SPELLING):
         yield part
+    if hasattr(type(part), "SETTINGS"):
+        return  # it names what its parts hold, too
     if depth:
         held = part if isinstance(part, tuple | list) else getattr(part, "__dict__", {}).values()
         for each in held:

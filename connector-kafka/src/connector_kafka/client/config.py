@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from connector_kafka.client.tls import TlsFiles
@@ -55,12 +55,6 @@ BOOTSTRAP_SERVERS: Final = Option(
     doc="Brokers to begin with, as `host:port, host:port`.",
     since=_SINCE,
 )
-BOOTSTRAP_SERVERS_OF_TABLE: Final = replace(
-    BOOTSTRAP_SERVERS,
-    key=f"properties.{BOOTSTRAP_SERVERS.key}",
-    aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
-)
-"""The same among the options of a source or sink, where a table needs it."""
 CLIENT_ID: Final = Option(
     "client.id",
     str,

@@ -2,8 +2,7 @@
 """Kafka as a sink, exactly once by transactions (Flink's KafkaSink)."""
 
 from connector_kafka.sink.committable import KafkaCommittable
-from connector_kafka.sink.kafka_sink import KafkaSink
-from connector_kafka.sink.options import KAFKA_SINK_OPTIONS
+from connector_kafka.sink.kafka_sink import KAFKA_SINK_OPTIONS, KafkaSink
 from connector_kafka.sink.partitioning import KafkaPartitioner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema, ValueFields
 from connector_kafka.sink.upsert import UpsertMode

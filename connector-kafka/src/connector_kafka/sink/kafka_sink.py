@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Final
 
 import pyarrow as pa
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.sink import options
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
 from connector_kafka.sink.nothing_to_commit import NothingToCommit
+from connector_kafka.sink.options import KafkaSinkOptions
 from connector_kafka.sink.partitioning import KafkaPartitioner, PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
 from connector_kafka.sink.producers import PRODUCERS
-from connector_kafka.sink.receipts import RECEIPTS_TOPIC, Receipts
-from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
+from connector_kafka.sink.receipts import Receipts
 from connector_kafka.sink.timeouts import check_timeouts
 from connector_kafka.sink.transactional_ids import SinkTransactions
-from connector_kafka.sink.upsert import UpsertMode
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
-from connectors_core.annotations import public
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.formats import format_of
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
@@ -40,16 +34,15 @@ from connectors_core.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
-from connectors_core.spelling import spelled_in_python
 
 __all__ = ["KafkaSink"]
 
 
-@public
-@spelled_in_python()
-@dataclass(frozen=True, repr=False)
 class KafkaSink(
-    TwoPhaseCommittingSink[KafkaCommittable], SupportsRewriting, SupportsConnectionCheck
+    KafkaSinkOptions,
+    TwoPhaseCommittingSink[KafkaCommittable],
+    SupportsRewriting,
+    SupportsConnectionCheck,
 ):
     """Writes rows as records to Kafka, after Flink's `KafkaSink`.
 
@@ -60,57 +53,16 @@ class KafkaSink(
 
     Immutable and picklable; no I/O in the constructor.
 
-    Args:
-        bootstrap_servers: Brokers to begin with, as `host:port`.
-        serialization: Which column becomes which part of a record, the topic among them.
-        delivery_guarantee: How often a row arrives when something fails.
-        partitioner: How records without a partition of their own find one.
-        upsert: Rows are a changelog, with `_row_kind`; None: they are only inserted.
-        transactional_id_prefix: What transactional ids and groups of receipts begin with.
-        transaction_pool_size: Transactional ids of each writer: attempts that an epoch may need.
-        receipts_topic: Topic that receipts of transactions refer to; created if missing.
-        restart_time: Longest time in which a pipeline that failed is started again.
-        properties: Of the producer, by Kafka's dotted names; passwords may be a `Secret`.
-        parallelism: Number of writers; None takes the partitions of the input.
-
     Raises:
         ConfigurationError: What was asked for does not go together.
     """
 
-    bootstrap_servers: str | Sequence[str]
-    _: KW_ONLY
-    serialization: KafkaRecordSerializationSchema
-    delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
-    partitioner: KafkaPartitioner = KafkaPartitioner.DEFAULT
-    upsert: UpsertMode | None = None
-    transactional_id_prefix: str = "connectors"
-    transaction_pool_size: int = 4
-    receipts_topic: str = RECEIPTS_TOPIC
-    restart_time: timedelta = timedelta(minutes=5)
-    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    parallelism: int | None = None
-    _config: ClientConfig = field(init=False, compare=False)
-
     def __post_init__(self) -> None:
-        for name, option in (
-            ("bootstrap_servers", options.BOOTSTRAP_SERVERS),
-            ("delivery_guarantee", options.DELIVERY_GUARANTEE),
-            ("partitioner", options.PARTITIONER),
-            ("upsert", options.UPSERT),
-            ("transactional_id_prefix", options.TRANSACTIONAL_ID_PREFIX),
-            ("transaction_pool_size", options.TRANSACTION_POOL_SIZE),
-            ("receipts_topic", options.RECEIPTS),
-            ("restart_time", options.RESTART_TIME),
-            ("parallelism", options.PARALLELISM),
-        ):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, option.parse(value))
         given = {key.lower(): value for key, value in self.properties.items()}
         if self.delivery_guarantee is DeliveryGuarantee.NONE:
             given.setdefault("acks", "1")
         given["bootstrap.servers"] = self.bootstrap_servers
-        object.__setattr__(self, "_config", ClientConfig.of(given, PRODUCER_PROPERTIES))
+        self._config = ClientConfig.of(given, PRODUCER_PROPERTIES)
         acks = self._config[properties.ACKS]
         if self.delivery_guarantee is not DeliveryGuarantee.NONE and acks not in ("all", "-1"):
             raise InvalidOptionError(
@@ -133,45 +85,8 @@ class KafkaSink(
                 "an upsert goes to the partition of the record that it replaces",
                 expected=KafkaPartitioner.DEFAULT,
                 found=self.partitioner,
-                option=options.PARTITIONER.key,
+                option="sink.partitioner",
             )
-
-    @classmethod
-    def from_options(cls, given: Mapping[str, Any]) -> KafkaSink:
-        """Make a sink of options, as Spark and SQL give them.
-
-        Args:
-            given: Values by key; see `KAFKA_SINK_OPTIONS`.
-
-        Raises:
-            ConfigurationError: An option is unknown, missing or cannot be used.
-        """
-        parsed = options.KAFKA_SINK_OPTIONS.parse(given)
-        client_properties: dict[str, Any] = parsed[options.PROPERTIES]
-        return cls(
-            parsed[options.BOOTSTRAP_SERVERS],
-            serialization=KafkaRecordSerializationSchema(
-                topic=parsed.get(options.TOPIC),
-                topic_column=parsed.get(options.TOPIC_COLUMN),
-                key_format=format_of(parsed, options.KEY_FORMAT),
-                key_fields=parsed.get(options.KEY_FIELDS) or (),
-                key_fields_prefix=parsed[options.KEY_FIELDS_PREFIX],
-                value_format=format_of(parsed, options.VALUE_FORMAT),
-                value_fields=parsed[options.VALUE_FIELDS],
-                headers_column=parsed.get(options.HEADERS_COLUMN),
-                timestamp_column=parsed.get(options.TIMESTAMP_COLUMN),
-                partition_column=parsed.get(options.PARTITION_COLUMN),
-            ),
-            delivery_guarantee=parsed[options.DELIVERY_GUARANTEE],
-            partitioner=parsed[options.PARTITIONER],
-            upsert=parsed.get(options.UPSERT),
-            transactional_id_prefix=parsed[options.TRANSACTIONAL_ID_PREFIX],
-            transaction_pool_size=parsed[options.TRANSACTION_POOL_SIZE],
-            receipts_topic=parsed[options.RECEIPTS],
-            restart_time=parsed[options.RESTART_TIME],
-            properties=client_properties,
-            parallelism=parsed.get(options.PARALLELISM),
-        )
 
     def __repr__(self) -> str:
         topic = self.serialization.topic
@@ -192,7 +107,7 @@ class KafkaSink(
                 "rows of a changelog cannot be only inserted",
                 expected="no column '_row_kind'",
                 found="one",
-                option=options.UPSERT.key,
+                option="sink.upsert",
                 hint="choose how a changelog is written, or drop the column",
             )
         self.serialization.validate(schema)
@@ -263,3 +178,7 @@ class KafkaSink(
             prefix=self.transactional_id_prefix, pipeline_id=pipeline_id, sink_uid=sink_uid
         )
         return Receipts(names=names, topic=self.receipts_topic)
+
+
+KAFKA_SINK_OPTIONS: Final = KafkaSink.OPTIONS
+"""The options of `KafkaSink.from_options`."""

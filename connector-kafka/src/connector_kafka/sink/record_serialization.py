@@ -5,33 +5,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from connector_kafka.fields import ValueFields
-from connectors_core.annotations import public
+from connector_kafka.fields import FieldsOptions, ValueFields
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.formats import BadMessage, EncodingFormat, as_format
-from connectors_core.options import Option
+from connectors_core.formats import (
+    BadMessage,
+    EncodingFormat,
+    as_format,
+    format_of,
+    format_options,
+)
+from connectors_core.options import Option, Setting, not_empty, option, part
 from connectors_core.sink import ROW_KIND_COLUMN
-from connectors_core.spelling import spelled_in_python
 
 __all__ = [
     "HEADERS",
-    "VALUE_FIELDS",
     "KafkaRecordSerializationSchema",
     "Serialized",
     "ValueFields",
 ]
 
-VALUE_FIELDS: Final = Option(
-    "value.fields-include",
-    ValueFields,
-    default=ValueFields.ALL,
-    doc="Whether the value holds the columns of the key, too.",
-    since="2.0.0",
+_SINCE: Final = "2.0.0"
+_OF_READERS: Final = frozenset(
+    {
+        "format.empty-messages",
+        "json.fail-on-unknown-field",
+        "csv.timestamp-formats",
+        "csv.assume-time-zone",
+    }
 )
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The type of headers, as Spark's own Kafka source gives them."""
@@ -51,51 +56,83 @@ class Serialized:
     bad: tuple[BadMessage, ...] = ()
 
 
-@public
-@spelled_in_python({"value.fields-include": "value_fields"}, made_of_options=())
-@dataclass(frozen=True, kw_only=True)
-class KafkaRecordSerializationSchema:
+def _written(prefix: str) -> tuple[Option[Any], ...]:
+    """The options of a format as far as they matter to what is written."""
+    return tuple(
+        each for each in format_options(prefix) if each.key.removeprefix(prefix) not in _OF_READERS
+    )
+
+
+class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
     """Turns the columns of rows into keys, values and the rest of Kafka records, batch by batch.
 
     Without a format for the value the rows have the columns that Spark's own Kafka sink takes:
     `value`, and a `key` if they like, of bytes or text. With one, the value is made of all columns
     that are nothing else. Immutable and picklable; no I/O.
 
-    Args:
-        topic: The topic of all records.
-        topic_column: Column of the topic of each record, in place of `topic`.
-        key_format: How the columns of the key become bytes, or a format's name; None for one column
-            of bytes or text.
-        key_fields: Columns of the key; none and no format: the column `key`, if there is one.
-        key_fields_prefix: How the names of key columns begin, which the format does not see.
-        value_format: How the columns of the value become bytes, or a format's name; None for the
-            column `value`.
-        value_fields: Whether the value holds the columns of the key, too.
-        headers_column: Column of headers, a list of structs of `key` and `value`, or a map.
-        timestamp_column: Column of the time of each record; null means now.
-        partition_column: Column of the partition of each record; null leaves it to the
-            partitioner.
-
     Raises:
         ConfigurationError: What was asked for does not go together.
     """
 
-    topic: str | None = None
-    topic_column: str | None = None
-    key_format: EncodingFormat | None = None
-    key_fields: tuple[str, ...] = ()
-    key_fields_prefix: str = ""
-    value_format: EncodingFormat | None = None
-    value_fields: ValueFields = ValueFields.ALL
-    headers_column: str | None = None
-    timestamp_column: str | None = None
-    partition_column: str | None = None
+    topic: Setting[str | None] = option(
+        "topic",
+        str,
+        default=None,
+        validator=not_empty,
+        doc="The topic of all records.",
+        since=_SINCE,
+    )
+    topic_column: Setting[str | None] = option(
+        "topic.column",
+        str,
+        default=None,
+        validator=not_empty,
+        doc="Column of the topic of each record, in place of `topic`.",
+        aliases=("topic-column",),
+        since=_SINCE,
+    )
+    key_format: Setting[EncodingFormat | None, EncodingFormat | str | None] = part(
+        None,
+        *_written("key."),
+        build=lambda options: format_of(options, "key."),
+        accept=as_format,
+        default=None,
+        doc="How the columns of the key become bytes, or a format's name. By default there is one "
+        "column, of bytes or text.",
+    )
+    value_format: Setting[EncodingFormat | None, EncodingFormat | str | None] = part(
+        None,
+        *_written("value."),
+        build=lambda options: format_of(options, "value."),
+        accept=as_format,
+        default=None,
+        doc="How the columns of the value become bytes, or a format's name. By default there is "
+        "the column `value`.",
+    )
+    headers_column: Setting[str | None] = option(
+        "headers.column",
+        str,
+        default=None,
+        doc="Column of headers: a list of structs of `key` and `value`, or a map.",
+        aliases=("includeHeaders", "header-list"),
+        since=_SINCE,
+    )
+    timestamp_column: Setting[str | None] = option(
+        "timestamp.column",
+        str,
+        default=None,
+        doc="Column of the time of each record; null, or no column, is the time of writing.",
+        since=_SINCE,
+    )
+    partition_column: Setting[str | None] = option(
+        "partition.column",
+        str,
+        default=None,
+        doc="Column of the partition of each record; null leaves it to the partitioner.",
+        since=_SINCE,
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key_format", as_format(self.key_format))
-        object.__setattr__(self, "key_fields", tuple(self.key_fields))
-        object.__setattr__(self, "value_format", as_format(self.value_format))
-        object.__setattr__(self, "value_fields", VALUE_FIELDS.parse(self.value_fields))
         if (self.topic is None) == (self.topic_column is None):
             raise ConfigurationError(
                 "records need one way to their topic",
@@ -146,14 +183,14 @@ class KafkaRecordSerializationSchema:
             raise ConfigurationError(
                 "columns have the same name", expected="each name once", found=", ".join(twice)
             )
-        for option, name, accepts, wanted in (
+        for key, name, accepts, wanted in (
             ("topic.column", self.topic_column, _is_text, "text"),
             ("headers.column", self.headers_column, _is_headers, f"{HEADERS}, or a map"),
             ("timestamp.column", self.timestamp_column, pa.types.is_timestamp, "a timestamp"),
             ("partition.column", self.partition_column, pa.types.is_integer, "an integer"),
         ):
             if name is not None:
-                _check_column(schema, name, option, accepts, wanted)
+                _check_column(schema, name, key, accepts, wanted)
         for name in self.key_fields:
             _check_column(schema, name, "key.fields", lambda _: True, "")
         if self.key_format is None:

@@ -371,7 +371,7 @@ class KafkaEnumerator(
             "ends now",
             found=_listed(beyond),
             option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
-            hint="latest-offset reads what is there; a stream that ends (unbounded=..., "
+            hint="latest-offset reads what is there; a stream that ends (as_stream=True, "
             "scan.bounded.stream) waits for what is not there yet",
         )
 

@@ -221,14 +221,14 @@ def _put(target: dict[str, Any], option: Option[Any], name: str, value: object) 
 
 
 def _instead(elsewhere: Mapping[str, str], key: str) -> str | None:
-    """What to do instead of an option of another system; a key `kafka.*` stands for all below."""
+    """What to do instead of an option of another system.
+
+    A key `kafka.*` is for all below; `{rest}` in its text is what follows the dot.
+    """
     if key in elsewhere:
         return elsewhere[key]
-    return next(
-        (
-            hint
-            for name, hint in elsewhere.items()
-            if name.endswith(PREFIX_MARK) and key.startswith(name.removesuffix("*"))
-        ),
-        None,
-    )
+    for name, hint in elsewhere.items():
+        stem = name.removesuffix("*")
+        if name.endswith(PREFIX_MARK) and key.startswith(stem):
+            return hint.replace("{rest}", key.removeprefix(stem))
+    return None

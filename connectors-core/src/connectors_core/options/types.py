@@ -86,6 +86,8 @@ def parse_duration(value: object) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
+    if value == "0":
+        return timedelta(0)
     wanted = "a duration with a unit, such as '500 ms', '5 s', '10 min', '2 h' or '1 d'"
     if not isinstance(value, str) or not value.strip():
         raise ValueError(wanted)

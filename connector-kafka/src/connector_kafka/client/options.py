@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a client, which source and sink share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from connector_kafka.client.config import BOOTSTRAP_SERVERS
+from connectors_core.options import Configured, Setting, list_of, not_empty, option
+
+__all__ = ["ClientOptions"]
+
+_OF_PROPERTIES: Final = "use 'properties.{rest}'"
+
+
+class ClientOptions(
+    Configured,
+    elsewhere={
+        "kafka.isolation.level": "use 'scan.isolation-level'",
+        "kafka.*": _OF_PROPERTIES,
+    },
+):
+    """How the cluster is reached."""
+
+    bootstrap_servers: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        f"properties.{BOOTSTRAP_SERVERS.key}",
+        list_of(str),
+        kw_only=False,
+        validator=not_empty,
+        aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
+        doc=BOOTSTRAP_SERVERS.doc,
+        since="2.0.0",
+    )
+    properties: Setting[dict[str, Any], Mapping[str, Any] | None] = option(
+        "properties.*",
+        dict,
+        default=None,
+        secret=True,
+        aliases=("kafka.*", "kafka.group.id", "kafka.security.protocol"),
+        doc="Properties of Kafka's client by their own names, such as `properties.group.id`, "
+        "`properties.security.protocol` or `properties.compression.type`. Passwords may be a "
+        "`Secret`.",
+        since="2.0.0",
+    )

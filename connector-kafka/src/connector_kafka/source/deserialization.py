@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How records become rows: the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from connector_kafka.fields import FieldsOptions
+from connector_kafka.source.layout import METADATA, RecordLayout
+from connectors_core.formats import DecodingFormat, as_format, format_of, format_options
+from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
+from connectors_core.schema.ddl import SCHEMA
+
+__all__ = ["KafkaRecordDeserializationSchema"]
+
+
+def _metadata_columns(value: Any) -> dict[str, str]:
+    is_map = isinstance(value, Mapping | str)
+    names = JSON_MAP.parse(value) if is_map else {name: name for name in value}
+    for name in names:
+        if name not in METADATA.names:
+            known = ", ".join(METADATA.names)
+            raise ValueError(f"one of {known}: there is no metadata column {name!r}")
+    return names
+
+
+class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
+    """Which columns keys, values and what is known about a record become.
+
+    Without a format, keys and values are given as they are.
+
+    Raises:
+        ConfigurationError: What was asked for does not go together.
+    """
+
+    value_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
+        None,
+        *format_options("value."),
+        build=lambda options: format_of(options, "value."),
+        accept=as_format,
+        default=None,
+        doc="How values are decoded, or a format's name. By default keys and values are given as "
+        "they are.",
+    )
+    schema: Setting[pa.Schema | None, Any] = option(
+        "schema",
+        SCHEMA,
+        default=None,
+        since="2.0.0",
+        doc="Columns that keys and values are decoded into, in the words of Spark SQL.",
+    )
+    key_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
+        None,
+        *format_options("key."),
+        build=lambda options: format_of(options, "key."),
+        accept=as_format,
+        default=None,
+        doc="How keys are decoded, or a format's name.",
+    )
+    metadata_columns: Setting[dict[str, str] | None, Mapping[str, str] | Sequence[str] | None] = (
+        option(
+            "metadata.columns",
+            OptionType("map", _metadata_columns),
+            default=None,
+            since="2.0.0",
+            aliases=("includeheaders", "metadata-columns"),
+            doc="Columns about the record: a map from "
+            + ", ".join(f"`{name}`" for name in METADATA.names)
+            + " to a column's name. By default all but the headers where nothing is decoded, none "
+            "else.",
+        )
+    )
+
+    def __post_init__(self) -> None:
+        self.layout = RecordLayout.of(
+            value_format=self.value_format,
+            schema=self.schema,
+            key_format=self.key_format,
+            key_fields=self.key_fields,
+            key_fields_prefix=self.key_fields_prefix,
+            value_fields=self.value_fields,
+            metadata_columns=self.metadata_columns,
+        )
+        self.layout.check()
