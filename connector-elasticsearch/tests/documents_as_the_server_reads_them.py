@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from connector_elasticsearch import ElasticsearchConnection, ElasticsearchSource
 from connector_elasticsearch.source.pages import PageDecoder, Piece
-from connector_elasticsearch.source.searching import Searcher
+from connector_elasticsearch.source.searcher import Searcher
 from connector_elasticsearch.source.split import SliceSplit
 from connector_elasticsearch.testing import ElasticsearchServer
 

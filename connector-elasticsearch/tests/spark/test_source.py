@@ -21,7 +21,7 @@ from connector_elasticsearch import (
     ElasticsearchSource,
     PointInTimeLostError,
 )
-from connector_elasticsearch.client.reachable import check_reachable
+from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.testing import ElasticsearchServer
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy

@@ -17,7 +17,7 @@ from connector_elasticsearch import ElasticsearchConnection, ElasticsearchRetrya
 from connector_elasticsearch.documents import DocumentSelection
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source.pages import Page, PageDecoder
-from connector_elasticsearch.source.searching import PointInTime, Searcher, SearchSettings
+from connector_elasticsearch.source.searcher import PointInTime, Searcher, SearchSettings
 from connector_elasticsearch.source.split import SliceSplit
 from connectors_core.testing import RequestFault
 

@@ -25,7 +25,7 @@ from connector_elasticsearch import (
     ElasticsearchSink,
 )
 from connector_elasticsearch.client import AsyncElasticsearchClient, ElasticsearchClient
-from connector_elasticsearch.client.reachable import check_reachable
+from connector_elasticsearch.client.reachability import check_reachable
 from connectors_core.clients.event_loop import submit
 from connectors_core.records import RecordPolicy
 from connectors_core.testing import RequestFault

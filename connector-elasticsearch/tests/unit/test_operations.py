@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sink_writing import open_writer
 
 from connector_elasticsearch import ElasticsearchSink
-from connector_elasticsearch.sink.finite import not_finite
+from connector_elasticsearch.sink.float_checks import not_finite
 from connector_elasticsearch.sink.operations import document_of
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy

@@ -11,10 +11,10 @@ from functools import partial
 import pytest
 from kafka import KafkaProducer
 
-from connector_kafka.client import retrying
-from connector_kafka.client.choosing import FetchApi, open_fetcher
+from connector_kafka.client import retries
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
-from connector_kafka.client.fetching import (
+from connector_kafka.client.fetch_api import FetchApi, open_fetcher
+from connector_kafka.client.fetcher import (
     Fetched,
     Fetcher,
     FetchSettings,
@@ -31,7 +31,7 @@ from connector_kafka.client.metadata import (
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker
-from connectors_core.clients.retrying import RetryLog
+from connectors_core.clients.retries import RetryLog
 from connectors_core.errors import DataLossError
 
 pytestmark = pytest.mark.line("3.5")
@@ -209,7 +209,7 @@ def test_reading_goes_on_where_a_broker_came_back(broker, topic, config):
 def test_fetches_that_fail_are_logged_when_that_begins_while_it_continues_and_when_it_is_over(
     broker, topic, config, caplog, monkeypatch
 ):
-    monkeypatch.setattr(retrying, "RetryLog", partial(RetryLog, every=1.0))
+    monkeypatch.setattr(retries, "RetryLog", partial(RetryLog, every=1.0))
     produce(broker, topic, [b"0"])
     topic_id, first, last = found_in(config, topic)
     impatient = {"request.timeout.ms": 500, "reconnect.backoff.max.ms": 100}

@@ -8,7 +8,7 @@ import pyarrow as pa
 from kafka_sink_suites import read_committed
 
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 from connector_kafka.records import Encoder
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 

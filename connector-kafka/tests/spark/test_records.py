@@ -9,7 +9,7 @@ import pytest
 from record_batches import START, rows_of
 
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 from connector_kafka.records import Compression, Encoder
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer

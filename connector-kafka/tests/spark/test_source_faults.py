@@ -23,8 +23,8 @@ from connector_kafka import (
     KafkaSource,
     OffsetsInitializer,
 )
-from connector_kafka.client.choosing import FetchApi
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
+from connector_kafka.client.fetch_api import FetchApi
 from connector_kafka.client.metadata import Cluster, TopicPartition
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import CorruptRecordsError

@@ -11,7 +11,7 @@ from kafka_batches import batch_of
 
 from connector_kafka.client.cluster import broker_setting, ensure_topic
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 from connector_kafka.client.transactions import Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaFatalError

@@ -13,7 +13,7 @@ from kafka_sink_suites import open_transactions, read_committed
 from typer.testing import CliRunner
 
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 from connector_kafka.client.transactions import Transaction
 from connector_kafka.testing import KafkaBroker
 from connectors_core.cli import app

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connector_kafka import KafkaPartitionSplit
 from connector_kafka.client.metadata import TopicPartition
-from connector_kafka.source.planning import plan, shares
+from connector_kafka.source.plans import plan, shares
 from connectors_core.source import PlanLimits
 
 

@@ -22,7 +22,7 @@ from connector_kafka import (
     ValueFields,
 )
 from connector_kafka.errors import KafkaRequestError
-from connector_kafka.sink.partitioning import PartitionAssigner
+from connector_kafka.sink.partition_assigner import PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
 from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
 from connectors_core.formats import JsonFormat, StringFormat

@@ -13,11 +13,11 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
-from connector_kafka.client.choosing import FetchApi, open_fetcher
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
-from connector_kafka.client.fetching import Fetcher, FetchSettings
-from connector_kafka.client.polling import PollingFetcher
-from connector_kafka.client.secrecy import keep_logins_out_of_logs
+from connector_kafka.client.fetch_api import FetchApi, open_fetcher
+from connector_kafka.client.fetcher import Fetcher, FetchSettings
+from connector_kafka.client.log_filter import keep_logins_out_of_logs
+from connector_kafka.client.polling_fetcher import PollingFetcher
 from connector_kafka.client.wire import Wire, check_contract
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
 from connectors_core.errors import FatalError, UnsupportedError

@@ -21,7 +21,7 @@ from pipeline_support import (
 )
 from pyspark.sql import functions as F
 
-from connectors_core.engine.coordinator.committing import CommitRetries
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import (
     CommitRequest,

@@ -51,7 +51,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.spark.status import PipelineState
-from connectors_core.spark.writing import SparkEngine
+from connectors_core.spark.writing_job import SparkEngine
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 

@@ -12,7 +12,7 @@ import pytest
 
 from connectors_core import Pipeline
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.spark import streaming
+from connectors_core.spark import streaming_run
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def pipeline(spark: SparkSession, root: Path) -> Pipeline:
 def test_old_plans_reports_and_decisions_are_removed_and_a_restart_goes_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "PURGE_EVERY_BATCHES", 2)
+    monkeypatch.setattr(streaming_run, "PURGE_EVERY_BATCHES", 2)
     before = spark.conf.get(RETAINED)
     spark.conf.set(RETAINED, "3")
     try:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from connectors_core.engine.coordinator.plan_log import decisions_since, rewrites_of
 from connectors_core.errors import FatalError
 from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
-from connectors_core.spark.writing import _planned
+from connectors_core.spark.writing_job import _planned
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.leased_sink import LeasedDirectorySink

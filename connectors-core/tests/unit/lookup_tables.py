@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from connectors_core.engine.execution.looking_up import LookupTask
+from connectors_core.engine.execution.lookup_task import LookupTask
 from connectors_core.errors import RetryableError
 from connectors_core.lookup import (
     AsyncLookupFunction,
@@ -19,7 +19,7 @@ from connectors_core.lookup import (
     LookupFunctionProvider,
     PartialCachingLookupProvider,
 )
-from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.join import LookupJoin
 
 ROWS = pa.schema([pa.field("n", pa.int64()), pa.field("key", pa.int64())])
 TABLE = pa.schema([pa.field("key", pa.int64()), pa.field("value", pa.string())])

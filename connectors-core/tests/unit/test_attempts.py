@@ -91,7 +91,9 @@ def python(shown: str, *, file: str = "/app/job.py") -> str:
     [
         (python("ValueError: no number"), True),
         (
-            python("ValueError: cut off", file="/lib/connectors_core/engine/execution/reading.py"),
+            python(
+                "ValueError: cut off", file="/lib/connectors_core/engine/execution/reader_task.py"
+            ),
             False,
         ),
         (python("ConnectionRefusedError: [Errno 111] Connection refused"), False),

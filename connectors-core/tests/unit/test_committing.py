@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
 
-from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
 from connectors_core.engine.coordinator.plan_log import decisions_since, is_done, newest_decision
 from connectors_core.engine.protocol import (
     DECISIONS,

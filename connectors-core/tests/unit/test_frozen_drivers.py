@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from other_driver import assert_ends_when_taken_over_while_it_waits
 
-from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
 from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     newest_decision,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from connectors_core.engine.execution.writing import conform
+from connectors_core.engine.execution.writer_task import conform
 from connectors_core.schema.nested import cast_column, map_entries, nullable_column, nullable_type
 from connectors_core.testing.nested_columns import nested_array, nested_batches
 

@@ -27,9 +27,9 @@ from toy_source import (
     rows_of,
 )
 
-from connectors_core.engine.execution import reading
+from connectors_core.engine.execution import reader_task as reader_task_module
 from connectors_core.engine.execution.dead_letter_spools import read_spool
-from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, read_entry
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, read_entry
 from connectors_core.engine.protocol import REPORTS, decode_entry, encode_entry, report_path
 from connectors_core.errors import (
     BadRecordError,
@@ -121,7 +121,7 @@ def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
                 source, task.store.child("other"), evaluator=task.evaluator, strategy=task.strategy
             )
             assert by_split(read(other, entry)) == by_split(first)
-            reading._assert_same_stops(report_of(other, entry), report)
+            reader_task_module._assert_same_stops(report_of(other, entry), report)
         emitted += first
         entry = continued(entry, report)
     assert by_split(emitted) == wanted
@@ -400,7 +400,7 @@ def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
     source.behaviour.between = time_is_up
     with pytest.raises(TimeoutError):
         read(task, entry)
-    reader = reading._EntryReading(task, entry, None)
+    reader = reader_task_module._EntryReading(task, entry, None)
     source.behaviour.between = lambda: setattr(reader, "_limits", PlanLimits(seconds=0.0))
     assert list(reader.batches()) == []
     (split,) = reader.report(0).splits

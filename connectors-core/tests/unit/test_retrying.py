@@ -9,7 +9,7 @@ import math
 import pytest
 import tenacity
 
-from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog
+from connectors_core.clients.retries import IF_RETRYABLE, RetryLog
 from connectors_core.errors import RetryableError
 
 

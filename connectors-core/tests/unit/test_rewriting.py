@@ -20,11 +20,11 @@ from test_committing import (
 )
 from toy_source import fresh_store
 
-from connectors_core.engine.coordinator.committing import CommitRetries
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.plan_log import decisions_since, is_done, rewrites_of
 from connectors_core.engine.execution.claims import Claims
-from connectors_core.engine.execution.writing import SinkTask, WriterMessage
+from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage
 from connectors_core.engine.protocol import (
     REWRITES,
     DecidedCommittable,
@@ -40,7 +40,7 @@ from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsLeases, SupportsRewriting
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.spark.rewriting import Rewriter
+from connectors_core.spark.rewriter import Rewriter
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter
 from connectors_core.testing.faults import (
     REWRITING_POINTS,
@@ -366,7 +366,7 @@ def test_an_amendment_of_another_driver_is_seen():
             assert REWRITES.create(store, rewrite_path(7, 0), other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("connectors_core.spark.rewriting.fault_point", steal)
+        patch.setattr("connectors_core.spark.rewriter.fault_point", steal)
         with pytest.raises(LeaseError, match="incarnation 2"):
             finish(Engine(), target, store, "x", "lost")
     assert not is_done(store, 7, "a")

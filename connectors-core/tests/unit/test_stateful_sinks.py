@@ -11,7 +11,7 @@ from toy_source import fresh_store
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.engine.coordinator.writer_states import SinkStates, redistributed
-from connectors_core.engine.execution.writing import SinkTask, WriterMessage
+from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage
 from connectors_core.engine.protocol import Decision, SinkDecision, Versioned
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError, FatalError

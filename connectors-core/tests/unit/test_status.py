@@ -16,7 +16,7 @@ from connectors_core.engine.coordinator.source_coordinator import (
     SplitStatus,
     count_report,
 )
-from connectors_core.engine.execution.reading import ReaderTask, read_entry
+from connectors_core.engine.execution.reader_task import ReaderTask, read_entry
 from connectors_core.engine.protocol import Report
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toy_source import fresh_store
 
 from connectors_core.engine.execution.dead_letter_spools import read_spool
-from connectors_core.engine.execution.writing import (
+from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
     MESSAGE_SCHEMA,
     SinkTask,

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pyarrow as pa
 from fsspec.implementations.memory import MemoryFileSystem
 
-from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, ReaderTask, read_entry
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask, read_entry
 from connectors_core.engine.protocol import REPORTS, Entry, PlannedSplit, Versioned, report_path
 from connectors_core.engine.state import StateStore
 from connectors_core.records import BadRecord

@@ -2,13 +2,13 @@
 """Documents as rows: columns from mappings, columns from the hits of an answer."""
 
 from connector_elasticsearch.documents.answers import WHOLE, check_whole
-from connector_elasticsearch.documents.decoding import (
+from connector_elasticsearch.documents.decoder import (
     Damaged,
     DocumentDecoder,
     MetadataColumn,
 )
 from connector_elasticsearch.documents.layout import Layout
-from connector_elasticsearch.documents.parsing import loaded, plain
+from connector_elasticsearch.documents.parser import loaded, plain
 from connector_elasticsearch.documents.selection import DocumentSelection
 
 __all__ = [

@@ -18,9 +18,9 @@ from connector_elasticsearch.client import (
     path_of,
     told,
 )
-from connector_elasticsearch.client.retrying import retrying
+from connector_elasticsearch.client.retries import retrying
 from connector_elasticsearch.documents import options
-from connector_elasticsearch.documents.decoding import DocumentDecoder, moments_of
+from connector_elasticsearch.documents.decoder import DocumentDecoder, moments_of
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
 from connectors_core.errors import ConfigurationError

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connector_elasticsearch.documents.parsing import Number, json_text
+from connector_elasticsearch.documents.parser import Number, json_text
 from connectors_core.errors import UnsupportedError
 
 __all__ = ["MOST_IN_FLOAT", "Moments", "converter_of", "flat", "is_whole", "moment_of", "value_in"]

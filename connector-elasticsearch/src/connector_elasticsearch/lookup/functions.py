@@ -14,7 +14,7 @@ import pyarrow as pa
 from connector_elasticsearch.client import AsyncElasticsearchClient, ElasticsearchClient
 from connector_elasticsearch.lookup.questions import Question, Questions, TooManyError
 from connector_elasticsearch.source.pages import PageDecoder
-from connector_elasticsearch.source.searching import Searcher, SearchSettings
+from connector_elasticsearch.source.searcher import Searcher, SearchSettings
 from connector_elasticsearch.source.split import SliceSplit
 from connectors_core.errors import BadRecordError
 from connectors_core.lookup import AsyncLookupFunction, FunctionContext, LookupFunction

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.client.options import SINCE
-from connector_elasticsearch.client.reachable import check_reachable
+from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.documents import DocumentSelection, Layout
 from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.lookup.functions import (

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
-from connector_elasticsearch.client.reachable import check_reachable
+from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.sink import options
 from connector_elasticsearch.sink.index_names import IndexName
 from connector_elasticsearch.sink.operations import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connector_elasticsearch.sink.document_ids import can_be_id, document_ids
-from connector_elasticsearch.sink.finite import not_finite
+from connector_elasticsearch.sink.float_checks import not_finite
 from connector_elasticsearch.sink.index_names import DATE_MATH, IndexName
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError

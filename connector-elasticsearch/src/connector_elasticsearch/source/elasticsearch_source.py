@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_elasticsearch.client import ElasticsearchConnection
-from connector_elasticsearch.client.reachable import check_reachable
+from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.documents import DocumentSelection, Layout, MetadataColumn
 from connector_elasticsearch.documents import options as document_options
 from connector_elasticsearch.source import options
@@ -20,7 +20,7 @@ from connector_elasticsearch.source.enumerator import (
     state_serializer,
 )
 from connector_elasticsearch.source.reader import SliceReader
-from connector_elasticsearch.source.searching import SearchSettings
+from connector_elasticsearch.source.searcher import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.annotations import public
 from connectors_core.clients.connection_check import SupportsConnectionCheck

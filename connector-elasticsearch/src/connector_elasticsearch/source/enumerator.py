@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.searching import (
+from connector_elasticsearch.source.searcher import (
     PointInTime,
     Searcher,
     SearchSettings,

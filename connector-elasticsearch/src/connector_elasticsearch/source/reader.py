@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from connector_elasticsearch.source.errors import PointInTimeLostError
 from connector_elasticsearch.source.pages import PageDecoder, Piece
-from connector_elasticsearch.source.searching import Searcher, SearchSettings
+from connector_elasticsearch.source.searcher import Searcher, SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, SliceSplitState
 from connectors_core.errors import RetryableError
 from connectors_core.records import BadRecord

@@ -8,7 +8,7 @@ from connector_filesystem.sink.buckets import (
     unescape_path_name,
 )
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS, FileSink
-from connector_filesystem.sink.rolling import OpenFile, OutputFileConfig, RollingPolicy
+from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable
 
 __all__ = [

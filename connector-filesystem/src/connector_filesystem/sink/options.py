@@ -22,7 +22,7 @@ from connector_filesystem.sink.buckets import (
     TIME_ZONE_OPTION,
     BucketAssigner,
 )
-from connector_filesystem.sink.rolling import OutputFileConfig, RollingPolicy
+from connector_filesystem.sink.rolling_policy import OutputFileConfig, RollingPolicy
 from connectors_core.errors import ConfigurationError
 from connectors_core.options import (
     MEMORY_SIZE,

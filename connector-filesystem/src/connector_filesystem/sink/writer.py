@@ -26,7 +26,7 @@ from connector_filesystem.sink.part_file import (
     short_attempt_name,
     sync_folders,
 )
-from connector_filesystem.sink.rolling import OpenFile, OutputFileConfig, RollingPolicy
+from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
 from connectors_core.formats.text import unsupported_json_type
 from connectors_core.records import BadRecord
 from connectors_core.sink import CommittingSinkWriter, WriterInitContext

@@ -18,7 +18,7 @@ from connector_kafka.client.errors import (
     error_of_code,
     is_retriable,
 )
-from connector_kafka.client.retrying import retrying
+from connector_kafka.client.retries import retrying
 from connector_kafka.client.wire import CoordinatorType, Wire
 from connector_kafka.errors import KafkaRetryableError
 

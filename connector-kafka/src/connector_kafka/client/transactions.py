@@ -25,7 +25,7 @@ from kafka.protocol.producer import (
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.errors import NO_ERROR, error_of_code
-from connector_kafka.client.retrying import retrying
+from connector_kafka.client.retries import retrying
 from connector_kafka.client.wire import CoordinatorType, Wire
 from connector_kafka.errors import KafkaRetryableError
 from connectors_core.errors import ConnectorError

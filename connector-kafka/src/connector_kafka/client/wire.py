@@ -33,7 +33,7 @@ from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exception, says_why
 from connector_kafka.client.listener import check_protocol
-from connector_kafka.client.secrecy import keep_logins_out_of_logs
+from connector_kafka.client.log_filter import keep_logins_out_of_logs
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
 from connectors_core.errors import FatalError, UnsupportedError
 

@@ -22,7 +22,7 @@ from connector_kafka.records.columns import COLUMNS, build
 from connector_kafka.records.compression import Decompressor, decompressor
 from connector_kafka.records.errors import MalformedError, TooLargeError
 from connector_kafka.records.layout import Layout, locate
-from connector_kafka.records.legacy import upconvert
+from connector_kafka.records.legacy_batches import upconvert
 from connector_kafka.records.sections import MAX_RECORDS, InMemory, Section, cut
 from connector_kafka.records.varints import Bytes
 

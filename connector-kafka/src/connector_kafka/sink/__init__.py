@@ -3,7 +3,7 @@
 
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.kafka_sink import KAFKA_SINK_OPTIONS, KafkaSink
-from connector_kafka.sink.partitioning import KafkaPartitioner
+from connector_kafka.sink.partition_assigner import KafkaPartitioner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema, ValueFields
 from connector_kafka.sink.upsert import UpsertMode
 

@@ -15,7 +15,7 @@ from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
 from connector_kafka.sink.nothing_to_commit import NothingToCommit
 from connector_kafka.sink.options import KafkaSinkOptions
-from connector_kafka.sink.partitioning import KafkaPartitioner, PartitionAssigner
+from connector_kafka.sink.partition_assigner import KafkaPartitioner, PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
 from connector_kafka.sink.producers import PRODUCERS
 from connector_kafka.sink.receipts import Receipts

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 
 __all__ = ["PRODUCERS", "ProducerPool"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.producing import Producer
+from connector_kafka.client.producer import Producer
 from connector_kafka.client.transactions import Transaction
 from connector_kafka.records import Compression, Encoder
 from connector_kafka.sink.committable import KafkaCommittable

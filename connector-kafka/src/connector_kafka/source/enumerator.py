@@ -16,11 +16,11 @@ from typing import Final
 from connector_kafka.client.config import GROUP_ID, ClientConfig
 from connector_kafka.client.errors import is_missing
 from connector_kafka.client.metadata import LATEST, Cluster, IsolationLevel, TopicPartition
-from connector_kafka.client.retrying import retry_log
+from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.offsets import OffsetsInitializer
-from connector_kafka.source.planning import plan
+from connector_kafka.source.plans import plan
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
 from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
-from connector_kafka.client.fetching import FetchSettings
+from connector_kafka.client.fetcher import FetchSettings
 from connector_kafka.source.enumerator import (
     EnumerationSettings,
     KafkaEnumerator,

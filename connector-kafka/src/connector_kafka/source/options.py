@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
-from connector_kafka.client.choosing import FetchApi
+from connector_kafka.client.fetch_api import FetchApi
 from connector_kafka.client.metadata import IsolationLevel, TopicPartition
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.records import MAX_RECORD_BYTES

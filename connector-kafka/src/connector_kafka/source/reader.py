@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from connector_kafka.client.choosing import FetchApi, open_fetcher
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.fetching import Fetched, FetchSettings, PartitionRange
+from connector_kafka.client.fetch_api import FetchApi, open_fetcher
+from connector_kafka.client.fetcher import Fetched, FetchSettings, PartitionRange
 from connector_kafka.source.layout import Damaged, RecordLayout
 from connector_kafka.source.split import (
     KafkaPartitionSplit,

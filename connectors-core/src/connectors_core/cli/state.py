@@ -40,7 +40,7 @@ from connectors_core.engine.protocol import (
     Versioned,
     done_path,
 )
-from connectors_core.engine.recovery.giving_up import is_given_up
+from connectors_core.engine.recovery.abandonment import is_given_up
 from connectors_core.engine.state import StateStore, decode_document
 from connectors_core.errors import StateLocationError
 from connectors_core.secrets import mask_text

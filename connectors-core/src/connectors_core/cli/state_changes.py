@@ -26,7 +26,7 @@ from connectors_core.cli.state_options import (
     query_of,
 )
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
-from connectors_core.engine.recovery import giving_up, rewinding
+from connectors_core.engine.recovery import abandonment, rewind
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import Lease
 from connectors_core.errors import ConfigurationError, StateCorruptedError
@@ -83,18 +83,16 @@ def rewind_state(
         return
     if epoch is not None and to_start:
         raise ConfigurationError("an epoch and --to-start exclude each other", option="to_start")
-    target = rewinding.TO_START if epoch is None else epoch
+    target = rewind.TO_START if epoch is None else epoch
     if dry_run:
-        _show_rewinding(
-            locations, chosen, rewinding.plan_rewinding(locations, chosen, target), starts
-        )
+        _show_rewinding(locations, chosen, rewind.plan_rewinding(locations, chosen, target), starts)
         typer.echo("nothing was done")
         return
     with Lease.acquire(locations.state) as lease:
-        found = rewinding.plan_rewinding(locations, chosen, target)
+        found = rewind.plan_rewinding(locations, chosen, target)
         _show_rewinding(locations, chosen, found, starts)
         confirm("Rewind the pipeline?", yes=yes)
-        rewinding.rewind(locations, found, lease, starts)
+        rewind.rewind(locations, found, lease, starts)
     typer.echo("rewound; the next start reads on from there")
 
 
@@ -145,9 +143,9 @@ def give_up_epoch(
     with Lease.acquire(locations.state) as lease:
         found, again = _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
         confirm(f"Give up epoch {epoch}?", yes=yes)
-        giving_up.give_up(locations, chosen, found, identity.pipeline_id, lease)
+        abandonment.give_up(locations, chosen, found, identity.pipeline_id, lease)
         if again is not None:
-            rewinding.rewind(locations, again, lease)
+            rewind.rewind(locations, again, lease)
     typer.echo(f"epoch {epoch} is given up; the next start continues behind it")
 
 
@@ -158,11 +156,11 @@ def _plan_giving_up(
     epoch: int,
     *,
     read_again: bool,
-) -> tuple[giving_up.GivingUp, rewinding.Rewinding | None]:
-    found = giving_up.plan_giving_up(locations, query, epoch)
+) -> tuple[abandonment.GivingUp, rewind.Rewinding | None]:
+    found = abandonment.plan_giving_up(locations, query, epoch)
     again = None
     if read_again:
-        again = giving_up.plan_reading_again(locations, identity, query, epoch)
+        again = abandonment.plan_reading_again(locations, identity, query, epoch)
     _show_giving_up(found, again)
     if again is not None:
         _show_rewinding(locations, query, again)
@@ -170,7 +168,7 @@ def _plan_giving_up(
 
 
 def _show_epochs(locations: Locations, query: QueryIdentity) -> None:
-    epochs = rewinding.epochs_to_rewind_to(locations.state.child(query.folder))
+    epochs = rewind.epochs_to_rewind_to(locations.state.child(query.folder))
     if not epochs:
         typer.echo(f"{query.folder} has no epoch to go back to; --to-start is possible")
         return
@@ -181,7 +179,7 @@ def _show_epochs(locations: Locations, query: QueryIdentity) -> None:
 def _show_rewinding(
     locations: Locations,
     query: QueryIdentity,
-    found: rewinding.Rewinding,
+    found: rewind.Rewinding,
     starts: Mapping[str, str] | None = None,
 ) -> None:
     more = "at least " if found.forgotten else ""
@@ -205,7 +203,7 @@ def _show_rewinding(
 def _show_beginnings(
     locations: Locations,
     query: QueryIdentity,
-    found: rewinding.Rewinding,
+    found: rewind.Rewinding,
     starts: Mapping[str, str],
 ) -> None:
     """Say what is known without the sources: only they can compare two places."""
@@ -231,7 +229,7 @@ def _show_beginnings(
         )
 
 
-def _show_giving_up(found: giving_up.GivingUp, again: rewinding.Rewinding | None) -> None:
+def _show_giving_up(found: abandonment.GivingUp, again: rewind.Rewinding | None) -> None:
     if found.lost_decision:
         typer.echo(
             f"epoch {found.epoch} of {found.query} has no decision: which rows it holds is not "
@@ -260,7 +258,7 @@ def _show_giving_up(found: giving_up.GivingUp, again: rewinding.Rewinding | None
     typer.echo("Committables that were committed before the error stay committed.")
 
 
-def _show_read(found: giving_up.GivingUp, title: str) -> None:
+def _show_read(found: abandonment.GivingUp, title: str) -> None:
     if found.read is None:
         typer.echo("Where the sources read its rows is not recorded.")
         return
@@ -272,7 +270,7 @@ def _show_read(found: giving_up.GivingUp, title: str) -> None:
         typer.echo(f"    to   {_end_text(part)}")
 
 
-def _end_text(part: giving_up.ReadPart) -> str:
+def _end_text(part: abandonment.ReadPart) -> str:
     if part.end.ended or not part.end.finished:
         return position_text(part.end.state, part.end.skip)
     if part.last == part.begin:

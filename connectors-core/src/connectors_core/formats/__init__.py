@@ -7,7 +7,7 @@ record. No Python object is made for a good one, except by Avro's library.
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
-from connectors_core.formats.isolating import EmptyMessages
+from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat
 from connectors_core.formats.messages import (
     BadMessage,
@@ -23,7 +23,7 @@ from connectors_core.formats.options import (
     format_of,
     format_options,
 )
-from connectors_core.formats.plain import RawFormat, StringFormat
+from connectors_core.formats.plain_formats import RawFormat, StringFormat
 from connectors_core.formats.schema_registry import (
     HttpSchemaRegistry,
     SchemaRegistry,

@@ -21,7 +21,7 @@ from connectors_core.formats.avro_schemas import (
     check_avro_installed,
     parsed_schema,
 )
-from connectors_core.formats.isolating import EmptyMessages, KnownBadError, decode_isolating
+from connectors_core.formats.isolation import EmptyMessages, KnownBadError, decode_isolating
 from connectors_core.formats.messages import (
     BadMessage,
     Decoded,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.isolating import EmptyMessages, decode_isolating, joined_texts
+from connectors_core.formats.isolation import EmptyMessages, decode_isolating, joined_texts
 from connectors_core.formats.messages import (
     BadMessage,
     Decoded,

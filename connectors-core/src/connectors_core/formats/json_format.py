@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.isolating import (
+from connectors_core.formats.isolation import (
     EmptyMessages,
     KnownBadError,
     decode_isolating,

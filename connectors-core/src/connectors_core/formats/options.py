@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
-from connectors_core.formats.isolating import EmptyMessages
+from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat
-from connectors_core.formats.plain import RawFormat, StringFormat
+from connectors_core.formats.plain_formats import RawFormat, StringFormat
 from connectors_core.formats.schema_registry import HttpSchemaRegistry
 from connectors_core.formats.text import CsvDialect
 from connectors_core.options import DURATION, Option, Options, OptionSet, positive

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
-from connectors_core.lookup.joining import positions_among
+from connectors_core.lookup.join import positions_among
 from connectors_core.metrics import LookupMetric, MetricGroup
 
 __all__ = ["CachedRows", "DefaultLookupCache", "LookupCache"]

@@ -28,7 +28,7 @@ from connectors_core.sink.messages import (
     CommittableWithLineage,
     messages_in_order,
 )
-from connectors_core.sink.rate_limiting import (
+from connectors_core.sink.rate_limits import (
     AIMDScalingStrategy,
     CongestionControlRateLimitingStrategy,
     FixedRateLimitingStrategy,
@@ -46,7 +46,7 @@ from connectors_core.sink.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
-from connectors_core.sink.stateful import StatefulSink, StatefulSinkWriter
+from connectors_core.sink.stateful_sink import StatefulSink, StatefulSinkWriter
 from connectors_core.sink.topology import (
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,

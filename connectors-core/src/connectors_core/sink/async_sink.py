@@ -16,16 +16,16 @@ from connectors_core.annotations import public
 from connectors_core.clients.event_loop import event_loop, submit
 from connectors_core.errors import UnsupportedError
 from connectors_core.records import BadRecord
-from connectors_core.sink import seen_capacity
+from connectors_core.sink import capacity
 from connectors_core.sink.entry_columns import EntryColumns
-from connectors_core.sink.rate_limiting import (
+from connectors_core.sink.rate_limits import (
     CongestionControlRateLimitingStrategy,
     FixedRateLimitingStrategy,
     RateLimiting,
     RateLimitingStrategy,
 )
 from connectors_core.sink.request_buffer import Held
-from connectors_core.sink.request_sending import AsyncSinkWriterConfiguration, RequestSender
+from connectors_core.sink.request_sender import AsyncSinkWriterConfiguration, RequestSender
 from connectors_core.sink.sink import Sink, SinkWriter, TwoPhaseCommittingSink, WriterInitContext
 
 __all__ = ["AsyncSink", "AsyncSinkWriter", "AsyncSinkWriterConfiguration", "ElementConverter"]
@@ -215,7 +215,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         return CongestionControlRateLimitingStrategy(
             max_in_flight_requests=bounds.max_in_flight_requests,
             max_batch_size=bounds.max_batch_size,
-            initial_max_in_flight_messages=seen_capacity.seen(*self._sink_key),
+            initial_max_in_flight_messages=capacity.seen(*self._sink_key),
         )
 
     @property
@@ -225,7 +225,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
     async def _stop(self) -> None:
         if self._learning is not None:  # before what is given up counts as refused
             messages = self._learning.max_in_flight_messages
-            seen_capacity.remember(*self._sink_key, messages)
+            capacity.remember(*self._sink_key, messages)
         await self._sending.stop()
         await self.close_client()
 

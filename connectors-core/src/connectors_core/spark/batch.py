@@ -16,9 +16,9 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.enumeration import Enumeration, batch_entries
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
 from connectors_core.engine.coordinator.identity import PipelineIdentity
 from connectors_core.engine.coordinator.plan_log import (
     is_done,
@@ -31,7 +31,7 @@ from connectors_core.engine.coordinator.source_coordinator import (
     SourceSettings,
     count_report,
 )
-from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import (
     REPORTS,
     RUNS,
@@ -59,7 +59,7 @@ from connectors_core.spark.status import (
     error_text,
     source_status,
 )
-from connectors_core.spark.writing import SparkEngine, WritingJob
+from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
 

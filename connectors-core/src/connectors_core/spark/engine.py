@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from connectors_core.engine.execution.writing import Leases, WriterMessage, WriteTask
+from connectors_core.engine.execution.writer_task import Leases, WriterMessage, WriteTask
 from connectors_core.engine.protocol import Entry
 
 BatchT = TypeVar("BatchT", contravariant=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
-from connectors_core.engine.coordinator.fencing import taken_by_another
+from connectors_core.engine.coordinator.epoch_committer import GIVE_UP_HINT, EpochCommitter, Lost
+from connectors_core.engine.coordinator.fences import taken_by_another
 from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     newest_decision,
@@ -20,7 +20,7 @@ from connectors_core.engine.coordinator.plan_log import (
     read_reports,
 )
 from connectors_core.engine.coordinator.writer_states import SinkStates
-from connectors_core.engine.execution.writing import SinkTask, WriterMessage, WriteTask
+from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage, WriteTask
 from connectors_core.engine.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
@@ -37,7 +37,7 @@ from connectors_core.metrics import SinkMetric
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
 from connectors_core.spark.engine import EpochEngine
-from connectors_core.spark.rewriting import Rewriter
+from connectors_core.spark.rewriter import Rewriter
 from connectors_core.spark.status import SinkProgress, SinkStatus, sink_status
 
 BatchT = TypeVar("BatchT")

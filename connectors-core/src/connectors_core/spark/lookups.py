@@ -20,19 +20,19 @@ from pyspark.sql.types import StructType
 
 from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
 from connectors_core.engine.coordinator.source_coordinator import SourceSettings
-from connectors_core.engine.execution.looking_up import ByKey, LookupTask
 from connectors_core.engine.execution.lookup_snapshots import (
     SnapshotLookup,
     WrittenSnapshot,
     remove_local_copies,
     write_snapshot,
 )
-from connectors_core.engine.execution.reading import ReaderTask
-from connectors_core.engine.execution.writing import conform
+from connectors_core.engine.execution.lookup_task import ByKey, LookupTask
+from connectors_core.engine.execution.reader_task import ReaderTask
+from connectors_core.engine.execution.writer_task import conform
 from connectors_core.engine.protocol import LOOKUP_VERSIONS, LookupVersion, lookup_path, run_path
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.join import LookupJoin
 from connectors_core.lookup.provider import (
     FullCachingLookupProvider,
     LookupFunctionProvider,
@@ -41,12 +41,12 @@ from connectors_core.lookup.provider import (
 from connectors_core.metrics import LookupMetric, MetricGroup
 from connectors_core.spark.batch import batch_dataframe
 from connectors_core.spark.carriers import spark_schema
-from connectors_core.spark.direct import Stage
+from connectors_core.spark.direct_frames import Stage
 from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.ownership import local_property
 from connectors_core.spark.status import LookupCaching, LookupStatus, error_text
 from connectors_core.spark.warm_workers import keep_warm
-from connectors_core.spark.writing import RegisteredSink, quoted
+from connectors_core.spark.writing_job import RegisteredSink, quoted
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)

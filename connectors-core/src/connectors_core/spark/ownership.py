@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.errors import UnsupportedError
 from connectors_core.spark.held_retries import hold_retry
 

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connectors_core.annotations import public
-from connectors_core.engine.coordinator.committing import CommitRetries
 from connectors_core.engine.coordinator.completeness import verify_complete, verify_identified
 from connectors_core.engine.coordinator.connection_checks import (
     check_connections,
     check_state_location,
 )
-from connectors_core.engine.coordinator.fencing import fence_decisions
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.coordinator.fences import fence_decisions
 from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
@@ -53,11 +53,11 @@ from connectors_core.engine.coordinator.plan_log import (
 from connectors_core.engine.coordinator.source_coordinator import SourceSettings
 from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.coordinator.writer_states import check_stateful
-from connectors_core.engine.execution.reading import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.engine.protocol import RunRecord
 from connectors_core.engine.state import LEASE_EXPIRY, Lease, StateStore
 from connectors_core.errors import ConfigurationError, IdentityError, UnsupportedError
-from connectors_core.lookup.joining import JoinType, LookupJoin
+from connectors_core.lookup.join import JoinType, LookupJoin
 from connectors_core.options import format_duration
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
@@ -78,7 +78,7 @@ from connectors_core.spark.batch import (
 )
 from connectors_core.spark.carriers import SparkLog, choose_carrier, sources_of, watermark_delays
 from connectors_core.spark.checkpoint_location import CheckpointLocation
-from connectors_core.spark.direct import DirectFrame, EntryRows
+from connectors_core.spark.direct_frames import DirectFrame, EntryRows
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.lookups import (
     IDLE_WORKERS_END_AFTER,
@@ -94,11 +94,11 @@ from connectors_core.spark.ownership import OwnedReader
 from connectors_core.spark.probe import probe_executors
 from connectors_core.spark.progress import ProgressDisplay, ShowProgress
 from connectors_core.spark.status import PipelineStatus
-from connectors_core.spark.streaming import StreamingRun, StreamingSource
+from connectors_core.spark.streaming_run import StreamingRun, StreamingSource
 from connectors_core.spark.telemetry import Telemetry, global_instruments
 from connectors_core.spark.termination import Termination
 from connectors_core.spark.workers import workers_differ
-from connectors_core.spark.writing import OutputMode, RegisteredSink, WritingJob, arrow_schema
+from connectors_core.spark.writing_job import OutputMode, RegisteredSink, WritingJob, arrow_schema
 from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 

@@ -20,7 +20,6 @@ from typing import Any, Final, Literal, Never, Self, TypeVar
 import pyarrow as pa
 
 from connectors_core.engine._faults import FaultInjected, fault_point
-from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.engine.coordinator.completeness import (
     verify_complete,
     verify_decided,
@@ -32,7 +31,8 @@ from connectors_core.engine.coordinator.connection_checks import (
     check_state_location,
 )
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
-from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
 from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
@@ -58,8 +58,8 @@ from connectors_core.engine.coordinator.source_coordinator import SourceSettings
 from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.coordinator.writer_states import check_stateful
 from connectors_core.engine.execution.attempts import fails_again
-from connectors_core.engine.execution.reading import ReaderTask, read_entry, without_heartbeat
-from connectors_core.engine.execution.writing import (
+from connectors_core.engine.execution.reader_task import ReaderTask, read_entry, without_heartbeat
+from connectors_core.engine.execution.writer_task import (
     Leases,
     SinkTask,
     WriterMessage,

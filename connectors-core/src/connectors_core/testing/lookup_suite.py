@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from connectors_core.engine.execution.looking_up import close_lookups
+from connectors_core.engine.execution.lookup_task import close_lookups
 from connectors_core.errors import RetryableError
 from connectors_core.lookup import (
     FullCachingLookupProvider,
@@ -22,7 +22,7 @@ from connectors_core.lookup import (
     PeriodicCacheReloadTrigger,
     TimedCacheReloadTrigger,
 )
-from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.join import LookupJoin
 from connectors_core.table import LookupTableSource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import Case, case

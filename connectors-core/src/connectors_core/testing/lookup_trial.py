@@ -17,18 +17,18 @@ import pyarrow as pa
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
 from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
 from connectors_core.engine.coordinator.source_coordinator import SourceSettings
-from connectors_core.engine.execution.looking_up import ByKey, LookupTask, close_lookups
 from connectors_core.engine.execution.lookup_snapshots import (
     SnapshotLookup,
     WrittenSnapshot,
     remove_local_copies,
     write_snapshot,
 )
-from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.lookup_task import ByKey, LookupTask, close_lookups
+from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import encode_entry
 from connectors_core.engine.state import StateStore
 from connectors_core.lookup import FullCachingLookupProvider, LookupFunctionProvider
-from connectors_core.lookup.joining import JoinType, LookupJoin
+from connectors_core.lookup.join import JoinType, LookupJoin
 from connectors_core.metrics import MetricGroup
 from connectors_core.source import DataGeneratorSource
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource

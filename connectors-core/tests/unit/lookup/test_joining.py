@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.join import LookupJoin
 
 ROWS = pa.schema([pa.field("n", pa.int64()), pa.field("a", pa.int32()), pa.field("b", pa.string())])
 TABLE = pa.schema(

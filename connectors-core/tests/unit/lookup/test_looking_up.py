@@ -25,7 +25,7 @@ from lookup_tables import (
     task_of,
 )
 
-from connectors_core.engine.execution.looking_up import close_lookups
+from connectors_core.engine.execution.lookup_task import close_lookups
 from connectors_core.errors import ConfigurationError, FatalError, RetryableError
 from connectors_core.lookup import (
     AsyncLookupFunctionProvider,

@@ -23,12 +23,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connectors_core.engine.coordinator.identity import FIRST_QUERY, IDENTITIES_FOLDER
-from connectors_core.engine.coordinator.numbering import (
+from connectors_core.engine.coordinator.document_numbers import (
     document_numbers,
     folder_numbers,
     unrelated_files,
 )
+from connectors_core.engine.coordinator.identity import FIRST_QUERY, IDENTITIES_FOLDER
 from connectors_core.engine.coordinator.plan_log import (
     complete_reports,
     newest_decision,

@@ -9,7 +9,7 @@ from contextlib import closing
 
 from connectors_core.engine.execution.claims import Claims
 from connectors_core.engine.execution.dead_letter_spools import read_spool
-from connectors_core.engine.execution.writing import Leases, encode_committables
+from connectors_core.engine.execution.writer_task import Leases, encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision, claims_path
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
@@ -20,7 +20,7 @@ from connectors_core.records import (
     RecordPolicyMode,
 )
 from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
-from connectors_core.sink.stateful import StatefulSink
+from connectors_core.sink.stateful_sink import StatefulSink
 
 UID_SUFFIX = ".dead-letters"
 

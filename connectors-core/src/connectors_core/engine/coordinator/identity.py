@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors_core.engine.coordinator.numbering import document_numbers
+from connectors_core.engine.coordinator.document_numbers import document_numbers
 from connectors_core.engine.protocol import DocumentCodec
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import LOST_STATE_HINT, ConfigurationError, IdentityError

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors_core.engine.coordinator.numbering import document_numbers
+from connectors_core.engine.coordinator.document_numbers import document_numbers
 from connectors_core.engine.execution.lookup_snapshots import WrittenSnapshot
 from connectors_core.engine.protocol import (
     LOOKUP_PINS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from connectors_core.engine.coordinator.document_numbers import document_numbers, folder_numbers
 from connectors_core.engine.coordinator.identity import QueryIdentity, read_identity
-from connectors_core.engine.coordinator.numbering import document_numbers, folder_numbers
 from connectors_core.engine.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,

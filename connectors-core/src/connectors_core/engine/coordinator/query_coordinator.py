@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.coordinator.fencing import taken_by_another
+from connectors_core.engine.coordinator.fences import taken_by_another
 from connectors_core.engine.coordinator.mailbox import Mailbox
 from connectors_core.engine.coordinator.plan_log import (
     complete_reports,

@@ -59,7 +59,7 @@ from connectors_core.source.enumerator import (
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
-from connectors_core.source.hybrid.switching import SwitchesSources
+from connectors_core.source.hybrid.switches import SwitchesSources
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, Boundedness, SupportsRewinding
 from connectors_core.source.split import PlanLimits, SourceSplit

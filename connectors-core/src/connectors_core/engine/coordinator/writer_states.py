@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from connectors_core.engine.execution.writing import SinkTask, WriterMessage
+from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage
 from connectors_core.engine.protocol import Decision, WriterStates
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
-from connectors_core.sink.stateful import StatefulSink
+from connectors_core.sink.stateful_sink import StatefulSink
 
 
 def check_stateful(sink: Sink, uid: str, writers: int | None) -> None:

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from connectors_core.engine.coordinator.document_numbers import document_numbers
 from connectors_core.engine.coordinator.identity import (
     IDENTITIES_FOLDER,
     PipelineIdentity,
     QueryIdentity,
 )
-from connectors_core.engine.coordinator.numbering import document_numbers
 from connectors_core.engine.coordinator.plan_log import is_done
 from connectors_core.engine.protocol import (
     DECISIONS,

@@ -113,7 +113,7 @@ class Lease:
 
     The holder checks its lease by the same kind of clock. That only stops a driver early that was
     taken for gone. It may freeze between a look at the lease and the step that follows, so it is
-    fences that keep it from harm (`connectors_core.engine.coordinator.fencing`).
+    fences that keep it from harm (`connectors_core.engine.coordinator.fences`).
 
     Use `Lease.acquire`; do not call the constructor.
     """

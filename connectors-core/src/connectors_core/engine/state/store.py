@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, cast
 import tenacity
 
 from connectors_core.clients.native_libraries import error_of_opening
-from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
 from connectors_core.engine._faults import space_point
 from connectors_core.errors import (
     ConfigurationError,

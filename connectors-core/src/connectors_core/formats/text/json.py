@@ -30,7 +30,7 @@ from connectors_core.formats.text.decimals import (
     check_json_decimals,
     may_be_long,
 )
-from connectors_core.formats.text.json_rewriting import (
+from connectors_core.formats.text.json_rewriter import (
     has_floats,
     has_maps,
     has_moments,

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError, DataLossError, StateCorruptedError
-from connectors_core.source.hybrid.switching import SourceSwitchContext, Switch
+from connectors_core.source.hybrid.switches import SourceSwitchContext, Switch
 from connectors_core.source.source import AnySource, Boundedness, Source
 from connectors_core.source.split import SplitTraits
 

@@ -26,7 +26,7 @@ from connectors_core.source.events import SourceEvent
 from connectors_core.source.hybrid.chain import SourceChain
 from connectors_core.source.hybrid.events import HybridSourceEvent
 from connectors_core.source.hybrid.split import HybridSplit, members_splits
-from connectors_core.source.hybrid.switching import (
+from connectors_core.source.hybrid.switches import (
     SupportsSwitchInfo,
     Switch,
     SwitchesSources,

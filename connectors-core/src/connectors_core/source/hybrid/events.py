@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
 from connectors_core.source.hybrid.chain import SourceChain
-from connectors_core.source.hybrid.switching import Switch
+from connectors_core.source.hybrid.switches import Switch
 
 
 @dataclass(frozen=True)

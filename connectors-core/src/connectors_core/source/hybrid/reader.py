@@ -13,7 +13,7 @@ from connectors_core.source.events import SourceEvent
 from connectors_core.source.hybrid.chain import SourceChain
 from connectors_core.source.hybrid.events import HybridSourceEvent
 from connectors_core.source.hybrid.split import HybridSplit, split_id_of
-from connectors_core.source.hybrid.switching import Switch
+from connectors_core.source.hybrid.switches import Switch
 from connectors_core.source.reader import (
     InputStatus,
     ReaderOutput,

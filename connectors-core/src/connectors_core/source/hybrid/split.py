@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.source.hybrid.chain import SourceChain
-from connectors_core.source.hybrid.switching import Switch
+from connectors_core.source.hybrid.switches import Switch
 from connectors_core.source.split import SourceSplit
 
 

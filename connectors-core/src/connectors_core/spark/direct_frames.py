@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from connectors_core.engine.execution.reading import ReaderTask, without_heartbeat
+from connectors_core.engine.execution.reader_task import ReaderTask, without_heartbeat
 from connectors_core.spark.carriers import checked
 
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

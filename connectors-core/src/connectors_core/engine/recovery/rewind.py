@@ -14,8 +14,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connectors_core.engine.coordinator.document_numbers import document_numbers
 from connectors_core.engine.coordinator.identity import QueryIdentity, record_identity
-from connectors_core.engine.coordinator.numbering import document_numbers
 from connectors_core.engine.coordinator.plan_log import (
     complete_reports,
     decisions_since,

@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.coordinator.committing import GIVE_UP_HINT, EpochCommitter, Lost
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
-from connectors_core.engine.coordinator.fencing import taken_by_another
+from connectors_core.engine.coordinator.epoch_committer import GIVE_UP_HINT, EpochCommitter, Lost
+from connectors_core.engine.coordinator.fences import taken_by_another
 from connectors_core.engine.coordinator.plan_log import rewrites_of
-from connectors_core.engine.execution.writing import Leases, SinkTask, WriterMessage, WriteTask
+from connectors_core.engine.execution.writer_task import Leases, SinkTask, WriterMessage, WriteTask
 from connectors_core.engine.protocol import (
     REWRITES,
     DecidedCommittable,

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import tenacity
 
-from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.coordinator.numbering import folder_numbers
+from connectors_core.engine.coordinator.document_numbers import folder_numbers
 from connectors_core.engine.coordinator.plan_log import is_done, mark_done
-from connectors_core.engine.execution.writing import Leases
+from connectors_core.engine.execution.writer_task import Leases
 from connectors_core.engine.protocol import Decision, SinkDecision, claims_path
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import CommitError, RetryableError

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from connectors_core.annotations import public
 from connectors_core.clients.event_loop import event_loop
-from connectors_core.clients.retrying import RetryLog
+from connectors_core.clients.retries import RetryLog
 from connectors_core.errors import (
     ConnectorError,
     FatalError,
@@ -29,7 +29,7 @@ from connectors_core.errors import (
 from connectors_core.metrics import SinkMetric
 from connectors_core.options import positive
 from connectors_core.sink.entry_columns import EntryColumns
-from connectors_core.sink.rate_limiting import (
+from connectors_core.sink.rate_limits import (
     RateLimiting,
     RateLimitingStrategy,
     RequestInfo,

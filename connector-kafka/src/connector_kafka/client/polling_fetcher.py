@@ -18,12 +18,12 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 
 from connector_kafka.client import config as properties
-from connector_kafka.client.bounding import bounded_decompression
+from connector_kafka.client.bounds import bounded_decompression
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import error_of_exception
-from connector_kafka.client.fetching import Fetched, FetchSettings, OffsetRange, PartitionRange
+from connector_kafka.client.fetcher import Fetched, FetchSettings, OffsetRange, PartitionRange
+from connector_kafka.client.log_filter import keep_logins_out_of_logs
 from connector_kafka.client.metadata import TopicPartition
-from connector_kafka.client.secrecy import keep_logins_out_of_logs
 from connector_kafka.errors import CorruptRecordsError, KafkaRetryableError
 from connector_kafka.records import COLUMNS
 from connector_kafka.records.errors import MalformedError, TooLargeError

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 from connectors_core.engine.coordinator.completeness import missing_decisions
+from connectors_core.engine.coordinator.document_numbers import document_numbers, folder_numbers
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
-from connectors_core.engine.coordinator.numbering import document_numbers, folder_numbers
 from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     is_done,
@@ -28,7 +28,7 @@ from connectors_core.engine.protocol import (
     plan_path,
 )
 from connectors_core.engine.recovery.locations import Locations
-from connectors_core.engine.recovery.rewinding import Rewinding, plan_rewinding, rewinding_to
+from connectors_core.engine.recovery.rewind import Rewinding, plan_rewinding, rewinding_to
 from connectors_core.engine.state import Lease, StateStore, encode_document
 from connectors_core.errors import ConfigurationError, StateCorruptedError
 

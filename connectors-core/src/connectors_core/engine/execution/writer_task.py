@@ -30,7 +30,7 @@ from connectors_core.sink.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
-from connectors_core.sink.stateful import StatefulSink, StatefulSinkWriter
+from connectors_core.sink.stateful_sink import StatefulSink, StatefulSinkWriter
 
 BRANCH_COLUMN = "_branch"
 MESSAGE_SCHEMA = pa.schema([("payload", pa.binary())])

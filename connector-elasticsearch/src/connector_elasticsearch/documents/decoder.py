@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_elasticsearch.documents.parsing import plain, raw_json
+from connector_elasticsearch.documents.parser import plain, raw_json
 from connector_elasticsearch.documents.values import (
     MOST_IN_FLOAT,
     Moments,

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from connectors_core.engine.execution.reading import ReaderTask
-from connectors_core.engine.execution.writing import (
+from connectors_core.engine.execution.reader_task import ReaderTask
+from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
     Leases,
     SinkTask,

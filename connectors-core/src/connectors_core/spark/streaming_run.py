@@ -13,19 +13,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.coordinator.committing import CommitRetries, EpochCommitter
 from connectors_core.engine.coordinator.completeness import (
     verify_complete,
     verify_decided,
     verify_same_moment,
 )
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
-from connectors_core.engine.coordinator.fencing import fence_decisions, fence_plans
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
 from connectors_core.engine.coordinator.identity import QueryIdentity, assert_same_life
 from connectors_core.engine.coordinator.plan_log import newest_number, purge, read_plan
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.engine.coordinator.source_coordinator import SourceObservation, SourceSettings
-from connectors_core.engine.execution.reading import ReaderTask
+from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError, LeaseError, RetryableError
@@ -42,7 +42,7 @@ from connectors_core.spark.status import (
     spark_watermark,
 )
 from connectors_core.spark.watermark_use import only_windows_compare
-from connectors_core.spark.writing import SparkEngine, WritingJob
+from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 PURGE_EVERY_BATCHES = 20
 _POLL_SECONDS = 0.1

@@ -27,7 +27,7 @@ from connector_kafka.client.metadata import (
     IsolationLevel,
     TopicPartition,
 )
-from connector_kafka.client.retrying import backoffs, retry_log
+from connector_kafka.client.retries import backoffs, retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.records import MAX_RECORD_BYTES, decode

@@ -7,8 +7,8 @@ import enum
 import logging
 
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.fetching import Fetcher, FetchSettings
-from connector_kafka.client.polling import PollingFetcher
+from connector_kafka.client.fetcher import Fetcher, FetchSettings
+from connector_kafka.client.polling_fetcher import PollingFetcher
 from connector_kafka.client.wire import Wire, check_contract
 from connectors_core.errors import UnsupportedError
 

@@ -19,7 +19,7 @@ from connector_elasticsearch.client import (
     path_of,
     told,
 )
-from connector_elasticsearch.client.retrying import retrying
+from connector_elasticsearch.client.retries import retrying
 from connector_elasticsearch.documents import (
     WHOLE,
     DocumentDecoder,

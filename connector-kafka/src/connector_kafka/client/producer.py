@@ -16,7 +16,7 @@ from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import NO_ERROR, error_of_code
 from connector_kafka.client.metadata import Cluster
-from connector_kafka.client.retrying import retrying
+from connector_kafka.client.retries import retrying
 from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRequestError, KafkaRetryableError

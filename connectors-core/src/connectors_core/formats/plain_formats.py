@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.isolating import decode_isolating, message_bytes
+from connectors_core.formats.isolation import decode_isolating, message_bytes
 from connectors_core.formats.messages import Decoded, DecodingFormat, Encoded, EncodingFormat
 from connectors_core.formats.text import converted, is_binary, is_string
 

@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 import tenacity
 
 from connectors_core.clients.event_loop import submit
-from connectors_core.clients.retrying import IF_RETRYABLE, RetryLog, backoff
-from connectors_core.engine.execution.writing import conform
+from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.engine.execution.writer_task import conform
 from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, FunctionContext, LookupFunction
-from connectors_core.lookup.joining import LookupJoin
+from connectors_core.lookup.join import LookupJoin
 from connectors_core.lookup.provider import (
     AsyncLookupFunctionProvider,
     LookupFunctionProvider,
