@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tables of options in the documents anew: `python -m tools.docs [--check]`.
 
-A table stands between `<!-- options of package.module.NAME, by ... -->` and `<!-- end -->`.
+A table stands between `<!-- options of package.module.NAME, by ... -->` and `<!-- end -->`; that
+of all metrics begins with `<!-- metrics, by ... -->`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import re
 import sys
 from pathlib import Path
 
+from connectors_core.spark import exported_metrics
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (".", "connectors-core", "connector-*", "release-tools", "examples")
 TABLE = re.compile(r"(<!-- options of (\S+)\.(\w+)\b.*? -->\n).*?(<!-- end -->)", re.DOTALL)
+METRICS = re.compile(r"(<!-- metrics\b.*? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def documents() -> list[Path]:
@@ -35,7 +39,10 @@ def with_tables(text: str) -> str:
         rows = options.markdown()
         return f"{begin}\n{rows}\n{end}"
 
-    return TABLE.sub(table, text)
+    def metrics(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{exported_metrics.markdown()}\n{match[2]}"
+
+    return METRICS.sub(metrics, TABLE.sub(table, text))
 
 
 def main(check: bool) -> bool:

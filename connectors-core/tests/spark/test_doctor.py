@@ -102,12 +102,15 @@ def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
         assert sink.pending == 0
     assert json.loads(json.dumps(status.to_dict()))["state"] == "finished"
 
-    assert numbers_seen["numrecordsin", "in", None] == 1000
-    assert numbers_seen["numbytesin", "in", None] == source.bytes == 8000
-    assert numbers_seen["numrecordssend", "even", None] == 500
-    assert numbers_seen["successfulcommittables", "all", None] == status.sinks[0].committed
-    assert numbers_seen["pendingcommittables", "all", None] == 0
-    assert numbers_seen["currentsendtime", "all", None] > 0
+    assert numbers_seen["connectors.source.records.read", "in", None] == 1000
+    assert numbers_seen["connectors.source.read", "in", None] == source.bytes == 8000
+    assert numbers_seen["connectors.sink.records.written", "even", None] == 500
+    assert (
+        numbers_seen["connectors.sink.committables.succeeded", "all", None]
+        == status.sinks[0].committed
+    )
+    assert numbers_seen["connectors.sink.committables.pending", "all", None] == 0
+    assert numbers_seen["connectors.sink.write.duration", "all", None] > 0
     assert measured.collect() == {}  # a stopped pipeline is not observed
 
     view = view_state(StateStore(str(tmp_path / "ck")))
@@ -182,7 +185,7 @@ def test_status_of_a_batch_pipeline(spark, tmp_path, measured):
         pipeline.sink_to(df.where("value < 10"), DirectorySink(tmp_path / "out"), uid="out")
         assert pipeline.run()
         status = pipeline.status()
-        assert measured.collect()["numrecordsin", "in", None] == 1000
+        assert measured.collect()["connectors.source.records.read", "in", None] == 1000
     assert status.state is PipelineState.FINISHED
     (source,), (sink,) = status.sources, status.sinks
     assert (source.rows, source.splits_finished, source.splits_assigned) == (1000, 10, 0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,23 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from connectors_core.engine.coordinator.source_coordinator import SplitStatus
-from connectors_core.metrics import CommitterMetric, Meter, MetricGroup, SinkMetric, SourceMetric
+from connectors_core.metrics import (
+    CommitterMetric,
+    EnumeratorMetric,
+    LookupMetric,
+    Meter,
+    MetricGroup,
+    SinkMetric,
+    SourceMetric,
+    SplitMetric,
+)
+from connectors_core.spark.exported_metrics import (
+    LOOKUP_METRICS,
+    SINK_METRICS,
+    SOURCE_METRICS,
+    SPLIT_METRICS,
+    exported_metrics,
+)
 from connectors_core.spark.status import (
     LookupStatus,
     PipelineStatus,
@@ -73,8 +90,7 @@ def collected(reader):
 
 
 def of(instrument, uid, *, pipeline="p", **attributes):
-    # Instrument names have no case; the SDK shows them in lower case.
-    return (instrument.lower(), *sorted({"pipeline": pipeline, "uid": uid, **attributes}.items()))
+    return (instrument, *sorted({"pipeline": pipeline, "uid": uid, **attributes}.items()))
 
 
 def test_names_are_those_of_flip_33():
@@ -129,12 +145,12 @@ def test_numbers_carry_pipeline_uid_and_split(instruments, reader):
     telemetry = Telemetry(status)
     instruments.add(telemetry)
     found = collected(reader)
-    assert found[of("numRecordsIn", "in")] == 7
-    assert found[of("numRecordsSend", "out")] == 7
-    assert found[of("totalCommittables", "out")] == 1
-    assert found[of("watermarkLag", "in")] == 12
-    assert found[of("currentWatermark", "in", split="file-1")] == 5_000
-    assert found[of("splitRecordsIn", "in", split="file-1")] == 7
+    assert found[of("connectors.source.records.read", "in")] == 7
+    assert found[of("connectors.sink.records.written", "out")] == 7
+    assert found[of("connectors.sink.committables.received", "out")] == 1
+    assert found[of("connectors.source.watermark.lag", "in")] == 0.012
+    assert found[of("connectors.split.watermark.timestamp", "in", split="file-1")] == 5
+    assert found[of("connectors.split.records.read", "in", split="file-1")] == 7
 
 
 def test_lookups_have_numbers(instruments, reader):
@@ -146,18 +162,18 @@ def test_lookups_have_numbers(instruments, reader):
     telemetry = Telemetry(lambda: replace(status(), lookups=(lookup,)))
     instruments.add(telemetry)
     found = collected(reader)
-    assert found[of("hitCount", "planes")] == 3
-    assert found[of("numCachedRecord", "planes")] == 9
-    assert found[of("connectorCounter", "planes", name="own")] == 2
+    assert found[of("connectors.lookup.cache.hits", "planes")] == 3
+    assert found[of("connectors.lookup.cache.records", "planes")] == 9
+    assert found[of("connectors.custom.counter", "planes", name="own")] == 2
 
 
 def test_what_only_the_connector_knows_shares_two_instruments(instruments, reader):
     telemetry = Telemetry(lambda: status(reader_gauges={1: {"openFiles": 4.0}}))
     instruments.add(telemetry)
     found = collected(reader)
-    assert found[of("connectorCounter", "in", name="commitsSucceeded")] == 3
-    assert found[of("connectorGauge", "in", name="openFiles")] == 2
-    assert found[of("connectorGauge", "in", name="openFiles", subtask=1)] == 4
+    assert found[of("connectors.custom.counter", "in", name="commitsSucceeded")] == 3
+    assert found[of("connectors.custom.gauge", "in", name="openFiles")] == 2
+    assert found[of("connectors.custom.gauge", "in", name="openFiles", subtask=1)] == 4
 
 
 def test_one_collection_asks_for_one_status(instruments, reader):
@@ -170,11 +186,11 @@ def test_one_collection_asks_for_one_status(instruments, reader):
     clock = Clock()
     telemetry = Telemetry(ask, clock)
     instruments.add(telemetry)
-    assert collected(reader)[of("numRecordsIn", "in")] == 1
+    assert collected(reader)[of("connectors.source.records.read", "in")] == 1
     clock.now += 60
-    assert collected(reader)[of("numRecordsSend", "out")] == 2
+    assert collected(reader)[of("connectors.sink.records.written", "out")] == 2
     telemetry.refresh()
-    assert collected(reader)[of("numRecordsIn", "in")] == 3
+    assert collected(reader)[of("connectors.source.records.read", "in")] == 3
     assert len(asked) == 3
 
 
@@ -183,12 +199,38 @@ def test_pipelines_share_the_instruments_and_leave_them(instruments, reader):
     instruments.add(first)
     instruments.add(second)
     found = collected(reader)
-    assert found[of("numRecordsIn", "in")] == 7
-    assert found[of("numRecordsIn", "in", pipeline="q")] == 9
+    assert found[of("connectors.source.records.read", "in")] == 7
+    assert found[of("connectors.source.records.read", "in", pipeline="q")] == 9
     first.close()
-    assert of("numRecordsIn", "in") not in collected(reader)
+    assert of("connectors.source.records.read", "in") not in collected(reader)
     del second
     assert collected(reader) == {}
+
+
+def test_every_metric_has_an_instrument_of_its_own():
+    known = {*SOURCE_METRICS, *SPLIT_METRICS, *SINK_METRICS, *LOOKUP_METRICS}
+    enums = (
+        SourceMetric,
+        EnumeratorMetric,
+        SplitMetric,
+        SinkMetric,
+        CommitterMetric,
+        LookupMetric,
+    )
+    assert known == {str(metric) for each in enums for metric in each}
+    names = [each.prometheus_name for each in exported_metrics()]
+    assert len(names) == len(set(names))
+
+
+def test_names_are_what_prometheus_expects():
+    for each in exported_metrics():
+        assert re.fullmatch(r"connectors(\.[a-z_]+)+", each.name)
+        assert each.prometheus_name.endswith("_total") == each.is_counter
+        assert each.unit in {"", "s", "By"} or re.fullmatch(r"\{[a-z]+\}", each.unit)
+    metrics = {each.name: each.prometheus_name for each in exported_metrics()}
+    assert metrics["connectors.source.records.read"] == "connectors_source_records_read_total"
+    assert metrics["connectors.source.watermark.lag"] == "connectors_source_watermark_lag_seconds"
+    assert metrics["connectors.sink.written"] == "connectors_sink_written_bytes_total"
 
 
 def test_without_an_sdk_nothing_happens():

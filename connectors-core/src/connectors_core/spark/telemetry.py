@@ -2,8 +2,7 @@
 """Hands the metrics of running pipelines to OpenTelemetry, through its API only. Driver.
 
 Without an SDK all of this costs nothing. Instruments exist once per process and observe whichever
-pipelines run; a stopped pipeline is no longer observed. What travels is names and numbers. For
-OpenTelemetry the names of instruments have no case, and its SDK shows them in lower case.
+pipelines run; a stopped pipeline is no longer observed. `exported_metrics` lists their names.
 """
 
 from __future__ import annotations
@@ -12,19 +11,22 @@ import functools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 
-from connectors_core.metrics import (
-    CommitterMetric,
-    EnumeratorMetric,
-    LookupMetric,
-    SinkMetric,
-    SourceMetric,
-    SplitMetric,
+from connectors_core.metrics import SplitMetric
+from connectors_core.spark.exported_metrics import (
+    CUSTOM_COUNTER,
+    CUSTOM_GAUGE,
+    LOOKUP_METRICS,
+    SINK_METRICS,
+    SOURCE_METRICS,
+    SPLIT_METRICS,
+    ExportedMetric,
+    exported_metrics,
 )
 from connectors_core.spark.status import (
     LookupStatus,
@@ -36,53 +38,8 @@ from connectors_core.spark.status import (
 __all__ = ["METER_NAME", "Instruments", "Telemetry"]
 
 METER_NAME: Final = "connectors_core"
-CONNECTOR_COUNTER: Final = "connectorCounter"
-CONNECTOR_GAUGE: Final = "connectorGauge"
+_Metrics = Mapping[str, ExportedMetric]
 _FRESH_SECONDS: Final = 0.5  # all instruments of one collection observe the same status
-
-_COUNTERS: Final = {
-    **{
-        metric.value: unit
-        for metric, unit in {
-            SourceMetric.NUM_RECORDS_IN: "{record}",
-            SourceMetric.NUM_BYTES_IN: "By",
-            SourceMetric.NUM_RECORDS_IN_ERRORS: "{record}",
-            SourceMetric.NUM_RECORDS_SKIPPED: "{record}",
-            SourceMetric.NUM_DEAD_LETTERS: "{record}",
-            SplitMetric.SPLIT_RECORDS_IN: "{record}",
-            SinkMetric.NUM_RECORDS_SEND: "{record}",
-            SinkMetric.NUM_BYTES_SEND: "By",
-            SinkMetric.NUM_RECORDS_SEND_ERRORS: "{record}",
-            SinkMetric.NUM_EPOCHS_COMMITTED: "{epoch}",
-            LookupMetric.HIT_COUNT: "{key}",
-            LookupMetric.MISS_COUNT: "{key}",
-            LookupMetric.NUM_LOOKUP_KEYS: "{key}",
-            LookupMetric.LOAD_COUNT: "{load}",
-            LookupMetric.NUM_LOAD_FAILURE: "{load}",
-            LookupMetric.LOAD_TIME: "ms",
-        }.items()
-    },
-    **{
-        metric.value: "{committable}"
-        for metric in CommitterMetric
-        if metric is not CommitterMetric.PENDING_COMMITTABLES
-    },
-}
-_GAUGES: Final = {
-    SourceMetric.PENDING_RECORDS.value: "{record}",
-    SourceMetric.PENDING_BYTES.value: "By",
-    SourceMetric.CURRENT_FETCH_EVENT_TIME_LAG.value: "ms",
-    SourceMetric.CURRENT_EMIT_EVENT_TIME_LAG.value: "ms",
-    SourceMetric.WATERMARK_LAG.value: "ms",
-    SourceMetric.SOURCE_IDLE_TIME.value: "ms",
-    EnumeratorMetric.UNASSIGNED_SPLITS.value: "{split}",
-    SplitMetric.CURRENT_WATERMARK.value: "ms",
-    SinkMetric.CURRENT_SEND_TIME.value: "ms",
-    CommitterMetric.PENDING_COMMITTABLES.value: "{committable}",
-    LookupMetric.LATEST_LOAD_TIME.value: "ms",
-    LookupMetric.NUM_CACHED_RECORD.value: "{record}",
-    LookupMetric.NUM_CACHED_BYTES.value: "By",
-}
 
 
 @dataclass(frozen=True)
@@ -103,39 +60,44 @@ class Measurement:
 
 def measurements(status: PipelineStatus) -> Iterator[Measurement]:
     """All numbers of a pipeline."""
-    units: list[SourceStatus | SinkStatus | LookupStatus] = [
-        *status.sources,
-        *status.sinks,
-        *status.lookups,
+    units: list[tuple[SourceStatus | SinkStatus | LookupStatus, _Metrics]] = [
+        *((source, SOURCE_METRICS) for source in status.sources),
+        *((sink, SINK_METRICS) for sink in status.sinks),
+        *((lookup, LOOKUP_METRICS) for lookup in status.lookups),
     ]
-    for unit in units:
+    for unit, metrics in units:
         where: dict[str, str | int] = {"pipeline": status.name, "uid": unit.uid}
         for name, number in unit.counters.items():
-            yield _measurement(name, number, where, _COUNTERS, CONNECTOR_COUNTER)
+            yield _measurement(name, number, where, metrics, CUSTOM_COUNTER)
         for name, value in unit.gauges.items():
-            yield _measurement(name, value, where, _GAUGES, CONNECTOR_GAUGE)
+            yield _measurement(name, value, where, metrics, CUSTOM_GAUGE)
     for source in status.sources:
         where = {"pipeline": status.name, "uid": source.uid}
         for subtask, gauges in source.reader_gauges.items():
+            own = where | {"subtask": subtask}
             for name, value in gauges.items():
-                yield _measurement(
-                    name, value, where | {"subtask": subtask}, _GAUGES, CONNECTOR_GAUGE
-                )
+                yield _measurement(name, value, own, SOURCE_METRICS, CUSTOM_GAUGE)
         for split in source.splits:
             own = where | {"split": split.split_id}
-            yield Measurement(SplitMetric.SPLIT_RECORDS_IN.value, split.rows, own)
+            rows = SplitMetric.SPLIT_RECORDS_IN
+            yield _measurement(rows, split.rows, own, SPLIT_METRICS, CUSTOM_COUNTER)
             if split.watermark is not None:
-                watermark = split.watermark // 1_000
-                yield Measurement(SplitMetric.CURRENT_WATERMARK.value, watermark, own)
+                name, millis = SplitMetric.CURRENT_WATERMARK, split.watermark // 1_000
+                yield _measurement(name, millis, own, SPLIT_METRICS, CUSTOM_GAUGE)
 
 
 def _measurement(
-    name: str, value: float, where: dict[str, str | int], known: dict[str, str], other: str
+    name: str,
+    value: float,
+    where: dict[str, str | int],
+    known: _Metrics,
+    other: ExportedMetric,
 ) -> Measurement:
     """A standard metric has an instrument of its own; the connector's own share one."""
-    if name in known:
-        return Measurement(name, value, where)
-    return Measurement(other, value, where | {"name": name})
+    metric = known.get(name)
+    if metric is not None and metric.is_counter == other.is_counter:
+        return Measurement(metric.name, metric.value(value), where)
+    return Measurement(other.name, value, where | {"name": name})
 
 
 class Telemetry:
@@ -194,10 +156,11 @@ class Instruments:
     def __init__(self, provider: MeterProvider | None = None) -> None:
         self._observed: weakref.WeakSet[Telemetry] = weakref.WeakSet()
         meter = get_meter(METER_NAME, meter_provider=provider)
-        for name, unit in {**_COUNTERS, CONNECTOR_COUNTER: "1"}.items():
-            meter.create_observable_counter(name, callbacks=[self._callback(name)], unit=unit)
-        for name, unit in {**_GAUGES, CONNECTOR_GAUGE: "1"}.items():
-            meter.create_observable_gauge(name, callbacks=[self._callback(name)], unit=unit)
+        for each in exported_metrics():
+            create = meter.create_observable_gauge
+            if each.is_counter:
+                create = meter.create_observable_counter  # type: ignore[assignment]
+            create(each.name, [self._callback(each.name)], each.unit, each.description)
 
     def add(self, telemetry: Telemetry) -> None:
         """Observe a pipeline for as long as it is referred to."""

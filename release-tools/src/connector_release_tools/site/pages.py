@@ -37,6 +37,7 @@ _GUIDES: Final = (
     "docs/formats",
     "docs/hybrid-source",
     "docs/deploy",
+    "docs/metrics",
 )
 _CORE: Final = "connectors-core"
 _TOOLS: Final = ("connector-template", "release-tools")
