@@ -18,7 +18,7 @@ class TestDocumentSink(SinkTestSuite):
     capabilities = Capabilities(
         can=frozenset({Capability.SCHEMA_CHANGE}),
         cannot={
-            Capability.EXACTLY_ONCE: "what a request has written cannot be taken back",
+            Capability.EXACTLY_ONCE: "a sent request cannot be undone",
             Capability.LEASES: "it has no committer",
             Capability.REWRITING: "it has no committer",
             Capability.DATA_TYPES: "the types are those of JSON",

@@ -103,7 +103,7 @@ def test_a_certificate_is_trusted_by_its_authority_or_its_fingerprint(
     ("settings", "found"),
     [
         ({"ca_file": None}, "self-signed certificate|unable to get local issuer"),
-        ({"ca_file": None, "certificate_fingerprint": "0" * 64}, "another fingerprint"),
+        ({"ca_file": None, "certificate_fingerprint": "0" * 64}, "a different fingerprint"),
     ],
     ids=["unknown authority", "another fingerprint"],
 )

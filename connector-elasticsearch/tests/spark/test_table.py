@@ -244,7 +244,7 @@ def test_moments_of_a_format_of_their_own_are_read_and_not_compared(
         with looking_up(table, [key], ["built"]) as ask:
             assert [row["built"].year for row in ask(["N1"])] == [1998]
     with (
-        pytest.raises(ConfigurationError, match="format of their own"),
+        pytest.raises(ConfigurationError, match="custom format"),
         looking_up(table, ["built"], []),
     ):
         pass

@@ -88,7 +88,7 @@ def test_indices_that_differ_in_a_type_are_named() -> None:
 
 
 def test_an_index_without_fields_has_no_columns() -> None:
-    with pytest.raises(ConfigurationError, match="nothing to read columns from"):
+    with pytest.raises(ConfigurationError, match="no fields to derive columns from"):
         fields_of({"a": {}})
     with pytest.raises(ConfigurationError, match="no index"):
         fields_of({})

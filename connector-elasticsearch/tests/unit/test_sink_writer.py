@@ -265,7 +265,7 @@ def test_nobody_listening_is_tried_again_until_the_time_is_over(fake: FakeElasti
     bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
     with pytest.raises(RetryableError, match="did not take") as failure:
         write(fake, rows(2), connection=gone, bulk_flush=bounds)
-    assert "cannot be reached" in (failure.value.found or "")
+    assert "unreachable" in (failure.value.found or "")
 
 
 def test_why_documents_are_refused_for_now_stands_in_the_error(fake: FakeElasticsearch) -> None:

@@ -33,40 +33,44 @@ _OPEN: Final = "Ongoing"
 _ALL: Final = "all"
 _FAILED_EXIT: Final = 1
 
-app = typer.Typer(no_args_is_help=True, help="Look after what connector-kafka left in a cluster.")
+app = typer.Typer(no_args_is_help=True, help="Manage what connector-kafka left in a cluster.")
 transactions = typer.Typer(
     no_args_is_help=True,
-    help="Transactions of exactly-once sinks. An open one holds up readers of its topics.",
+    help="Manage transactions of exactly-once sinks. Open ones block readers of their topics.",
 )
 app.add_typer(transactions, name="transactions")
 
 Servers = Annotated[
     str,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="Brokers to begin with."),
+    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="Bootstrap brokers."),
 ]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="File of client properties, a key=value on each line: passwords belong there.",
+        help="File of client properties, one key=value per line. Put passwords here.",
     ),
 ]
 Property = Annotated[
     list[str] | None,
-    typer.Option("--property", metavar="KEY=VALUE", help="Client property; may be repeated."),
+    typer.Option("--property", metavar="KEY=VALUE", help="Client property; can be repeated."),
 ]
 Prefix = Annotated[
     str | None, typer.Option(help="Only ids of sinks with this sink.transactional-id-prefix.")
 ]
-Pipeline = Annotated[str | None, typer.Option(help="Only of the pipeline with this id.")]
-Sink = Annotated[str | None, typer.Option(help="Only of the sink with this uid.")]
+Pipeline = Annotated[
+    str | None, typer.Option(help="Only transactions of the pipeline with this id.")
+]
+Sink = Annotated[str | None, typer.Option(help="Only transactions of the sink with this uid.")]
 OlderThan = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="Only what was open for so long, such as '10 min'."),
+    typer.Option(
+        metavar="DURATION", help="Only transactions open for at least this time, such as '10 min'."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, then exit.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +146,7 @@ def list_transactions(
     older_than: OlderThan = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(help=f"Kafka's state, may be repeated; '{_ALL}' for any. Default: {_OPEN}."),
+        typer.Option(help=f"Kafka's state, can be repeated; '{_ALL}' for any. Default: {_OPEN}."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -213,8 +217,8 @@ def commit_transactions(
         missing = set(ids) - {each.transaction.transactional_id for each in chosen}
         if missing:
             raise ConfigurationError(
-                "not all of these are open transactions of sinks",
-                expected="ids that `connectors kafka transactions list` shows",
+                "some of these are not open transactions of sinks",
+                expected="ids listed by `connectors kafka transactions list`",
                 found=", ".join(sorted(missing)),
             )
         if _is_confirmed(chosen, "commit", dry_run=dry_run, yes=yes):
@@ -293,7 +297,7 @@ def _end_with(done: int, what: str, failed: Sequence[TransactionDescription]) ->
 
 def _view(description: TransactionDescription) -> TransactionView:
     parsed = TransactionalId.parse(description.transaction.transactional_id)
-    assert parsed is not None, "others were left out"
+    assert parsed is not None, "others were skipped"
     started = description.started_ms
     return TransactionView(
         transactional_id=parsed.name,

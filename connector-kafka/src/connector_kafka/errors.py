@@ -89,8 +89,8 @@ class CorruptRecordsError(FatalError):
         super().__init__(
             f"the record batch at offset {offset} of {topic}-{partition} cannot be read: {reason}",
             option="source.max-record-size" if is_too_large else None,
-            hint="raise the option if such a record is meant to be there"
+            hint="raise the option if such a record is expected"
             if is_too_large
-            else "look at it with kafka-dump-log.sh on the broker; if no replica has it whole, "
-            "start behind it with explicit offsets",
+            else "inspect it with kafka-dump-log.sh on the broker; if no replica has it intact, "
+            "start after it with explicit offsets",
         )

@@ -240,5 +240,5 @@ def test_fetches_that_fail_are_logged_when_that_begins_while_it_continues_and_wh
         poll_until(lambda: values(came) == [b"0", b"1"])
     finally:
         fetcher.close()
-    assert logged("failed and is tried again") == 1
+    assert logged("failed; retrying") == 1
     assert logged("works again") == 1

@@ -117,7 +117,7 @@ def test_a_wrong_protocol_is_told_at_once_in_the_words_of_kafka(
                 given |= {"sasl.mechanism": "PLAIN", "sasl.username": "alice"}
                 given["sasl.password"] = Secret(WRONG_PASSWORD)
             began = time.monotonic()
-            with pytest.raises(KafkaRequestError, match="speaks another protocol") as caught:
+            with pytest.raises(KafkaRequestError, match="uses another protocol") as caught:
                 source(given).check_connection(60.0)
             assert time.monotonic() - began < 10
             assert caught.value.option == "properties.security.protocol"

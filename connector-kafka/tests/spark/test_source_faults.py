@@ -67,14 +67,14 @@ def test_a_broker_that_crashes_and_comes_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def logged(what: str) -> int:
-        return sum("looking for records" in each and what in each for each in caplog.messages)
+        return sum("discovering records" in each and what in each for each in caplog.messages)
 
     records.write(500)
     with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
         pipeline.start()
         records.wait_for_all(pipeline)
         broker.kill()
-        wait(lambda: logged("is tried again") > 0, "the failure in the log", pipeline)
+        wait(lambda: logged("retrying") > 0, "the failure in the log", pipeline)
         broker.start()
         wait(lambda: logged("works again") > 0, "its end in the log", pipeline)
         records.write(500)

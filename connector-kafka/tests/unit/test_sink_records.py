@@ -299,12 +299,12 @@ def test_a_changelog_is_not_written_as_if_its_rows_were_new() -> None:
         (
             KafkaRecordSerializationSchema(topic_column="to"),
             {"value": ["ok", "bad"], "to": ["a", "no such/topic"]},
-            "there is no such topic",
+            "the topic does not exist",
         ),
         (
             KafkaRecordSerializationSchema(topic="a", partition_column="number"),
             {"value": ["ok", "bad"], "number": [2, 1 << 40]},
-            "the topic has no such partition",
+            "the topic does not have this partition",
         ),
         (RAW, {"value": ["ok", "x" * 2000]}, "more than 1000"),
     ],

@@ -106,7 +106,7 @@ def test_options_say_all_that_python_does():
     [
         ({"topic-pattern": "f.*"}, "exactly one of"),
         ({"topic": None}, "exactly one of"),
-        ({"topic": None, "topic-pattern": "("}, "no regular expression"),
+        ({"topic": None, "topic-pattern": "("}, "not a regular expression"),
         ({"scan.startup.mode": "timestamp"}, "timestamp-millis"),
         ({"scan.startup.timestamp-millis": "1"}, "timestamp-millis"),
         ({"scan.bounded.mode": "specific-offsets"}, "specific-offsets"),
@@ -117,7 +117,7 @@ def test_options_say_all_that_python_does():
         ({"value.format": "json"}, "without a schema"),
         ({"schema": "id BIGINT"}, "without a format"),
         ({"value.format": "raw", "schema": "id BIGINT"}, "raw"),
-        ({"metadata.columns": '{"colour": "c"}'}, "no metadata column"),
+        ({"metadata.columns": '{"colour": "c"}'}, "metadata column .colour. does not exist"),
         (
             {
                 "value.format": "json",

@@ -334,7 +334,7 @@ class SparkMismatchError(ConfigurationError):
     ) -> None:
         line = ".".join(pyspark.split(".")[:2])
         super().__init__(
-            f"{connector} {release} is built for another Spark than the one that is installed",
+            f"{connector} {release} is built for a different Spark than the installed one",
             expected=f"pyspark {built} for {connector} {release}-{built}",
             found=f"pyspark {pyspark}",
             hint=hint or f"run: pip install '{connector}=={release}.{line}'",
@@ -386,9 +386,9 @@ class FatalError(ConnectorError):
 
 
 LOST_STATE_HINT: Final = (
-    "state files must not be edited or removed: restore checkpoint and state location from one "
-    "backup (`connectors state restore`), go back to an epoch whose state is complete (`connectors "
-    "state rewind`), or give up an epoch that is lost (`connectors state give-up`)"
+    "do not edit or remove state files: restore checkpoint and state location from one backup "
+    "(`connectors state restore`), rewind to an epoch whose state is complete (`connectors "
+    "state rewind`), or give up a lost epoch (`connectors state give-up`)"
 )
 """The ways out for a person whose pipeline has lost state."""
 
@@ -422,7 +422,7 @@ class UnexpectedError(FatalError):
     """A connector raised what is no error of this tree; the cause is that."""
 
     code = "UNEXPECTED"
-    _default_hint = "this is a fault of the connector: report it"
+    _default_hint = "this is a bug in the connector: report it"
 
 
 class BadRecordLimitError(FatalError):

@@ -84,7 +84,7 @@ class RecordPolicy:
     def __post_init__(self) -> None:
         if self.max_records is not None and self.max_records < 0:
             raise ConfigurationError(
-                "the limit of bad records cannot be negative",
+                "the limit of bad records must not be negative",
                 expected="a number from 0, or None for no limit",
                 found=self.max_records,
                 option="max_records",
@@ -142,7 +142,7 @@ class RecordPolicy:
                 expected=f"at most {self.max_records}",
                 found=f"{total}",
                 option="max_records",
-                hint="look at the reasons first; then raise the limit or correct the data",
+                hint="check the reasons first; then raise the limit or correct the data",
             )
 
 
@@ -239,7 +239,7 @@ class RecordErrorHandler:
         open_spool: Callable[[], DeadLetterWriter] | None = None,
     ) -> None:
         if policy.mode is RecordPolicyMode.DEAD_LETTER and open_spool is None:
-            raise ConfigurationError("the record policy dead-letter needs a place for its spool")
+            raise ConfigurationError("the record policy dead-letter needs a spool location")
         self._policy = policy
         self._open_spool = open_spool
         self._spool: DeadLetterWriter | None = None
@@ -289,7 +289,7 @@ class RecordErrorHandler:
             return cause
         name = f"{type(cause).__module__}.{type(cause).__qualname__}"
         return ForeignError(
-            f"what {name} said may hold values of the record and is not shown",
+            f"the message of {name} may contain values of the record and is not shown",
             type_name=name,
             hint="to see it, use RecordPolicy.fail(show_records=True)",
         )

@@ -142,7 +142,7 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
                     f"{name} of layout {version} can no longer be read",
                     expected=f"a layout of {sorted({*self._migrations, self._version})}",
                     found=f"layout {version}",
-                    hint="restart once with an earlier release that still reads it",
+                    hint="restart once with an earlier release that can still read it",
                 )
             payload = migrate(payload)
         result: T = _codec_of(self._cls).decode(payload, name)
@@ -207,7 +207,7 @@ def _wrong(where: str, expected: str, found: object) -> UnsupportedError:
 
 def _corrupted(where: str, expected: str, found: object) -> StateCorruptedError:
     return StateCorruptedError(
-        f"stored {where} does not fit", expected=expected, found=type(found).__qualname__
+        f"stored {where} does not match", expected=expected, found=type(found).__qualname__
     )
 
 
@@ -424,7 +424,7 @@ def _union_codec(hint: Any, arguments: tuple[Any, ...]) -> _Codec:
         raise UnsupportedError(
             f"the type {hint!r} has no JSON form",
             expected="a union of str, int, float, bool and None only",
-            hint="use one dataclass with a field that tells the kinds apart",
+            hint="use one dataclass with a field that identifies the kind",
         )
     allowed = frozenset(arguments)
 
@@ -511,7 +511,8 @@ def _key_codec(hint: Any) -> _Codec:
     if getattr(hint, "__supertype__", None) is str:
         return inner
     raise UnsupportedError(
-        f"the type {hint!r} cannot be the key of a map", expected="str, int or an enum of str"
+        f"the type {hint!r} cannot be the key of a map",
+        expected="the type {hint} cannot be the key of a map",
     )
 
 
@@ -608,10 +609,10 @@ def _dataclass_codec(cls: type[Any]) -> _Codec:
         unknown = value.keys() - known.keys()
         if missing or unknown:
             raise StateCorruptedError(
-                f"stored {where} does not fit",
+                f"stored {where} does not match",
                 expected=f"the fields {sorted(known)}",
                 found=f"missing {sorted(missing)}, unknown {sorted(unknown)}",
-                hint="raise the version and add a migration when fields change",
+                hint="raise the version and add a migration when you change fields",
             )
         try:
             return cls(
@@ -624,7 +625,7 @@ def _dataclass_codec(cls: type[Any]) -> _Codec:
             if isinstance(exc, UnsupportedError):
                 raise
             raise StateCorruptedError(
-                f"stored {where} was refused by {cls.__qualname__}", found=str(exc)
+                f"{cls.__qualname__} rejected stored {where}", found=str(exc)
             ) from exc
 
     return _Codec(encode, decode)

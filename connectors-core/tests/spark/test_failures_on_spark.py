@@ -186,7 +186,7 @@ def test_a_worker_python_without_the_packages_is_reported_as_the_doctor_does(
     batch, streaming, _ = ran.stdout.split("----")
     for shown in (batch, streaming):
         assert len(shown.strip().splitlines()) <= SCREEN
-        assert "Python workers do not have what the driver has" in shown
+        assert "Python workers differ from the driver" in shown
         assert "pyarrow is missing" in shown
         assert f"export PYSPARK_PYTHON={sys.executable}" in shown
 

@@ -89,7 +89,7 @@ def test_a_successor_whose_batch_the_former_driver_commits_names_that_driver(
     trial, job, check = _trial(spark, tmp_path)
     failure = trial.meet_frozen(job, point, point)
     assert failure is not None
-    assert "former driver" in failure.message
+    assert "earlier driver" in failure.message
     assert "CONCURRENT_STREAM_LOG_UPDATE" in str(failure.found)
     with job.build(trial.environment) as third:
         trial.run_to_end(third)

@@ -110,7 +110,7 @@ def test_update_mode_gives_aggregates_as_they_change(spark: SparkSession, tmp_pa
 
 @pytest.mark.parametrize(
     ("modes", "message"),
-    [(("update", "append"), "one output mode"), (("update", "update"), "a query of its own")],
+    [(("update", "append"), "the same output mode"), (("update", "update"), "a separate query")],
 )
 def test_update_mode_where_it_cannot_be(
     spark: SparkSession, tmp_path: Path, modes: tuple[str, str], message: str

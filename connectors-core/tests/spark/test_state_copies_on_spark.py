@@ -93,7 +93,7 @@ def test_a_pipeline_continues_from_a_copy_that_was_taken_while_it_ran(
     assert kept + counts(after, "value") == Counter(range(DISTINCT if stateful else ROWS))
     if stateful:
         result = CliRunner().invoke(app, ["state", "rewind", str(restored), "--to-start", "--yes"])
-        assert (result.exit_code, "state of Spark" in result.output) == (2, True)
+        assert (result.exit_code, "Spark state" in result.output) == (2, True)
         return
     # Back to where the copy was taken: all that came after it is read and written again.
     first_restored = counts(after, "value")
@@ -168,7 +168,7 @@ def test_a_batch_run_that_was_cut_off_is_finished_from_a_copy_or_given_up(
             run()
 
     cut_off()
-    assert "does not run" in done("backup", state, tmp_path / "copy.zip")
+    assert "is not running" in done("backup", state, tmp_path / "copy.zip")
     done("restore", tmp_path / "copy.zip", tmp_path / "restored")
     assert not run("restored"), "the run that was decided is finished"
     assert counts(sink, "value") == once(range(100))

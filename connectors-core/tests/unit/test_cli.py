@@ -467,7 +467,7 @@ def test_state_show_for_people(location):
     for part in (
         "flights",
         "held by incarnation 1, host driver-7, pid 4711 (nightly)",
-        "epochs decided and not committed   0",
+        "epochs decided but not committed   0",
         "plans after the last decision      1",
         "2013-01-01 05:00:00Z",
         "2.0 KiB",

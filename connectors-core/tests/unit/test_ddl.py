@@ -47,14 +47,14 @@ def test_a_schema_has_names_types_and_what_may_be_null() -> None:
         ("", "the end at character 1", "the name of a column"),
         ("a INT,", "the end at character 7", "the name of a column"),
         ("1 INT", "'1 INT' at character 1", "the name of a column"),
-        ("a", "the end at character 2", "a type of Spark SQL"),
-        ("a FOO", "'FOO' at character 3", "a type of Spark SQL"),
-        ("a VARIANT", "'VARIANT' at character 3", "that Arrow has too"),
+        ("a", "the end at character 2", "a Spark SQL type"),
+        ("a FOO", "'FOO' at character 3", "a Spark SQL type"),
+        ("a VARIANT", "'VARIANT' at character 3", "that Arrow supports"),
         ("a INT b INT", "'b INT' at character 7", "a comma"),
         ("a INT DEFAULT 5", "'DEFAULT 5' at character 7", "NOT NULL"),
         ("a ARRAY<INT", "the end at character 12", "'>'"),
-        ("a MAP<INT>", "MAP<INT> for the column at character 1", "a type of Spark SQL"),
-        ("a DECIMAL(39)", "DECIMAL(39) for the column at character 1", "a type of Spark SQL"),
+        ("a MAP<INT>", "MAP<INT> for the column at character 1", "a Spark SQL type"),
+        ("a DECIMAL(39)", "DECIMAL(39) for the column at character 1", "a Spark SQL type"),
         ("a INT COMMENT 'x", "the end at character 17", "quoted text"),
         ("a INT, A INT", "'A INT' at character 8", "a name other than 'A'"),
         ("a STRUCT<b INT, B INT>", "'B INT>' at character 17", "a name other than 'B'"),
@@ -95,7 +95,7 @@ def test_a_struct_type_is_a_schema() -> None:
 def test_a_struct_type_with_a_type_that_arrow_lacks_is_refused() -> None:
     from pyspark.sql import types as T
 
-    with pytest.raises(ValueError, match=r"a type of Spark SQL .* not 'void'"):
+    with pytest.raises(ValueError, match=r"a Spark SQL type .* not 'void'"):
         SCHEMA.parse(T.StructType([T.StructField("n", T.NullType())]))
 
 

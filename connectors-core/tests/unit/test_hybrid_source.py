@@ -356,7 +356,7 @@ def test_a_split_that_comes_after_the_end_is_refused():
 
     first = toy("a", 1, enumerator=Late)
     driver = driver_of(chain(first, toy("b", 1))).start(1).run()
-    with pytest.raises(FatalError, match="no more splits"):
+    with pytest.raises(FatalError, match="after signal_no_more_splits"):
         first.last_enumerator.context.assign_split(first.split("a0"), 0)
     assert driver.finished
 
@@ -412,9 +412,9 @@ def test_members_of_another_schema_are_refused_at_once_or_at_the_switch():
 
 
 def test_only_the_last_may_be_unbounded():
-    with pytest.raises(ConfigurationError, match="followed by another"):
+    with pytest.raises(ConfigurationError, match="follows an unbounded source"):
         chain(log("p", 1), toy("a", 1))
-    with pytest.raises(ConfigurationError, match="followed by another"):
+    with pytest.raises(ConfigurationError, match="follows an unbounded source"):
         chain(toy("a", 1), lambda switch: toy("b", 1), toy("c", 1))
 
 

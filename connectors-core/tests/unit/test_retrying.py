@@ -30,7 +30,7 @@ def test_the_first_failure_is_logged_with_its_reason(caplog: pytest.LogCaptureFi
     log = RetryLog("a commit", clock=Clock())
     log.failed(RetryableError("the service is busy", found="503"))
     log.failed(RetryableError("the service is busy"))
-    assert lines(caplog) == ["a commit failed and is tried again: the service is busy (503)"]
+    assert lines(caplog) == ["a commit failed; retrying: the service is busy (503)"]
 
 
 def test_failures_that_continue_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,8 +40,8 @@ def test_failures_that_continue_are_logged_now_and_then(caplog: pytest.LogCaptur
         log.failed("busy")
         clock.now += 1.0
     assert lines(caplog)[1:] == [
-        "a commit still fails after 30 s and 31 tries, and is tried again: busy",
-        "a commit still fails after 60 s and 61 tries, and is tried again: busy",
+        "a commit still fails after 30 s and 31 attempts; retrying: busy",
+        "a commit still fails after 60 s and 61 attempts; retrying: busy",
     ]
 
 
@@ -62,7 +62,7 @@ def test_a_later_failure_is_another_one(caplog: pytest.LogCaptureFixture) -> Non
     log.failed("busy")
     clock.now += 31.0
     log.failed("away")
-    assert lines(caplog)[1] == "a commit failed and is tried again: away"
+    assert lines(caplog)[1] == "a commit failed; retrying: away"
 
 
 def test_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -77,8 +77,8 @@ def test_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     log.succeeded()
     assert not log.failing
     assert lines(caplog)[1:] == [
-        "reading still fails after 40 s and 2 tries, and is tried again: away",
-        "reading works again after 40 s and 2 failed tries",
+        "reading still fails after 40 s and 2 attempts; retrying: away",
+        "reading works again after 40 s and 2 failed attempts",
     ]
 
 
@@ -90,8 +90,8 @@ def test_failures_and_successes_in_turns_fill_no_log(caplog: pytest.LogCaptureFi
         log.succeeded()
         clock.now += 1.0
     begins, ends = lines(caplog)[::2], lines(caplog)[1::2]
-    assert begins == ["reading failed and is tried again: cut"] * 2
-    assert ends == ["reading works again after 0 s and 1 failed tries"] * 2
+    assert begins == ["reading failed; retrying: cut"] * 2
+    assert ends == ["reading works again after 0 s and 1 failed attempts"] * 2
 
 
 def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,4 +106,4 @@ def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> Non
         retry=IF_RETRYABLE, before_sleep=RetryLog("asking"), wait=tenacity.wait_none(), reraise=True
     )
     retrying(ask)
-    assert lines(caplog) == ["asking failed and is tried again: busy"]
+    assert lines(caplog) == ["asking failed; retrying: busy"]

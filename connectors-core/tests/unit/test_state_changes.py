@@ -132,12 +132,12 @@ def test_what_is_known_of_a_start_is_said_and_no_more(setup):
         setup.run(Fault(FaultPoint.AFTER_DECISION, nth=2, action=FaultAction.RAISE))
     for position, place in (([], "where its options say"), (["--at", "numbers=90"], "at 90")):
         said = done(setup, "rewind", "--to-start", *position, "--dry-run")
-        assert f"numbers begins {place}. Rows behind that place are read again" in said
-        assert "rows before it that were not read are never read" in said
+        assert f"numbers begins {place}. Rows after that position are read again" in said
+        assert "unread rows before it are never read" in said
         assert "How many is not known; 20 were read" in said
         assert "20 are read again" not in said
         assert 'split 0 was read up to {"end":39,"lower_bound":null,"position":20' in said
-        assert ("The next start refuses" in said) == bool(position)
+        assert ("The next start rejects" in said) == bool(position)
     setup.source = Rewindable
     done(setup, "rewind", "--to-start", "--at", "numbers=90", "--yes")
     setup.run()
@@ -235,7 +235,7 @@ def test_without_an_epoch_the_possible_ones_are_named(setup):
 def test_nothing_changes_before_it_is_confirmed(setup):
     setup.run()
     before = setup.files()
-    assert "nothing was done" in done(setup, "rewind", 3, "--dry-run")
+    assert "nothing was changed" in done(setup, "rewind", 3, "--dry-run")
     result = CliRunner().invoke(app, ["state", "rewind", str(setup.state), "3"], input="n\n")
     assert result.exit_code == 1
     for wrong in (["77"], ["3", "--to-start"], ["3", "--query", "query-7"]):
@@ -252,7 +252,7 @@ def test_a_running_pipeline_and_one_with_state_of_sparks_are_refused(setup):
     (setup.state / "query-0" / "spark-0" / "state").mkdir()
     (setup.state / "query-0" / "spark-0" / "state" / "1.delta").write_bytes(b"")
     result = command(setup, "rewind", 3, "--yes")
-    assert (result.exit_code, "state of Spark" in result.output) == (2, True)
+    assert (result.exit_code, "Spark state" in result.output) == (2, True)
     assert "state restore" in result.output
 
 
@@ -308,7 +308,7 @@ def test_only_what_is_not_committed_can_be_given_up(setup):
         result = command(setup, "give-up", wrong, "--yes")
         assert result.exit_code == 2
         assert f"not committed: {epoch}" in result.output
-    assert "nothing was done" in done(setup, "give-up", epoch, "--dry-run")
+    assert "nothing was changed" in done(setup, "give-up", epoch, "--dry-run")
     assert (
         CliRunner()
         .invoke(app, ["state", "give-up", str(setup.state), str(epoch)], input="n\n")
@@ -331,7 +331,7 @@ def test_a_decision_that_is_gone_is_given_up(setup, epoch):
         4: ["20 of numbers, split 40", '"position":40,', '"position":60,'],
         9: ["10 of numbers, split 80", '"position":90,', "its end"],
     }
-    part = said[said.index("Its rows are among these, which were read:") :].splitlines()
+    part = said[said.index("Its rows are among these rows, which were read:") :].splitlines()
     assert all(each in line for each, line in zip(around[epoch], part[1:4], strict=True))
     setup.run()
     assert setup.times_written() == Counter(range(ROWS))
@@ -340,7 +340,7 @@ def test_a_decision_that_is_gone_is_given_up(setup, epoch):
 def test_rows_that_an_epoch_abandons_may_no_longer_be_known(setup):
     epoch = setup.lose_an_epoch()
     (setup.state / "query-0" / "plans" / f"{epoch:010d}.json").unlink()
-    assert "read its rows is not recorded" in done(setup, "give-up", epoch, "--dry-run")
+    assert "positions of its rows are not recorded" in done(setup, "give-up", epoch, "--dry-run")
 
 
 def test_the_newest_decision_is_given_up_when_its_done_marks_are_gone_too(setup):

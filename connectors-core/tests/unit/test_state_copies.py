@@ -96,7 +96,7 @@ def test_what_a_killed_driver_left_is_copied_whole_and_finished_from_the_copy(tm
     fault = Fault(point, nth=3, once=tmp_path / "fired")
     assert run_driver(job, log, fault) == -9, log.read_text()
     wait_for_survivors(log)
-    assert "does not run" in done("backup", tmp_path / "state", tmp_path / "copy.zip")
+    assert "is not running" in done("backup", tmp_path / "state", tmp_path / "copy.zip")
     done("restore", tmp_path / "copy.zip", tmp_path / "restored")
     with DriverJob(**{**vars(job), "location": str(tmp_path / "restored")}).build(
         InProcess()
@@ -146,18 +146,20 @@ def test_nothing_is_ever_overwritten(ended, tmp_path):
         content = backup.verify_copy(str(tmp_path / target), {})
         result = command("backup", ended, tmp_path / target)
         assert result.exit_code == 2
-        assert "nothing is ever overwritten" in result.output
+        assert "never overwritten" in result.output
         assert backup.verify_copy(str(tmp_path / target), {}) == content
     result = command("restore", tmp_path / "copy", ended)
     assert result.exit_code == 2
-    assert "nothing is ever overwritten" in result.output
+    assert "never overwritten" in result.output
 
 
 def test_a_dry_run_does_nothing(ended, tmp_path):
-    assert "nothing was done" in done("backup", ended, tmp_path / "copy", "--dry-run")
+    assert "nothing was changed" in done("backup", ended, tmp_path / "copy", "--dry-run")
     assert not (tmp_path / "copy").exists()
     done("backup", ended, tmp_path / "copy")
-    assert "nothing was done" in done("restore", tmp_path / "copy", tmp_path / "new", "--dry-run")
+    assert "nothing was changed" in done(
+        "restore", tmp_path / "copy", tmp_path / "new", "--dry-run"
+    )
     assert not (tmp_path / "new").exists()
 
 
@@ -173,7 +175,7 @@ def test_a_copy_that_was_altered_or_cut_off_is_refused(ended, tmp_path):
     done("backup", ended, tmp_path / "gone")
     next((tmp_path / "gone" / "query-0" / "decisions").iterdir()).unlink()
     for name, says in (
-        ("altered", "was altered"),
+        ("altered", "was changed"),
         ("cut", "not a complete copy"),
         ("cut.zip", "not a complete archive"),
         ("gone", "lacks"),

@@ -381,7 +381,7 @@ class ReadOnly(MemoryFileSystem):  # type: ignore[misc]
     ("kind", "reason"),
     [
         (Overwriting, "second create True"),
-        (InPlace, "half-written"),
+        (InPlace, "partially written"),
         (ReadOnly, "denied"),
     ],
 )

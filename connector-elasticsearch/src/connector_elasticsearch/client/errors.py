@@ -63,8 +63,8 @@ def type_of(error: Any) -> str | None:
 def explained(error: Any) -> str:
     """An error of an answer for people, without values of documents."""
     if not isinstance(error, dict):
-        return "no reason is given" if error is None else str(error)[:500]
-    reason = str(error.get("reason") or "no reason is given").split(_PREVIEW)[0]
+        return "no reason given" if error is None else str(error)[:500]
+    reason = str(error.get("reason") or "no reason given").split(_PREVIEW)[0]
     index = str(error.get("index") or "")
     return f"{error.get('type')}: {reason}{f' [{index}]' if index not in reason else ''}"
 
@@ -103,51 +103,51 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
     made: _AnswerError
     if isinstance(error, UnsupportedProductError):
         made = ElasticsearchVersionError(
-            "what answers is not Elasticsearch, and no other product is supported",
-            found=f"an answer without the header X-Elastic-Product, from {_node(error)}",
+            "the server is not Elasticsearch, and other products are not supported",
+            found=f"a response without the header X-Elastic-Product, from {_node(error)}",
             option=HOSTS.key,
-            hint=f"look what it is: curl {_node(error)}",
+            hint=f"check the server: curl {_node(error)}",
         )
     elif name in _MEDIA_TYPES or status == _NOT_ACCEPTABLE:
         made = ElasticsearchVersionError(
-            "the server does not speak the protocol of Elasticsearch 8, as versions 8 and 9 do",
+            "the server does not support the protocol of Elasticsearch 8, unlike versions 8 and 9",
             found=found,
             option=HOSTS.key,
-            hint=f"look for its version: curl {_node(error)}",
+            hint=f"check its version: curl {_node(error)}",
         )
     elif 300 <= status < 400:
         made = _redirected(status, origin_of(error.meta.headers.get("location", "")), doing)
     elif is_refused_for_now(status, name):
         after = error.meta.headers.get("retry-after", "")
         made = ElasticsearchRetryableError(
-            f"Elasticsearch could not do this now: {doing}",
+            f"Elasticsearch is temporarily unable to do this: {doing}",
             found=found,
             retry_after=float(after) if after.isdigit() else None,
         )
     elif status == 401:
         made = ElasticsearchAuthenticationError(
-            f"the server refused the login: {doing}",
+            f"the server rejected the credentials: {doing}",
             found=found,
             option=login or "username",
-            hint="check the login; it must be known to this cluster"
+            hint="check the credentials; this cluster must know the user"
             if login
-            else "this cluster wants a login: a user and a password, an API key or a token",
+            else "this cluster requires credentials: a user and a password, an API key or a token",
         )
     elif status == 403:
         made = ElasticsearchAuthorizationError(
-            f"the login is not allowed to do this: {doing}",
+            f"the user lacks a privilege: {doing}",
             found=found,
             option=login or "username",
-            hint="let an administrator grant the privilege that the message names",
+            hint="ask an administrator to grant the privilege that the message names",
         )
     elif status == _TOO_LARGE:
         made = ElasticsearchTooLargeError(
             f"the request is larger than the server's http.max_content_length: {doing}", found=found
         )
     elif 400 <= status < 500:
-        made = ElasticsearchRequestError(f"the server refused the request: {doing}", found=found)
+        made = ElasticsearchRequestError(f"the server rejected the request: {doing}", found=found)
     else:
-        made = ElasticsearchFatalError(f"an answer that nobody expected: {doing}", found=found)
+        made = ElasticsearchFatalError(f"unexpected response: {doing}", found=found)
     made.status, made.error_type = status, name
     return made
 
@@ -164,7 +164,7 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
     refusal = _certificate_refusal(error)
     if refusal is not None:
         return ElasticsearchAuthenticationError(
-            f"no TLS connection can be made: {doing}",
+            f"the TLS connection failed: {doing}",
             found=refusal,
             option=f"{CA_FILE.key}, {CERTIFICATE_FINGERPRINT.key}",
             hint="the server's certificate must be issued for the host in 'hosts' by an authority "
@@ -172,12 +172,12 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
         )
     if isinstance(error, elastic_transport.ConnectionTimeout):
         return ElasticsearchRetryableError(
-            f"Elasticsearch did not answer in time: {doing}",
+            f"Elasticsearch did not respond in time: {doing}",
             found=found,
             option=REQUEST_TIMEOUT.key,
         )
     return ElasticsearchRetryableError(
-        f"Elasticsearch cannot be reached, or its answer not be read: {doing}",
+        f"Elasticsearch is unreachable, or its response is unreadable: {doing}",
         found=found,
         option=HOSTS.key,
     )
@@ -185,11 +185,11 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
 
 def _redirected(status: int, origin: str, doing: str) -> ElasticsearchRequestError:
     made = ElasticsearchRequestError(
-        f"the server redirects to another address, which is not followed: {doing}",
-        expected="an answer: documents and logins go to the configured hosts and nowhere else",
+        f"the server redirects to another address, and redirects are not followed: {doing}",
+        expected="a response: documents and credentials go only to the configured hosts",
         found=f"{status} to {origin}",
         option=HOSTS.key,
-        hint="name the servers themselves, or the proxy that hands requests on",
+        hint="set the servers themselves, or the proxy that forwards requests",
     )
     made.status = status
     return made
@@ -206,11 +206,11 @@ def _certificate_refusal(error: BaseException) -> str | None:
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)
         if isinstance(each, ssl.SSLError) and each.reason == "WRONG_VERSION_NUMBER":
-            return "the server does not use TLS: its address begins with http://"
+            return "the server does not use TLS: its address starts with http://"
         # Of aiohttp and urllib3, neither of which derives from an error of ssl.
         name = type(each).__name__
         if name == "ServerFingerprintMismatch" or "Fingerprints did not" in str(each):
-            return "the server's certificate has another fingerprint"
+            return "the server's certificate has a different fingerprint"
         if name == "CertificateError":
             return str(each)
     return None

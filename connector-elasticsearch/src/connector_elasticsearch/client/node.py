@@ -24,7 +24,7 @@ class RedirectRefused(aiohttp.ClientError):
     """
 
     def __init__(self, status: int, origin: str) -> None:
-        super().__init__(f"a redirect, {status} to {origin}, was refused")
+        super().__init__(f"a redirect, {status} to {origin}, was not followed")
         self.status = status
         self.origin = origin
 
@@ -54,5 +54,5 @@ def origin_of(location: str) -> str:
         parts = urlsplit(location)
         port = "" if parts.port is None else f":{parts.port}"
     except ValueError:
-        return "an address that cannot be read"
+        return "an unreadable address"
     return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else "another path"

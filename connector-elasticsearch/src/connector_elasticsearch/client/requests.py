@@ -113,7 +113,7 @@ class ElasticsearchClient:
         try:
             return future.result()
         except CancelledError as exc:
-            raise ElasticsearchRetryableError(f"the request was cancelled: {doing}") from exc
+            raise ElasticsearchRetryableError(f"the request was canceled: {doing}") from exc
         finally:
             future.cancel()  # of no effect on one that has ended
             self._waiting.discard(future)
@@ -132,7 +132,7 @@ class ElasticsearchClient:
         except TimeoutError:
             closing.cancel()
             _logger.warning(
-                "the connections to %r were not closed in %g seconds", self._where, _CLOSE_SECONDS
+                "the connections to %r did not close within %g seconds", self._where, _CLOSE_SECONDS
             )
 
 
@@ -189,7 +189,7 @@ class AsyncElasticsearchClient:
         except Exception as exc:
             raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
         if not isinstance(answer.body, bytes):  # of another type than JSON, or an error of success
-            raise meaningless(doing, found=f"an answer of {answer.meta.status} of another kind")
+            raise meaningless(doing, found=f"a response of {answer.meta.status} of another kind")
         return answer.body
 
     async def close(self) -> None:
@@ -237,10 +237,10 @@ def meaningless(doing: str, *, found: str) -> ElasticsearchRetryableError:
         found: What is wrong with the answer, without its content.
     """
     return ElasticsearchRetryableError(
-        f"the answer of Elasticsearch cannot be read: {doing}",
-        expected="a whole answer of the request",
+        f"the response of Elasticsearch is unreadable: {doing}",
+        expected="a complete response to the request",
         found=found,
-        hint="if it stays so, look for a proxy between this machine and the servers",
+        hint="if this persists, look for a proxy between this machine and the servers",
     )
 
 

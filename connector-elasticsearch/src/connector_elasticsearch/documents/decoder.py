@@ -178,7 +178,7 @@ class DocumentDecoder:
         for field in self._source:
             column = _child(source, field)
             if column.null_count and not field.nullable:
-                raise pa.ArrowInvalid("a null where there must be none")
+                raise pa.ArrowInvalid("null in a column that is not nullable")
             columns.append(column)
         for path in self._formatted:
             _replace(columns, self._source, path.split("."), hits.field("fields").field(path))
@@ -193,7 +193,7 @@ class DocumentDecoder:
         """
         if self._source.names and "_source" not in hit:
             raise ConfigurationError(
-                "the documents have no source that could be read",
+                "the source of the documents is not available",
                 expected="an index whose mapping does not turn `_source` off",
                 found=str(hit.get("_index")),
                 option="index",
@@ -221,7 +221,7 @@ class DocumentDecoder:
         ignored = hit.get("_ignored", ())
         for path, moments in self._moments.items():
             if path in ignored:
-                raise ValueError(f"{path}: the server does not understand it")
+                raise ValueError(f"{path}: the server does not accept the value")
             moments.begin(_written(hit.get("fields"), path))
 
     def batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -391,7 +391,7 @@ def _told(value: Any) -> Any:
         ValueError: It has no place in a column.
     """
     if isinstance(value, str) and not is_whole(value):
-        raise ValueError("it has a part of a character (half of a surrogate pair)")
+        raise ValueError("it contains half of a surrogate pair")
     return plain(value)
 
 

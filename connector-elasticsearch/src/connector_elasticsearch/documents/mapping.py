@@ -64,11 +64,11 @@ def fields_of(
         _merge(merged, mapping.get("properties", {}), index, "")
     if not merged:
         raise ConfigurationError(
-            "there is nothing to read columns from",
+            "the index has no fields to derive columns from",
             expected="an index whose mapping has fields",
             found=sorted(mappings) or "no index",
             option="index",
-            hint="correct the name, or give a schema",
+            hint="correct the name, or pass a schema",
         )
     found = pa.schema(_fields(merged, arrays, ""))
     if arrays:
@@ -131,11 +131,11 @@ def _merge(merged: dict[str, Any], properties: Mapping[str, Any], index: str, ab
         known = merged.setdefault(name, {"index": index, "type": _kind(field), "properties": {}})
         if _kind(field) != known["type"]:
             raise ConfigurationError(
-                f"the field {path!r} has another type in another index",
+                f"the field {path!r} has a different type in another index",
                 expected=f"{known['type']}, as in {known['index']}",
                 found=f"{_kind(field)} in {index}",
                 option="index",
-                hint="read the indices one by one, or give a schema",
+                hint="read the indices one by one, or pass a schema",
             )
         _merge(known["properties"], field.get("properties", {}), index, f"{path}.")
 

@@ -71,9 +71,7 @@ def json_text(value: Any) -> str:
     try:
         return orjson.dumps(value, _fragment, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
     except orjson.JSONEncodeError as error:
-        raise ValueError(
-            "it is nested too deep, or has a part of a character (half of a surrogate pair)"
-        ) from error
+        raise ValueError("it is nested too deep, or contains half of a surrogate pair") from error
 
 
 def plain(value: Any) -> Any:

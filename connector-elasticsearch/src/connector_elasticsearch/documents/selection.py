@@ -81,7 +81,7 @@ class DocumentSelection:
         if selection.schema is not None:
             if selection.array_fields:
                 raise ConfigurationError(
-                    "a schema says itself which fields hold several values",
+                    "the schema already says which fields hold several values",
                     expected="`array-fields`, or a schema with ARRAY<...>",
                     found="both",
                     option=options.ARRAY_FIELDS.key,

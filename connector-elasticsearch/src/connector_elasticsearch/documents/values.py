@@ -25,7 +25,7 @@ __all__ = ["MOST_IN_FLOAT", "Moments", "converter_of", "flat", "is_whole", "mome
 MOST_IN_FLOAT: Final = 3.4028234663852886e38
 _MOST_DIGITS: Final = Context(prec=76)  # of a decimal in Arrow
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ARRAY_HINT: Final = "it holds several values; name the field in array-fields"
+_ARRAY_HINT: Final = "it contains several values; name the field in array-fields"
 _MILLISECONDS: Final = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?")
 _YEAR: Final = re.compile(r"\d{4}")
 
@@ -114,7 +114,7 @@ def _required(convert: Callable[[Any], Any], field: pa.Field) -> Callable[[Any],
     def converted(value: Any) -> Any:
         found = convert(value)
         if found is None:
-            raise ValueError("it is missing, and must be there")
+            raise ValueError("it is missing but required")
         return found
 
     return converted
@@ -141,8 +141,8 @@ def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_date32(kind):
         return lambda value: _date_of(moment_of(_single(value)))
     raise UnsupportedError(
-        f"documents have no values of the type {kind}",
-        expected="booleans, numbers, text, bytes, moments, dates, structs and lists of these",
+        f"documents cannot contain values of the type {kind}",
+        expected="booleans, numbers, text, bytes, timestamps, dates, structs and lists of these",
         found=str(kind),
     )
 
@@ -291,7 +291,7 @@ def _text(value: Any) -> str | None:
     if not isinstance(value, str):
         return json_text(value)
     if not (value.isascii() or is_whole(value)):
-        raise ValueError("it has a part of a character (half of a surrogate pair)")
+        raise ValueError("it contains half of a surrogate pair")
     return value
 
 
@@ -320,14 +320,14 @@ def moment_of(value: Any) -> datetime | None:
         return None
     text = value.text if isinstance(value, Number) else value
     if not isinstance(text, str):
-        raise ValueError("it is not a moment")
+        raise ValueError("it is not a timestamp")
     if _MILLISECONDS.fullmatch(text) and not _YEAR.fullmatch(text):
         return _EPOCH + timedelta(microseconds=int(Decimal(text) * 1000))
     padded = text + "-01-01"[len(text) - 4 :] if len(text) in {4, 7} else text
     try:
         found = datetime.fromisoformat(padded)
     except ValueError:
-        raise ValueError("it is not a moment of ISO 8601") from None
+        raise ValueError("it is not an ISO 8601 timestamp") from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 

@@ -214,7 +214,7 @@ class Questions:
         documents = read["docs"].combine_chunks().flatten()
         self._check_count(len(documents), keys)
         if documents.field("error").null_count < len(documents):
-            raise pa.ArrowInvalid("an error in the place of a document")
+            raise pa.ArrowInvalid("an error instead of a document")
         return self._decoder.columns(
             documents.filter(pc.fill_null(documents.field("found"), False))
         )
@@ -246,10 +246,10 @@ class Questions:
 def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:
     if type_of(error) in _NO_INDEX:
         return ElasticsearchRequestError(
-            f"the server refused the request: {doing}", found=explained(error), option="index"
+            f"the server rejected the request: {doing}", found=explained(error), option="index"
         )
     return ElasticsearchRetryableError(
-        f"Elasticsearch could not do this now: {doing}", found=explained(error)
+        f"Elasticsearch is temporarily unable to do this: {doing}", found=explained(error)
     )
 
 

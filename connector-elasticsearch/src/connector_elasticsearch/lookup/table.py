@@ -128,7 +128,7 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
         self._cache = cache
         if cache is not None and "lookup.cache" in (lookup or {}):
             raise ConfigurationError(
-                "a table has one cache",
+                "a table has two caches",
                 expected="a cache of your own, or lookup.cache",
                 found="both",
                 option="lookup.cache",
@@ -234,10 +234,10 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
             return None
         if key in layout.formatted:
             raise UnsupportedError(
-                f"documents cannot be looked up by moments of a format of their own: {key!r}",
+                f"lookups by dates with a custom format are not supported: {key!r}",
                 expected="a date of the default format",
                 option="on",
-                hint="cache the table as a whole: lookup.cache=FULL",
+                hint="cache the whole table: lookup.cache=FULL",
             )
         for path in (key, f"{key}.keyword"):
             if layout.kinds(path) <= _EXACT:
@@ -245,8 +245,8 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
         kinds = ", ".join(sorted(str(kind) for kind in layout.kinds(key)))
         raise InvalidOptionError(
             f"documents cannot be looked up by {key!r}: the server does not compare it exactly",
-            expected="a field of the kind keyword, or with a sub-field 'keyword'",
+            expected="a keyword field, or a field with a sub-field 'keyword'",
             found=kinds,
             option="on",
-            hint="change the mapping, or cache the table as a whole: lookup.cache=FULL",
+            hint="change the mapping, or cache the whole table: lookup.cache=FULL",
         )

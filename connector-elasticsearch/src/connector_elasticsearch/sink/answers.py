@@ -74,7 +74,7 @@ def _not_written(
 ) -> Iterator[NotWritten]:
     for number, item in enumerate(items):
         if not isinstance(item, dict) or len(item) != 1:
-            raise meaningless(doing, found="something else in the place of a result")
+            raise meaningless(doing, found="an unexpected result")
         ((action, result),) = item.items()
         status = told(result, "status", kind=int, doing=doing)
         error = result.get("error")
@@ -86,7 +86,7 @@ def _not_written(
         name = None if error is None else told(error, "type", kind=str, doing=doing)
         outcome = outcome_of(action, status, name)
         if is_done or status < 400 or not (error or outcome is Outcome.WRITTEN):
-            raise meaningless(doing, found=f"a result of {status} that says nothing")
+            raise meaningless(doing, found=f"a result of {status} without details")
         if outcome is not Outcome.WRITTEN:
             yield NotWritten(number, outcome, error)
 

@@ -59,7 +59,7 @@ class IndexName:
     def __post_init__(self) -> None:
         if self.pattern.startswith(DATE_MATH):
             raise InvalidOptionError(
-                "the name of the index is date math, which the server would work out by its clock",
+                "the index name contains date math, which the server would evaluate with its clock",
                 expected="a name, or one with fields such as {now()|yyyy-MM-dd}",
                 found=self.pattern,
                 option=_OPTION,
@@ -91,7 +91,7 @@ class IndexName:
                 continue
             if each.column not in schema.names:
                 raise ConfigurationError(
-                    f"the column {each.column!r} of the index's name is missing",
+                    f"the column {each.column!r} of the index name is missing",
                     expected="a column of the rows",
                     found=f"columns {', '.join(schema.names)}",
                     option=_OPTION,
@@ -153,7 +153,7 @@ class IndexName:
                 raise _refused(self.pattern, f"dates of {', '.join(_DATE_LETTERS)}")
             found += letters or (match[0] if match[1] is None else match[1]).replace("%", "%%")
         if not found:
-            raise _refused(self.pattern, "a format of the date behind the bar: {at|yyyy-MM-dd}")
+            raise _refused(self.pattern, "a date format after the bar: {at|yyyy-MM-dd}")
         return found
 
 
@@ -175,5 +175,5 @@ def _is_word(kind: pa.DataType) -> bool:
 
 def _refused(pattern: str, expected: str) -> InvalidOptionError:
     return InvalidOptionError(
-        "the name of the index cannot be read", expected=expected, found=pattern, option=_OPTION
+        "the index name is invalid", expected=expected, found=pattern, option=_OPTION
     )

@@ -108,7 +108,7 @@ class BulkConverter(ElementConverter[bytes]):
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ConfigurationError(
-                "columns have the same name", expected="each name once", found=", ".join(twice)
+                "columns have the same name", expected="each name only once", found=", ".join(twice)
             )
         if ROW_KIND_COLUMN in schema.names:
             self._validate_changelog()
@@ -129,10 +129,10 @@ class BulkConverter(ElementConverter[bytes]):
             if refused is not None:
                 raise ConfigurationError(
                     f"the column {name!r} cannot be written as JSON",
-                    expected="a type that JSON can hold",
+                    expected="a type that JSON can represent",
                     found=refused,
                     option="document.exclude-columns",
-                    hint="convert it, or leave it out",
+                    hint="convert it or drop it",
                 )
 
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> EntryColumns:
@@ -189,9 +189,11 @@ class BulkConverter(ElementConverter[bytes]):
             yield from _some(is_unknown_row_kind(kinds), "unknown row kind")
         if self.index.static is None:
             names = heads.column("_index")
-            yield from _some(_is_empty(names), "the row names no index")
+            yield from _some(_is_empty(names), "the index name of the row is empty")
             is_date_math = pc.starts_with(names, DATE_MATH)
-            yield from _some(is_date_math, "the row names an index by date math, which is refused")
+            yield from _some(
+                is_date_math, "the index name of the row contains date math, which is not allowed"
+            )
         if self.id_columns:
             ids = heads.column("_id")
             yield from _some(_is_empty(ids), "a column of the id is null, or the id is empty")
@@ -206,7 +208,13 @@ class BulkConverter(ElementConverter[bytes]):
             if mask is not None and deleted is not None:
                 mask &= ~deleted  # they have no document
             if mask is not None and mask.any():
-                yield mask, f"the column {name!r} holds NaN or an infinity, which JSON has not"
+                yield (
+                    mask,
+                    (
+                        f"the column {name!r} contains NaN or an infinity, which JSON cannot "
+                        "represent"
+                    ),
+                )
 
     # --- Bodies ---------------------------------------------------------------------------------
 
@@ -256,15 +264,15 @@ class BulkConverter(ElementConverter[bytes]):
     def _validate_changelog(self) -> None:
         if not self.id_columns:
             raise ConfigurationError(
-                "rows of a changelog need an id, by which the document is found again",
+                "rows of a changelog need an id to find their document",
                 expected="columns of the id",
                 found="none",
                 option="document-id.columns",
-                hint="name them, or drop the column '_row_kind'",
+                hint="set them, or drop the column '_row_kind'",
             )
         if self.operation is WriteOperation.CREATE:
             raise ConfigurationError(
-                "rows of a changelog replace documents, and 'create' never does",
+                "rows of a changelog replace documents, which 'create' never does",
                 expected="index, update or upsert",
                 found=self.operation.value,
                 option="sink.operation",

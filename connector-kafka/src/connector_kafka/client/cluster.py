@@ -64,7 +64,7 @@ def ensure_topic(
             created.error_code, f"creating the topic {name!r}", said=created.error_message
         )
         if isinstance(error, KafkaAuthorizationError):
-            error.hint = f"let an administrator create the topic {name!r} with one partition"
+            error.hint = f"ask an administrator to create the topic {name!r} with one partition"
         raise error
 
 

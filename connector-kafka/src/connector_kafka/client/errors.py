@@ -112,31 +112,31 @@ def error_of_exception(error: BaseException, doing: str) -> KafkaError:
     made: KafkaError
     if isinstance(error, _AUTHENTICATION):
         made = KafkaAuthenticationError(
-            f"the broker refused to log in: {doing}",
+            f"the broker rejected the login: {doing}",
             found=found,
             option="properties.sasl.*",
-            hint="check sasl.mechanism, user and password; they must be known to this cluster",
+            hint="check sasl.mechanism, user, and password; this cluster must know the user",
         )
     elif (refusal := _tls_refusal(error)) is not None:
         made = KafkaAuthenticationError(
-            f"no TLS connection can be made: {doing}",
+            f"the TLS connection failed: {doing}",
             found=refusal,
             option="properties.ssl.*",
-            hint="check the certificates; the broker's must be issued for the host in "
-            "bootstrap.servers by an authority in ssl.truststore.location",
+            hint="check the certificates; the broker's certificate must be issued for the host "
+            "in bootstrap.servers by an authority in ssl.truststore.location",
         )
     elif isinstance(error, kafka_errors.AuthorizationError):
         made = KafkaAuthorizationError(
-            f"the user is not allowed to do this: {doing}",
+            f"the user lacks a permission: {doing}",
             found=found,
-            hint="let an administrator grant the access (ACL) that the message names",
+            hint="ask an administrator to grant the access (ACL) that the message names",
         )
     elif isinstance(error, _REQUEST):
-        made = KafkaRequestError(f"the broker refused the request: {doing}", found=found)
+        made = KafkaRequestError(f"the broker rejected the request: {doing}", found=found)
     elif isinstance(error, (*_RETRYABLE, OSError)):
-        made = KafkaRetryableError(f"Kafka could not answer now: {doing}", found=found)
+        made = KafkaRetryableError(f"Kafka did not respond: {doing}", found=found)
     else:
-        made = KafkaFatalError(f"Kafka refused for good: {doing}", found=found)
+        made = KafkaFatalError(f"Kafka permanently rejected the request: {doing}", found=found)
     if code is not None:
         made.kafka_code = code
         made.code = f"KAFKA_{name_of(code)}"

@@ -34,7 +34,7 @@ def open_fetcher(
         try:
             check_contract()
         except UnsupportedError as error:
-            _logger.warning("records are read by the public API, which is slow: %s", error)
+            _logger.warning("reading records with the slow public API: %s", error)
         else:
             return Fetcher(Wire(config), settings)
     return PollingFetcher(config, settings)

@@ -420,12 +420,12 @@ class Fetcher:
         lost = OffsetRange(read.position, stop)
         if self._settings.on_data_loss == "fail":
             raise DataLossError(
-                f"offsets {lost} of {read.partition} were planned and do not come",
+                f"the broker does not return the planned offsets {lost} of {read.partition}",
                 expected=f"records in {self._patience:g} seconds",
                 found=f"the high watermark {high_watermark}",
                 option="on-data-loss",
-                hint="the end of the log was lost by an unclean election of a leader, or a "
-                "transaction is open; on-data-loss goes on without these records",
+                hint="an unclean leader election lost the end of the log, or a transaction is "
+                "open; on-data-loss continues without these records",
             )
         return [self._pass_over(read, stop)]
 
@@ -461,16 +461,16 @@ class Fetcher:
         earliest = cluster.offsets([partition], EARLIEST)[partition]
         latest = cluster.offsets([partition], LATEST)[partition]
         if earliest <= position <= latest:  # as a new leader may answer for a moment
-            error = KafkaRetryableError(f"{partition} has offset {position} and does not give it")
+            error = KafkaRetryableError(f"{partition} has offset {position} but does not return it")
             return self._failed(read, error)
         if self._settings.on_data_loss == "fail":
             raise DataLossError(
-                f"offset {position} of {partition} is not there",
+                f"offset {position} of {partition} does not exist",
                 expected=f"offsets {earliest} to {latest}",
-                found=f"offset {position}, where reading was to go on",
+                found=f"offset {position}, where reading should continue",
                 option="on-data-loss",
-                hint="keep records longer (retention), or set on-data-loss to earliest or latest "
-                "to go on without those that are gone",
+                hint="keep records longer (retention), or set on-data-loss to earliest or "
+                "latest to continue without the lost records",
             )
         if position > latest:  # the end of the log is lost; the next plan begins where it ends
             return [self._pass_over(read, position if stop is None else stop)]
@@ -482,7 +482,7 @@ class Fetcher:
         finished = self._move(read, behind)
         lost = OffsetRange(start, read.position)
         _logger.error(
-            "offsets %s of %s are lost; reading goes on behind them", lost, read.partition
+            "offsets %s of %s are lost; reading continues after them", lost, read.partition
         )
         return _Piece(
             read.wanted, b"", start, next_offset=read.position, finished=finished, lost=lost
@@ -504,12 +504,12 @@ class Fetcher:
             raise error
         if self._settings.on_data_loss == "fail":
             raise DataLossError(
-                f"{read.partition} was deleted while it was read",
-                expected=f"the topic {read.partition.topic!r} that was found at the start",
+                f"{read.partition} was deleted while it was being read",
+                expected=f"the topic {read.partition.topic!r} that existed at the start",
                 found=error.found,
                 option="on-data-loss",
-                hint="start again with another starting offset, or let on-data-loss go on without "
-                "what is gone",
+                hint="restart with another starting offset, or set on-data-loss to continue "
+                "without the lost records",
             ) from error
         return [self._pass_over(read, read.wanted.stop or read.position)]
 

@@ -41,11 +41,12 @@ def check_protocol(host: str, port: int, configured: str) -> None:
     spoken = protocol_at(host, port)
     if spoken is not None and spoken != configured:
         raise KafkaRequestError(
-            f"the broker at {host}:{port} speaks another protocol",
-            expected=f"{spoken}, which the broker speaks at this port",
+            f"the broker at {host}:{port} uses another protocol",
+            expected=f"{spoken}, which the broker uses at this port",
             found=configured,
             option="properties.security.protocol",
-            hint="set what the listener at this port has, or name the port of another listener",
+            hint="set the protocol of the listener at this port, or use the port of another "
+            "listener",
         )
 
 

@@ -213,7 +213,7 @@ class PollingFetcher:
         ]
         if waiting and time.monotonic() - self._moved_at > self._patience:
             raise KafkaRetryableError(
-                f"nothing comes of {', '.join(waiting)}",
+                f"no records arrive from {', '.join(waiting)}",
                 expected=f"records in {self._patience:g} seconds",
             )
 
@@ -225,7 +225,7 @@ class PollingFetcher:
             latest = self._opened().end_offsets([each])[each]
             if self._settings.on_data_loss == "fail":
                 raise DataLossError(
-                    f"offset {position} of {partition} is not there",
+                    f"offset {position} of {partition} does not exist",
                     expected=f"offsets {earliest} to {latest}",
                     option="on-data-loss",
                 ) from error
@@ -233,7 +233,7 @@ class PollingFetcher:
             resume_at: int | None = target
             if position > latest:
                 target, resume_at = self._reading[partition].stop or position, None
-            _logger.error("offsets from %d of %s are lost; reading goes on", position, partition)
+            _logger.error("offsets from %d of %s are lost; reading continues", position, partition)
             moved = self._moved(partition, target, records=None)
             if not moved.finished:
                 self._opened().seek(each, moved.next_offset)

@@ -124,7 +124,7 @@ class Producer:
         Args:
             transaction: Its identity was never used before.
         """
-        assert not self._pending_bytes, "a transaction begins when all is flushed"
+        assert not self._pending_bytes, "a transaction starts only after a flush"
         self._transaction = transaction
         self.identity = transaction.producer
         self._joined.clear()

@@ -69,7 +69,7 @@ class TlsFiles:
             # The library reads keys from files only; this one never touches a disk.
             if not hasattr(os, "memfd_create"):
                 raise UnsupportedError(
-                    "a private key as text needs Linux",
+                    "a private key as text requires Linux",
                     option="properties.ssl.keystore.key",
                     hint="use ssl.keystore.location",
                 )
@@ -81,7 +81,7 @@ class TlsFiles:
                 os.close(descriptor)
         elif self.certificate_chain or self.key:
             raise ConfigurationError(
-                "the client's identity is not complete",
+                "the client's identity is incomplete",
                 expected="ssl.keystore.certificate.chain and ssl.keystore.key",
                 option="properties.ssl.keystore.key",
             )
@@ -97,7 +97,7 @@ class TlsFiles:
 
 def _twice(first: str, second: str) -> ConfigurationError:
     return InvalidOptionError(
-        "the same certificates are given twice",
+        "the same certificates are set twice",
         expected=f"{first} or {second}",
         option=f"properties.{second}",
         hint="remove one of them",
@@ -107,7 +107,7 @@ def _twice(first: str, second: str) -> ConfigurationError:
 def _unreadable(option: str, cause: Exception) -> ConfigurationError:
     return InvalidOptionError(
         f"the PEM of {option!r} cannot be read",
-        expected="PEM, and for a key that is locked its password in ssl.key.password",
+        expected="PEM, and for an encrypted key its password in ssl.key.password",
         found=f"{type(cause).__name__}: {cause}",
         option=f"properties.{option}",
     )

@@ -147,7 +147,7 @@ class TransactionClient:
                     max_version=4,
                 ),
                 _top_level,
-                f"initialising the transactional id {name!r}",
+                f"initializing the transactional id {name!r}",
             )
 
         answers = _all(self._ask([ask(name) for name in transactional_ids]))
@@ -242,7 +242,7 @@ class TransactionClient:
             KafkaRetryableError: A coordinator did not answer in time, or there is no such topic.
         """
         name, producer = transaction.transactional_id, transaction.producer
-        doing = f"putting a receipt into the transaction of {name!r}"
+        doing = f"adding a receipt to the transaction of {name!r}"
         self._ask_one(
             _Ask(
                 CoordinatorType.TRANSACTION,

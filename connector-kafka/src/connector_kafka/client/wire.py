@@ -89,13 +89,13 @@ def check_contract() -> None:
             continue
         known = inspect.signature(member).parameters
         differences += [
-            f"{owner.__name__}.{name} does not take {argument!r}"
+            f"{owner.__name__}.{name} does not accept {argument!r}"
             for argument in arguments
             if argument not in known
         ]
     if differences:
         raise UnsupportedError(
-            "this kafka-python is not one that can be used below its public API",
+            "the private API of this kafka-python is not supported",
             expected="kafka-python>=3.0.12,<3.1",
             found="; ".join(differences),
             hint="install a supported kafka-python",
@@ -279,8 +279,8 @@ class Wire:
                 self._pid = os.getpid()
             if self._pid != os.getpid():
                 raise FatalError(
-                    "a connection to Kafka was carried into another process",
-                    hint="make it in the process that uses it",
+                    "a Kafka connection was passed to another process",
+                    hint="create it in the process that uses it",
                 )
             return self._net
 
@@ -334,7 +334,7 @@ class Wire:
             return future.result(seconds + _CLOSE_SECONDS)
         except FutureTimeoutError as exc:
             raise KafkaRetryableError(
-                "Kafka's client does not answer", found=f"no answer in {seconds:g} seconds"
+                "the Kafka client does not respond", found=f"no response within {seconds:g} seconds"
             ) from exc
 
     # --- The thread of the connections -----------------------------------------------------------
@@ -398,7 +398,7 @@ class Wire:
 
     async def _find_brokers(self, deadline: float) -> None:
         """Ask the first brokers for all brokers, until one answers."""
-        last: Exception = kafka_errors.KafkaTimeoutError("no time was left")
+        last: Exception = kafka_errors.KafkaTimeoutError("no time is left")
         while time.monotonic() < deadline:
             for broker in self._manager.cluster.bootstrap_brokers():
                 try:
@@ -415,13 +415,13 @@ class Wire:
                         raise
                     if not isinstance(exc, kafka_errors.NodeNotReadyError):  # failed before: how?
                         last = exc
-                    _logger.debug("no answer from %s:%s: %s", broker.host, broker.port, exc)
+                    _logger.debug("no response from %s:%s: %s", broker.host, broker.port, exc)
                 else:
                     return
             await self._net.sleep(self._config[properties.RECONNECT_BACKOFF_MS] / 1000)
         servers = ", ".join(self._config.servers)
         raise kafka_errors.KafkaTimeoutError(
-            f"none of bootstrap.servers ({servers}) answered; last: {type(last).__name__}: {last}"
+            f"none of bootstrap.servers ({servers}) responded; last: {type(last).__name__}: {last}"
         ) from last
 
     def _check_protocol(self, host: str, port: int, error: Exception) -> None:

@@ -153,12 +153,12 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
     def _timeout_is_too_long(self, wire: Wire) -> InvalidOptionError:
         longest = broker_setting(wire, _LONGEST_TIMEOUT)
         return InvalidOptionError(
-            "brokers abort transactions earlier than they are asked to",
+            "the broker's limit is below transaction.timeout.ms",
             expected=f"at most the broker's {_LONGEST_TIMEOUT}"
             + (f", {longest}" if longest is not None else ""),
             found=self._config[properties.TRANSACTION_TIMEOUT_MS],
             option=f"properties.{properties.TRANSACTION_TIMEOUT_MS.key}",
-            hint="lower it, or have the broker's limit raised",
+            hint="lower it, or raise the broker's limit",
         )
 
     def _renew(self) -> None:
@@ -166,7 +166,7 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
             self._open().pool.renew()
         except ConnectorError as error:
             # The next lease does it again and fails with the reason if it cannot.
-            _logger.info("the transactional ids are not initialised yet: %s", error)
+            _logger.info("the transactional ids are not initialized yet: %s", error)
 
     def _commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
         answers = self._open().client.end(
@@ -184,7 +184,7 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         """Find out what became of a transaction that the broker no longer knows as open."""
         committable, connected = request.committable, self._open()
         name = TransactionalId.parse(committable.transactional_id)
-        assert name is not None, "a writer of ours prepared it"
+        assert name is not None, "a writer of this sink prepared it"
         try:
             # Whatever is open under the ids of this writer would keep its receipt unstable.
             connected.pool.renew_writer(name)
@@ -196,18 +196,18 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
             request.signal_already_committed()
         elif last is None and self._receipt_may_be_gone(committable):
             error = CommitError(
-                f"it cannot be told any more whether epoch {committable.checkpoint_id} of writer "
+                f"it is unknown whether epoch {committable.checkpoint_id} of writer "
                 f"{committable.subtask_id} was committed",
-                expected=f"a restart before the broker's {_RECEIPTS_KEPT} is over",
+                expected=f"a restart before the broker's {_RECEIPTS_KEPT} expires",
                 found=f"prepared at {committable.prepared_at:%Y-%m-%d %H:%M} UTC, no receipt",
-                hint="see in the topic whether the rows are there; then restore or reset the "
+                hint="check whether the topic contains the rows; then restore or reset the "
                 "pipeline accordingly",
             )
             error.__cause__ = answer
             request.signal_failed(error)
         else:
             _logger.warning(
-                "epoch %d of writer %d was not committed in time (%s): its rows are written again; "
+                "epoch %d of writer %d was not committed in time (%s): writing its rows again; "
                 "if this happens often, raise transaction.timeout.ms",
                 committable.checkpoint_id,
                 committable.subtask_id,

@@ -23,9 +23,9 @@ class NothingToCommit(Committer[KafkaCommittable]):
         for request in requests:
             request.signal_failed(
                 CommitError(
-                    "a transaction of an earlier start waits for its end",
-                    expected="the delivery guarantee exactly-once, as it was then",
+                    "a transaction of an earlier start is still open",
+                    expected="the original delivery guarantee exactly-once",
                     option="sink.delivery-guarantee",
-                    hint="start once more with exactly-once; change it after that",
+                    hint="start once more with exactly-once, and change it afterwards",
                 )
             )

@@ -117,7 +117,9 @@ class RecordPreparation:
             counts = self._partitions_of([fixed])
             if fixed not in counts:
                 raise KafkaRequestError(
-                    f"there is no topic {fixed!r}", option="topic", hint="create it first"
+                    f"there is no topic {fixed!r}",
+                    option="topic",
+                    hint="the topic {fixed} does not exist",
                 )
             yield from self._partitioned(fixed, records, counts[fixed])
             return
@@ -128,7 +130,7 @@ class RecordPreparation:
         good = np.ones(len(codes), np.bool_)
         exists = np.array([*(name in counts for name in names), False])
         self._refuse(records, good, codes == len(names), "the record has no topic")
-        self._refuse(records, good, ~exists[codes], "there is no such topic")
+        self._refuse(records, good, ~exists[codes], "the topic does not exist")
         for code in np.unique(codes[good]).tolist():
             chosen = records.filter(pa.array(codes == code))
             yield from self._partitioned(names[code], chosen, counts[names[code]])
@@ -140,7 +142,7 @@ class RecordPreparation:
             good = np.ones(records.num_rows, np.bool_)
             wrong = np.zeros(records.num_rows, np.bool_)
             wrong[wrong_partitions(records.column("partition"), count)] = True
-            self._refuse(records, good, wrong, "the topic has no such partition")
+            self._refuse(records, good, wrong, "the topic does not have this partition")
             records = _filtered(records, good)
         if records.num_rows:
             yield PreparedRecords(

@@ -135,14 +135,14 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
     def __post_init__(self) -> None:
         if (self.topic is None) == (self.topic_column is None):
             raise ConfigurationError(
-                "records need one way to their topic",
+                "records need exactly one source for their topic",
                 expected="'topic' or 'topic.column'",
                 found="neither" if self.topic is None else "both",
                 option="topic",
             )
         if self.key_format is not None and not self.key_fields:
             raise ConfigurationError(
-                "a format of keys needs columns to make them of",
+                "a key format needs columns",
                 expected="'key.fields' with 'key.format'",
                 found="'key.format' alone",
                 option="key.fields",
@@ -164,7 +164,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
             )
         if self.key_fields_prefix and self.value_fields is ValueFields.ALL:
             raise InvalidOptionError(
-                "a prefix tells columns of the key from those of the value",
+                "a prefix distinguishes columns of the key from those of the value",
                 expected=ValueFields.EXCEPT_KEY,
                 found=ValueFields.ALL,
                 option="value.fields-include",
@@ -181,7 +181,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ConfigurationError(
-                "columns have the same name", expected="each name once", found=", ".join(twice)
+                "columns have the same name", expected="each name only once", found=", ".join(twice)
             )
         for key, name, accepts, wanted in (
             ("topic.column", self.topic_column, _is_text, "text"),
@@ -201,12 +201,13 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
             left = [name for name in self._value_columns(schema) if name != "value"]
             if left:
                 raise ConfigurationError(
-                    "rows have columns that no part of a record is made of",
-                    expected="value, key and the columns that options name",
+                    "rows have columns that are not part of a record",
+                    expected="value, key, and the columns that options name",
                     found=", ".join(left),
                     option="value.format",
-                    hint="select what is to be written, name the column in an option such as "
-                    "'topic.column', or choose a format that makes the value of all columns",
+                    hint="select the columns to write, name the column in an option such as "
+                    "'topic.column', or choose a format that encodes all columns as the "
+                    "value",
                 )
         for form, columns in (
             (self.key_format, self._key_columns(schema)),

@@ -29,9 +29,9 @@ def check_timeouts(
     needed = restart_time + timedelta(seconds=trigger_interval or 0.0)
     if transaction_timeout < needed:
         _logger.warning(
-            "transactions may not outlive a restart: transaction.timeout.ms is %s, but an epoch "
-            "and a restart may take %s (trigger interval, sink.restart-time); raise it, as far as "
-            "the broker's transaction.max.timeout.ms allows",
+            "transactions may expire during a restart: transaction.timeout.ms is %s, but an "
+            "epoch and a restart may take %s (trigger interval, sink.restart-time); raise it up "
+            "to the broker's transaction.max.timeout.ms",
             format_duration(transaction_timeout),
             format_duration(needed),
         )

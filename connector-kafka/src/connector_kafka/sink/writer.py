@@ -53,10 +53,10 @@ class WriterTransaction:
         lease, subtask = context.lease, context.subtask_id
         if not isinstance(lease, TransactionLease) or lease.checkpoint_id != context.checkpoint_id:
             raise FatalError(
-                "a writer was not given the lease of its epoch",
+                "a writer did not receive the lease of its epoch",
                 expected=f"the transactional ids of epoch {context.checkpoint_id}",
                 found=lease,
-                hint="exactly-once needs Pipeline.sink_to, whose driver leases them",
+                hint="exactly-once requires Pipeline.sink_to, whose driver leases the ids",
             )
         identities = lease.identities[subtask]
         for slot, producer in enumerate(identities):
@@ -65,11 +65,11 @@ class WriterTransaction:
                 return cls(Transaction(name, producer), receipts, context)
         raise ConfigurationError(
             f"no transactional id is left for another attempt of writer {subtask}",
-            expected="at least as many as Spark makes attempts: spark.task.maxFailures, with "
-            "speculation one more",
+            expected="at least one per attempt of Spark: spark.task.maxFailures, plus one with "
+            "speculation",
             found=f"{len(identities)}",
             option="sink.transaction-pool-size",
-            hint="look first why so many attempts failed; then raise it",
+            hint="first find out why so many attempts failed; then raise it",
         )
 
     def prepare(self, producer: Producer) -> KafkaCommittable:
@@ -176,5 +176,5 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
 
     def _open(self) -> Producer:
         if self._producer is None or self._is_complete:
-            raise FatalError("a writer was used after it had ended")
+            raise FatalError("a writer was used after its end")
         return self._producer

@@ -190,8 +190,8 @@ class KafkaEnumerator(
         self._look_again_at = 0.0
         self._gauges_at = 0.0
         self._failures = 0
-        self._look_log = retry_log("looking for partitions in", settings.config)
-        self._poll_log = retry_log("looking for records in", settings.config)
+        self._look_log = retry_log("discovering partitions of", settings.config)
+        self._poll_log = retry_log("discovering records of", settings.config)
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._made_anew: dict[TopicPartition, tuple[str, int]] = {}
@@ -337,7 +337,7 @@ class KafkaEnumerator(
                 expected=f"at most {expected}, where the log ends now",
                 found=found,
                 option="scan.startup.specific-offsets",
-                hint="check the offsets; latest-offset starts where the log ends",
+                hint="check the offsets; latest-offset starts at the end of the log",
             )
         if settings.on_data_loss == "fail":
             raise DataLossError(
@@ -345,7 +345,7 @@ class KafkaEnumerator(
                 expected=f"at most {expected}, where the log ends now",
                 found=found,
                 option="on-data-loss",
-                hint="the topic was made anew, or lost its end; set on-data-loss to earliest or "
+                hint="the topic was recreated or lost its end; set on-data-loss to earliest or "
                 "latest, or start elsewhere",
             )
         _logger.error("offsets of group %r are beyond the end of the log: %s", self._group, found)
@@ -371,8 +371,8 @@ class KafkaEnumerator(
             "ends now",
             found=_listed(beyond),
             option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
-            hint="latest-offset reads what is there; a stream that ends (as_stream=True, "
-            "scan.bounded.stream) waits for what is not there yet",
+            hint="latest-offset reads the existing records; a stream that ends (as_stream=True, "
+            "scan.bounded.stream) waits for the missing ones",
         )
 
     def _resolve(
@@ -469,7 +469,7 @@ class KafkaEnumerator(
                 self._gone.add(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
         for each, offset in found.made_anew.items():
-            self._lost(each, "the topic was deleted and made anew")
+            self._lost(each, "the topic was deleted and recreated")
             self._former_ids.setdefault(str(each), self._known[str(each)])
             self._made_anew[each] = (found.partitions[each], offset)
             self._gone.discard(each)
@@ -480,8 +480,8 @@ class KafkaEnumerator(
                 f"records of {partition} are lost: {what}",
                 expected="the partition that was read before",
                 option="on-data-loss",
-                hint="set on-data-loss to earliest or latest to go on without them, or begin with "
-                "a new pipeline",
+                hint="set on-data-loss to earliest or latest to continue without them, or start "
+                "with a new pipeline",
             )
         position = self._positions.get(partition, 0)
         self._count_lost(partition, position, position)
@@ -490,7 +490,7 @@ class KafkaEnumerator(
         self._context.metric_group.inc("dataLosses")
         self._context.metric_group.inc("offsetsLost", stop - start)
         _logger.error(
-            "records of %s are lost (offsets %d to %d); reading goes on", partition, start, stop
+            "records of %s are lost (offsets %d to %d); reading continues", partition, start, stop
         )
 
     # --- records ---------------------------------------------------------------------------------
@@ -648,8 +648,8 @@ class KafkaEnumerator(
 
     def _not_committed(self, error: BaseException) -> None:
         _logger.warning(
-            "the offsets of group %r were not committed; positions of the pipeline are not touched "
-            "by that",
+            "the offsets of group %r were not committed; the pipeline's own positions are not "
+            "affected",
             self._group,
             exc_info=error,
         )

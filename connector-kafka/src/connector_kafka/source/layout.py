@@ -102,21 +102,21 @@ class RecordLayout:
         decoded = value_format is not None or key_format is not None
         if decoded != (schema is not None):
             raise ConfigurationError(
-                "formats and columns go together",
+                "formats and columns must be set together",
                 expected="a format and a schema, or neither",
                 found="a format without a schema" if decoded else "a schema without a format",
                 option="schema",
             )
         if (key_format is not None) != bool(key_fields):
             raise ConfigurationError(
-                "the format and the columns of keys go together",
+                "the format and the columns of keys must be set together",
                 expected="key.format and key.fields, or neither",
                 option="key.fields",
             )
         in_values = value_fields is ValueFields.ALL
         if key_fields_prefix and in_values:
             raise InvalidOptionError(
-                "with a prefix, values cannot hold the columns of keys",
+                "with a prefix, values cannot contain the columns of keys",
                 expected="value.fields-include except-key",
                 option="key.fields-prefix",
             )
@@ -126,8 +126,8 @@ class RecordLayout:
         values = [each for each in schema or () if each.name not in keys]
         if value_format is None and values:
             raise ConfigurationError(
-                "columns of the schema come from nowhere",
-                expected="key.fields that name all of them, or a format of values",
+                "columns of the schema have no source",
+                expected="key.fields with all of them, or a format for values",
                 found=", ".join(each.name for each in values),
                 option="value.format",
             )
@@ -158,7 +158,7 @@ class RecordLayout:
                 expected="at least one column, and no name twice",
                 found=f"twice: {', '.join(twice)}" if twice else "no column",
                 option="schema",
-                hint="key.fields-prefix and metadata.columns give columns other names",
+                hint="key.fields-prefix and metadata.columns rename columns",
             )
         if self.key_format is not None:
             self.key_format.check_readable(self.key_fields)
@@ -212,7 +212,7 @@ def _check_key_fields(names: Sequence[str], fields: Mapping[str, pa.Field], pref
     if wrong:
         raise InvalidOptionError(
             "the columns of keys cannot be used",
-            expected=f"columns of the schema that begin with {prefix!r}",
+            expected=f"columns of the schema that start with {prefix!r}",
             found=", ".join(wrong),
             option="key.fields",
         )
@@ -223,7 +223,7 @@ def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, st
     for name in named:
         if name not in METADATA.names:
             raise InvalidOptionError(
-                f"there is no metadata column {name!r}",
+                f"the metadata column {name!r} does not exist",
                 expected="one of " + ", ".join(METADATA.names),
                 found=name,
                 option="metadata.columns",
@@ -243,7 +243,7 @@ def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:
     damaged += [
         Damaged(
             offset=records.column("offset")[at].as_py(),
-            reason=f"the timestamp {milliseconds[at]} is beyond what a time can be",
+            reason=f"the timestamp {milliseconds[at]} is out of range",
             raw=records.column("value")[at].as_py() if "value" in records.schema.names else None,
             cause=None,
         )

@@ -77,7 +77,7 @@ class OffsetsInitializer:
         if isinstance(time, datetime):
             if time.tzinfo is None:
                 raise InvalidOptionError(
-                    "the time of the offsets is not clear",
+                    "the time of the offsets has no time zone",
                     expected="a time with a time zone",
                     found=time,
                     option="scan.startup.timestamp-millis",
@@ -196,7 +196,7 @@ class OffsetsInitializer:
 def _wanted(group: str | None) -> str:
     if group is None:
         raise ConfigurationError(
-            "offsets of a consumer group are wanted, and there is no group",
+            "offsets of a consumer group are requested, but no group is set",
             option="properties.group.id",
             hint="set properties.group.id",
         )

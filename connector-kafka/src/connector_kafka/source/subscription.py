@@ -39,7 +39,7 @@ class Subscription:
         ]
         if len(given) != 1:
             raise InvalidOptionError(
-                "it is not clear what is to be read",
+                "the topics to read are not clear",
                 expected="exactly one of topic, topic-pattern and partitions",
                 found=", ".join(given) or "none of them",
                 option="topic",
@@ -48,7 +48,7 @@ class Subscription:
             re.compile(self.pattern or "")
         except re.error as exc:
             raise InvalidOptionError(
-                "the pattern of topics is no regular expression",
+                "the topic pattern is not a regular expression",
                 found=f"{self.pattern!r}: {exc}",
                 option="topic-pattern",
             ) from exc
@@ -77,11 +77,11 @@ class Subscription:
         missing += [str(each) for each in self.partitions if each not in found]
         if missing:
             raise ConfigurationError(
-                f"there is no topic or partition {', '.join(missing)}",
-                expected="topics that exist and may be seen by the user",
+                f"the topic or partition {', '.join(missing)} does not exist",
+                expected="existing topics that the user may see",
                 option="partitions" if self.partitions else "topic",
-                hint="check the name and the user's rights; with topic-pattern topics may come "
-                "later",
+                hint="check the name and the user's permissions; with topic-pattern, topics may "
+                "be created later",
             )
 
     def __str__(self) -> str:

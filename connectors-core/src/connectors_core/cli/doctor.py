@@ -73,7 +73,7 @@ def doctor(
         str, typer.Option(help="Master of the Spark that is started for the check.")
     ] = "local[1]",
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Start no Spark; look at what is installed only.")
+        bool, typer.Option("--no-spark", help="Do not start Spark; check only what is installed.")
     ] = False,
 ) -> None:
     """Check that Spark, Java, Python, libraries and connectors fit together."""
@@ -153,7 +153,7 @@ def python_finding() -> Finding:
         check="python (driver)",
         found=found,
         level=Level.PROBLEM,
-        problem="Python 3.11 or newer is needed",
+        problem="Python 3.11 or later is required",
         fix="python3.11 -m venv .venv && . .venv/bin/activate",
     )
 
@@ -213,13 +213,13 @@ def java_major(version: str) -> int:
 def java_finding(version: str | None, line: str | None) -> Finding:
     """The Java that Spark would start."""
     wanted = SPARK_LINES.get(line or "", (17,))
-    fix = "install a JDK 17, then: export JAVA_HOME=/path/to/jdk-17"
+    fix = "install JDK 17, then run: export JAVA_HOME=/path/to/jdk-17"
     if version is None:
         return Finding(
             check="java",
             found="not found",
             level=Level.PROBLEM,
-            problem="there is no Java in JAVA_HOME or on the PATH",
+            problem="Java was not found in JAVA_HOME or on the PATH",
             fix=fix,
         )
     major = java_major(version)
@@ -230,7 +230,7 @@ def java_finding(version: str | None, line: str | None) -> Finding:
         check="java",
         found=version,
         level=Level.PROBLEM if major < min(wanted) else Level.WARNING,
-        problem=f"Spark {line or ''} is made for Java {shown}",
+        problem=f"Spark {line or ''} requires Java {shown}",
         fix=fix,
     )
 
@@ -242,7 +242,7 @@ def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
     pin = f" 'pyspark=={line}.*'" if line in SPARK_LINES else ""
     faults: dict[str, tuple[str, str]] = {}
     if pyarrow is None:
-        faults["pyarrow"] = ("pyarrow is needed", f"pip install pyarrow{pin}")
+        faults["pyarrow"] = ("pyarrow is required", f"pip install pyarrow{pin}")
     elif at_least(pyarrow, "26") and numpy is not None and not at_least(numpy, "2"):
         cure = "'pyarrow<26' 'numpy<2'" if old_spark else "'numpy>=2'"
         faults["pyarrow"] = (f"pyarrow {pyarrow} needs numpy 2", f"pip install {cure}{pin}")
@@ -274,7 +274,7 @@ def worker_python_finding(setting: str | None) -> Finding:
                 check="PYSPARK_PYTHON",
                 found=setting,
                 level=Level.PROBLEM,
-                problem="there is no such program",
+                problem="the program does not exist",
                 fix=fix,
             )
         return Finding(check="PYSPARK_PYTHON", found=setting)
@@ -286,7 +286,7 @@ def worker_python_finding(setting: str | None) -> Finding:
         check="PYSPARK_PYTHON",
         found="not set",
         level=Level.WARNING,
-        problem=f"workers run the python3 of the PATH ({default}), not this Python",
+        problem=f"workers use the python3 on the PATH ({default}) instead of this Python",
         fix=fix,
     )
 
@@ -355,7 +355,7 @@ def connector_findings(
                 finding,
                 level=Level.PROBLEM,
                 problem=f"it is built for Spark {own_line or connector.requires['pyspark']}, "
-                f"installed is pyspark {pyspark}",
+                f"but pyspark {pyspark} is installed",
                 fix=f"pip install '{connector.name}=={release}.{right or '*'}'"
                 + (f" {pin}" if right is None else ""),
             )
@@ -363,7 +363,7 @@ def connector_findings(
             finding = dataclasses.replace(
                 finding,
                 level=Level.PROBLEM,
-                problem=f"it needs {CORE}{connector.requires[CORE]}, installed is {core}",
+                problem=f"it requires {CORE}{connector.requires[CORE]}, but {core} is installed",
                 fix=f"pip install '{CORE}{connector.requires[CORE]}' {pin}",
             )
         yield finding
@@ -429,7 +429,7 @@ def started_findings(master: str) -> list[Finding]:
                 found=master,
                 level=Level.PROBLEM,
                 problem=f"Spark does not start: {lines[0]}",
-                fix="mend what is named above first; see also the lines that Java printed",
+                fix="fix the problems above first, and check the output of Java",
             )
         ]
     return list(running_findings(spark, installed_version))
@@ -443,7 +443,7 @@ def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Findi
         started = dataclasses.replace(
             started,
             level=Level.PROBLEM,
-            problem=f"SPARK_HOME holds another line than the installed pyspark {pyspark}",
+            problem=f"SPARK_HOME contains another Spark line than the installed pyspark {pyspark}",
             fix="unset SPARK_HOME",
         )
     yield started
@@ -462,7 +462,7 @@ def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Findi
             check="worker reuse",
             found="off",
             level=Level.WARNING,
-            problem="every task starts a Python process of its own",
+            problem="every task starts its own Python process",
             fix="remove the setting spark.python.worker.reuse",
         )
 
@@ -487,6 +487,6 @@ def _worker_finding(spark: SparkFindings, versions: Versions) -> Finding:
         check=check,
         found=found,
         level=Level.PROBLEM,
-        problem="workers do not have what the driver has: " + ", ".join(differences),
+        problem="workers differ from the driver: " + ", ".join(differences),
         fix=fix,
     )

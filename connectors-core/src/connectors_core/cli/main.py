@@ -81,7 +81,7 @@ def _broken(point: importlib.metadata.EntryPoint, cause: Exception) -> Callable[
             f"the command {point.name!r} of {owner} cannot be loaded",
             expected=f"a typer application at {point.value}",
             found=reason,
-            hint=f"update or remove {owner}; `connectors doctor` shows what does not fit together",
+            hint=f"update or remove {owner}; run `connectors doctor` to find incompatible packages",
         ) from cause
 
     fail.__doc__ = f"Cannot be loaded: {reason}."

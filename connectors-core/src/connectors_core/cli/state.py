@@ -47,9 +47,7 @@ from connectors_core.secrets import mask_text
 
 MAX_SHOWN: Final = 200
 
-state = typer.Typer(
-    no_args_is_help=True, help="Look into the state of a pipeline, copy or mend it."
-)
+state = typer.Typer(no_args_is_help=True, help="Inspect, copy, or repair the state of a pipeline.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +211,7 @@ def show_state(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     storage_option: StorageOption = None,
-    decisions: Annotated[int, typer.Option(min=0, help="How many decisions to show.")] = 5,
+    decisions: Annotated[int, typer.Option(min=0, help="Number of decisions to show.")] = 5,
 ) -> None:
     """Show plan, positions, watermarks, writers' states, epochs and lease. Changes nothing."""
     view = view_state(StateStore(path, storage_options(storage_option)), decisions)
@@ -242,7 +240,7 @@ def view_state(store: StateStore, decisions: int = 5) -> StateView:
         raise StateLocationError(
             f"there is no pipeline at {store}",
             expected="the state_location of a pipeline, by default its checkpoint_location",
-            hint="check the path; a pipeline leaves its state there with its first start",
+            hint="check the path; a pipeline writes its state there on its first start",
         )
     runs = {name.partition("/")[0] for name in store.list("runs", recursive=True)}
     return StateView(
@@ -449,7 +447,7 @@ def _lease_text(lease: LeaseView | None, now: float) -> str:
     who += f" ({lease.description})" if lease.description else ""
     if lease.released:
         return f"released; last held by {who}"
-    return f"held by {who}, last sign of life {span(max(0.0, now - lease.seen_at))} ago"
+    return f"held by {who}, last heartbeat {span(max(0.0, now - lease.seen_at))} ago"
 
 
 def _query_lines(query: QueryView) -> Iterator[str]:
@@ -459,7 +457,7 @@ def _query_lines(query: QueryView) -> Iterator[str]:
     if query.undecided:
         yield f"plans after the last decision      {_ranges(query.undecided)}"
     if query.held:
-        yield f"epochs decided and not committed   {_ranges(query.held)}"
+        yield f"epochs decided but not committed   {_ranges(query.held)}"
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -37,23 +37,23 @@ def rewind_state(
     location: LocationArgument,
     epoch: Annotated[
         int | None,
-        typer.Argument(min=0, help="Go back to where the sources stood behind this epoch."),
+        typer.Argument(min=0, help="Rewind the sources to their positions after this epoch."),
     ] = None,
     *,
     to_start: Annotated[
         bool,
         typer.Option(
-            help="Go back to the first start: all sources of the query begin where their own "
-            "options, or --at, say."
+            help="Rewind to the first start: all sources of the query start where their options "
+            "or --at say."
         ),
     ] = False,
     at: Annotated[
         list[str] | None,
         typer.Option(
             metavar="UID=POSITION",
-            help="With --to-start: where a source begins, in its own terms, such as "
-            "flights=timestamp:2026-01-31T00:00:00Z of Kafka; may be repeated. Only the next start "
-            "can tell whether the source takes the position; it reads nothing where it does not.",
+            help="With --to-start: the start position of a source in its own terms, such as "
+            "flights=timestamp:2026-01-31T00:00:00Z for Kafka; can be repeated. The next "
+            "start validates the position, and reads nothing if it is invalid.",
         ),
     ] = None,
     query: QueryOption = None,
@@ -72,28 +72,30 @@ def rewind_state(
     identity = locations.whole_identity()
     if not identity.streaming:
         raise ConfigurationError(
-            "a batch pipeline has nothing to rewind: each run reads what its sources hold"
+            "a batch pipeline cannot be rewound: each run reads everything in its sources"
         )
     chosen = query_of(identity, query)
     starts = _starts(at or [], chosen)
     if starts and not to_start:
-        raise ConfigurationError("--at needs --to-start", option="at")
+        raise ConfigurationError("--at requires --to-start", option="at")
     if epoch is None and not to_start:
         _show_epochs(locations, chosen)
         return
     if epoch is not None and to_start:
-        raise ConfigurationError("an epoch and --to-start exclude each other", option="to_start")
+        raise ConfigurationError(
+            "an epoch and --to-start are mutually exclusive", option="to_start"
+        )
     target = rewind.TO_START if epoch is None else epoch
     if dry_run:
         _show_rewinding(locations, chosen, rewind.plan_rewinding(locations, chosen, target), starts)
-        typer.echo("nothing was done")
+        typer.echo("nothing was changed")
         return
     with Lease.acquire(locations.state) as lease:
         found = rewind.plan_rewinding(locations, chosen, target)
         _show_rewinding(locations, chosen, found, starts)
         confirm("Rewind the pipeline?", yes=yes)
         rewind.rewind(locations, found, lease, starts)
-    typer.echo("rewound; the next start reads on from there")
+    typer.echo("rewound; the next start resumes from there")
 
 
 def _starts(given: list[str], query: QueryIdentity) -> dict[str, str]:
@@ -102,7 +104,7 @@ def _starts(given: list[str], query: QueryIdentity) -> dict[str, str]:
         uid, _, position = each.partition("=")
         if uid not in query.lines or not position:
             raise ConfigurationError(
-                f"{each!r} does not say where a source of {query.folder} begins",
+                f"{each!r} is not a start position for a source of {query.folder}",
                 expected=f"UID=POSITION, with a uid of {', '.join(dict.fromkeys(query.lines))}",
                 option="at",
             )
@@ -117,8 +119,8 @@ def give_up_epoch(
     read_again: Annotated[
         bool,
         typer.Option(
-            help="Read the rows of the epoch again with the next start, and write them to all "
-            "sinks. Only for the newest epoch of a query without state of Spark's."
+            help="Read the rows of the epoch again on the next start, and write them to all "
+            "sinks. Only for the newest epoch of a query without Spark state."
         ),
     ] = False,
     query: QueryOption = None,
@@ -138,7 +140,7 @@ def give_up_epoch(
     chosen = query_of(identity, query)
     if dry_run:
         _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
-        typer.echo("nothing was done")
+        typer.echo("nothing was changed")
         return
     with Lease.acquire(locations.state) as lease:
         found, again = _plan_giving_up(locations, identity, chosen, epoch, read_again=read_again)
@@ -146,7 +148,7 @@ def give_up_epoch(
         abandonment.give_up(locations, chosen, found, identity.pipeline_id, lease)
         if again is not None:
             rewind.rewind(locations, again, lease)
-    typer.echo(f"epoch {epoch} is given up; the next start continues behind it")
+    typer.echo(f"epoch {epoch} is given up; the next start continues after it")
 
 
 def _plan_giving_up(
@@ -170,9 +172,9 @@ def _plan_giving_up(
 def _show_epochs(locations: Locations, query: QueryIdentity) -> None:
     epochs = rewind.epochs_to_rewind_to(locations.state.child(query.folder))
     if not epochs:
-        typer.echo(f"{query.folder} has no epoch to go back to; --to-start is possible")
+        typer.echo(f"{query.folder} has no epoch to rewind to; use --to-start instead")
         return
-    typer.echo(f"{query.folder} can be taken back to these epochs:")
+    typer.echo(f"you can rewind {query.folder} to these epochs:")
     typer.echo(", ".join(map(str, epochs)))
 
 
@@ -185,18 +187,18 @@ def _show_rewinding(
     more = "at least " if found.forgotten else ""
     table = _table("source or sink", "rows")
     if found.epoch < 0:
-        typer.echo(f"{found.query} goes back to the start")
+        typer.echo(f"{found.query} is rewound to the start")
         _show_beginnings(locations, query, found, starts or {})
     else:
         plan = "no plan" if found.plan < 0 else f"plan {found.plan}"
         typer.echo(
-            f"{found.query} goes back to epoch {found.epoch}, after {plan}: {found.plans} plans "
+            f"{found.query} is rewound to epoch {found.epoch}, after {plan}: {found.plans} plans "
             "are read again"
         )
         for uid, rows in found.read_again.items():
             table.add_row(Text(uid), f"{more}{count(rows)} are read again")
     for uid, rows in found.written.items():
-        table.add_row(Text(uid), f"{more}{count(rows)} were written since, and stay")
+        table.add_row(Text(uid), f"{more}{count(rows)} were written since then, and stay")
     Console().print(table)
 
 
@@ -216,33 +218,33 @@ def _show_beginnings(
     for uid, rows in found.read_again.items():
         place = f"at {starts[uid]}" if uid in starts else "where its options say"
         typer.echo(
-            f"{uid} begins {place}. Rows behind that place are read again; rows before it that "
-            f"were not read are never read. How many is not known; {more}{count(rows)} were read."
+            f"{uid} starts {place}. Rows after that position are read again; unread rows before "
+            f"it are never read. The number of rows is unknown; {more}{count(rows)} were read."
         )
         for split in stand.get(uid, []):
             read = f"read up to {split.position}" if split.read else f"not read: {split.position}"
             typer.echo(f"  split {split.split_id} was {read}")
     if starts:
         typer.echo(
-            "Whether the sources take these positions is not known here. The next start refuses "
-            "what they do not take, and reads nothing; then rewind again."
+            "This command cannot check whether the sources accept these positions. The next "
+            "start rejects invalid ones and reads nothing. In that case, rewind again."
         )
 
 
 def _show_giving_up(found: abandonment.GivingUp, again: rewind.Rewinding | None) -> None:
     if found.lost_decision:
         typer.echo(
-            f"epoch {found.epoch} of {found.query} has no decision: which rows it holds is not "
-            "known. Sinks that are done with it have them; others may not. A batch that Spark has "
-            "not finished writes them once more."
+            f"epoch {found.epoch} of {found.query} has no decision, so its rows are unknown. "
+            "Sinks that have committed it have them; others may not. If Spark has not finished "
+            "its batch, the batch writes them again."
         )
-        _show_read(found, "Its rows are among these, which were read:")
+        _show_read(found, "Its rows are among these rows, which were read:")
         return
     fate = "are LOST"
     if again is not None:
         fate = "are read again"
         if again.epoch < 0:
-            fate += " where the sources begin before them"
+            fate += " if the sources start before them"
     for uid, rows in found.rows.items():
         typer.echo(f"epoch {found.epoch} of {found.query}: {count(rows)} rows of {uid} {fate}")
     table = _table("sink", "writer", "committables", "rows")
@@ -260,7 +262,7 @@ def _show_giving_up(found: abandonment.GivingUp, again: rewind.Rewinding | None)
 
 def _show_read(found: abandonment.GivingUp, title: str) -> None:
     if found.read is None:
-        typer.echo("Where the sources read its rows is not recorded.")
+        typer.echo("The source positions of its rows are not recorded.")
         return
     typer.echo(title)
     for part in found.read:

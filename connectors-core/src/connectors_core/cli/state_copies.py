@@ -28,14 +28,17 @@ from connectors_core.secrets import mask_url
 
 CopyOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Option of the copy's file system; may be repeated."),
+    typer.Option(
+        metavar="KEY=VALUE", help="Option for the file system of the copy; can be repeated."
+    ),
 ]
 
 
 def back_up_state(
     location: LocationArgument,
     target: Annotated[
-        str, typer.Argument(help="A folder, or an archive that ends with .zip; a path or URL.")
+        str,
+        typer.Argument(help="A folder, or an archive whose name ends with .zip; a path or URL."),
     ],
     *,
     checkpoint: CheckpointOption = None,
@@ -53,12 +56,12 @@ def back_up_state(
         plan = backup.plan_backup(locations, running=not stopped)
         typer.echo(
             f"pipeline {plan.identity.name}, "
-            + ("which runs" if plan.running else "which does not run")
+            + ("which runs" if plan.running else "which is not running")
         )
         for cut in plan.cuts:
             typer.echo(_cut_text(cut))
         if dry_run:
-            typer.echo(f"would copy {count(len(plan.files))} files; nothing was done")
+            typer.echo(f"would copy {count(len(plan.files))} files; nothing was changed")
             return
         with _progress("copying") as progress:
             manifest = backup.back_up(
@@ -68,7 +71,7 @@ def back_up_state(
 
 
 def restore_state(
-    source: Annotated[str, typer.Argument(help="A copy that `connectors state backup` made.")],
+    source: Annotated[str, typer.Argument(help="A copy created by `connectors state backup`.")],
     location: Annotated[str, typer.Argument(help="The new state location; it must be empty.")],
     *,
     checkpoint: CheckpointOption = None,
@@ -87,7 +90,7 @@ def restore_state(
     if dry_run:
         manifest = backup.verify_copy(source, options)
         _describe(manifest)
-        typer.echo(f"would restore {_sum(manifest)}; nothing was done")
+        typer.echo(f"would restore {_sum(manifest)}; nothing was changed")
         return
     with _progress("restoring") as progress:
         manifest = backup.restore(source, options, locations, progress=progress)

@@ -21,17 +21,20 @@ CheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="URL",
-        help="The checkpoint location, a path or a URL of fsspec, where it is another one.",
+        help="The checkpoint location, a path or fsspec URL, if it differs from the state "
+        "location.",
     ),
 ]
 StorageOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Option of the file system; may be repeated."),
+    typer.Option(metavar="KEY=VALUE", help="Option for the file system; can be repeated."),
 ]
 QueryOption = Annotated[
-    str | None, typer.Option(help="Folder of the query, where the pipeline has several.")
+    str | None, typer.Option(help="Folder of the query, if the pipeline has several.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, then stop.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, then exit.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -42,7 +45,7 @@ def storage_options(given: list[str] | None) -> dict[str, Any]:
         key, found, value = option.partition("=")
         if not (key and found):
             raise ConfigurationError(
-                "a storage option has no value",
+                "a storage option needs a value",
                 expected="--storage-option KEY=VALUE",
                 option="storage_option",
             )

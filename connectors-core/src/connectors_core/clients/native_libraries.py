@@ -28,13 +28,13 @@ def error_of_opening(error: OSError, url: str, *, option: str) -> ConnectorError
     if missing is None:
         return RetryableError(f"{url} cannot be opened", found=found, option=option)
     return ConfigurationError(
-        f"{url} needs the native library {missing}, which this process ({sys.executable}) does not "
+        f"{url} needs the native library {missing}, which this process ({sys.executable}) cannot "
         "find",
         expected="a Java runtime (JAVA_HOME) and Hadoop's libhdfs (HADOOP_HOME, or "
         "ARROW_LIBHDFS_DIR), with CLASSPATH set to the output of `hadoop classpath --glob`",
         found=found,
         option=option,
-        hint="install Hadoop's client on the driver and on every executor, or reach HDFS by HTTP: "
-        "webhdfs://",
+        hint="install Hadoop's client on the driver and on every executor, or access HDFS over "
+        "HTTP: webhdfs://",
         code="NATIVE_LIBRARY",
     )

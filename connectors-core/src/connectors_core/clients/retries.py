@@ -103,10 +103,10 @@ class RetryLog:
         self._next = now + self._every
         self._told = True
         if self._tries == 1:
-            _LOGGER.warning("%s failed and is tried again: %s", self._what, _shown(reason))
+            _LOGGER.warning("%s failed; retrying: %s", self._what, _shown(reason))
             return
         _LOGGER.warning(
-            "%s still fails after %.0f s and %d tries, and is tried again: %s",
+            "%s still fails after %.0f s and %d attempts; retrying: %s",
             self._what,
             now - self._began,
             self._tries,
@@ -120,7 +120,7 @@ class RetryLog:
         """
         if self._told:
             _LOGGER.warning(
-                "%s works again after %.0f s and %d failed tries",
+                "%s works again after %.0f s and %d failed attempts",
                 self._what,
                 self._clock() - self._began,
                 self._tries,

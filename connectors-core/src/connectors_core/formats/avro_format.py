@@ -92,9 +92,9 @@ class ConfluentAvroFormat(DecodingFormat, EncodingFormat):
         """See `EncodingFormat`."""
         if self.subject is None:
             raise ConfigurationError(
-                "to write with a schema registry the subject must be known",
+                "writing with a schema registry requires a subject",
                 option="avro-confluent.subject",
-                hint="set it; usually it is the topic with -value or -key behind it",
+                hint="set it; usually it is the topic followed by -value or -key",
             )
         _check(schema, self.schema, "avro-confluent.schema")
 
@@ -111,10 +111,10 @@ class ConfluentAvroFormat(DecodingFormat, EncodingFormat):
 
     def _framed(self, message: bytes) -> tuple[Any, bytes]:
         if len(message) < _HEADER.size:
-            raise ValueError("the message has no id of a schema in front")
+            raise ValueError("the message does not start with a schema id")
         magic, schema_id = _HEADER.unpack_from(message)
         if magic != 0:
-            raise ValueError("the message has no id of a schema in front")
+            raise ValueError("the message does not start with a schema id")
         try:
             return parsed_schema(self.registry.schema_of(schema_id)), message[_HEADER.size :]
         except UnknownSchemaError as exc:
@@ -130,13 +130,13 @@ def _check(schema: pa.Schema, declared: str | None, option: str) -> None:
         parsed = parsed_schema(declared)
     except ValueError as exc:
         raise ConfigurationError(
-            "the schema of Avro cannot be used", found=str(exc), option=option
+            "the Avro schema cannot be used", found=str(exc), option=option
         ) from exc
     known = [field["name"] for field in parsed["fields"]]
     missing = [name for name in schema.names if name not in known]
     if missing:
         raise ConfigurationError(
-            f"the schema of Avro has no field {missing[0]!r}",
+            f"the Avro schema has no field {missing[0]!r}",
             expected="one of " + ", ".join(known),
             found=missing[0],
             option=option,
@@ -187,9 +187,9 @@ def _read(schema: Any, message: bytes) -> dict[str, Any]:
     try:
         record = fastavro.schemaless_reader(stream, schema, None)
     except Exception as exc:  # what it raises depends on what is broken
-        raise ValueError("the message is not a record of its schema") from exc
+        raise ValueError("the message does not match its schema") from exc
     if stream.tell() != len(message):
-        raise ValueError("the message goes on behind its record")
+        raise ValueError("the message continues after its record")
     assert isinstance(record, dict)  # the schema is one of a record
     return record
 
@@ -201,9 +201,11 @@ def _columns(records: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch
             array = pa.array([record.get(field.name) for record in records], field.type)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as exc:
             # The text of the cause holds the value.
-            raise pa.ArrowInvalid(f"column {field.name}: a value is no {field.type}") from exc
+            raise pa.ArrowInvalid(
+                f"column {field.name}: a value is not of type {field.type}"
+            ) from exc
         if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"column {field.name} is null and may not be")
+            raise pa.ArrowInvalid(f"column {field.name} is null but not nullable")
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -226,7 +228,7 @@ def _encode(rows: pa.RecordBatch, schema: str, header: bytes) -> Encoded:
                 raise ValueError("the row does not fit the schema")
             fastavro.schemaless_writer(stream, parsed, row)
         except Exception:  # its text holds values
-            bad.append(BadMessage(at, "the row does not fit the schema of Avro"))
+            bad.append(BadMessage(at, "the row does not fit the Avro schema"))
         else:
             messages.append(stream.getvalue())
     is_bad = np.zeros(rows.num_rows, np.bool_)

@@ -57,8 +57,8 @@ def _record(name: str, fields: list[pa.Field]) -> dict[str, Any]:
 def _field_type(field: pa.Field, parent: str) -> Any:
     if not _NAME.fullmatch(field.name):
         raise ConfigurationError(
-            f"the column {field.name!r} cannot be a field of Avro",
-            expected="letters, digits and _, not beginning with a digit",
+            f"the column {field.name!r} cannot be an Avro field",
+            expected="letters, digits, and _, not starting with a digit",
             found=field.name,
             option="format",
             hint="rename the column",
@@ -66,11 +66,11 @@ def _field_type(field: pa.Field, parent: str) -> Any:
     kind = _avro_type(field.type, f"{parent}_{field.name}")
     if kind is None:
         raise ConfigurationError(
-            f"the column {field.name!r} cannot be a field of Avro",
-            expected="a type that Avro has",
+            f"the column {field.name!r} cannot be an Avro field",
+            expected="a type that Avro supports",
             found=str(field.type),
             option="format",
-            hint="convert it, or leave it out",
+            hint="convert it or drop it",
         )
     return ["null", kind] if field.nullable and kind != "null" else kind
 
@@ -129,13 +129,13 @@ def parsed_schema(text: str) -> Any:
     try:
         schema = orjson.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record":
-            raise ValueError("it is not the schema of a record")
+            raise ValueError("it is not a record schema")
         _takes_nothing(schema, {}, "")
         return fastavro.parse_schema(_with_texts(schema))
     except fastavro.schema.SchemaParseException as exc:
-        raise ValueError(f"the schema of Avro cannot be used: {exc}") from exc
+        raise ValueError(f"the Avro schema cannot be used: {exc}") from exc
     except (ValueError, LookupError, TypeError, RecursionError) as exc:
-        raise ValueError(f"the schema of Avro cannot be used: {exc}") from exc
+        raise ValueError(f"the Avro schema cannot be used: {exc}") from exc
 
 
 def _takes_nothing(schema: Any, known: dict[str, bool | None], namespace: str) -> bool:
@@ -162,7 +162,7 @@ def _takes_nothing(schema: Any, known: dict[str, bool | None], namespace: str) -
     if kind == "array" or kind == "map":
         empty = _takes_nothing(schema["items" if kind == "array" else "values"], known, namespace)
         if empty and kind == "array":
-            raise ValueError("it has an array whose items take no bytes")
+            raise ValueError("it has an array whose items use no bytes")
         return False
     if kind not in ("record", "error", "enum", "fixed"):
         return _takes_nothing(kind, known, namespace)

@@ -63,7 +63,9 @@ class CsvFormat(DecodingFormat, EncodingFormat):
         """See `EncodingFormat`."""
         for each in schema:
             if unsupported_csv_type(each.type) is not None:
-                raise _refused("written as", each, "convert it, e.g. with to_json, or leave it out")
+                raise _refused(
+                    "written as", each, "convert it, for example with to_json, or drop it"
+                )
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
@@ -81,7 +83,7 @@ class CsvFormat(DecodingFormat, EncodingFormat):
         is_bad = np.zeros(rows.num_rows, np.bool_)
         bad = []
         for name, found in unquotable_rows(rows, self.dialect):
-            reason = f"the column {name} holds a quote, and the dialect cannot escape it"
+            reason = f"the column {name} contains a quote, and the dialect cannot escape it"
             bad += [BadMessage(at, reason) for at in np.flatnonzero(found & ~is_bad).tolist()]
             is_bad |= found
         kept = np.flatnonzero(~is_bad) if bad else None
@@ -132,7 +134,7 @@ class _SealedReader:
 def _refused(what: str, column: pa.Field, hint: str) -> ConfigurationError:
     return ConfigurationError(
         f"the column {column.name!r} cannot be {what} CSV",
-        expected="a type that a field of text can hold",
+        expected="a type that a text field can represent",
         found=str(column.type),
         option="format",
         hint=hint,

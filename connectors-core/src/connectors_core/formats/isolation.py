@@ -177,7 +177,7 @@ def _with_empty(
     if empty is EmptyMessages.BAD or required is not None:
         reason = "the message is empty"
         if empty is not EmptyMessages.BAD:
-            reason += f", and column {required} may not be null"
+            reason += f", but column {required} is not nullable"
         is_empty = is_good & (source < 0)
         is_good &= ~is_empty
         bad += [BadMessage(at, reason) for at in np.flatnonzero(is_empty).tolist()]

@@ -69,7 +69,7 @@ class JsonFormat(DecodingFormat, EncodingFormat):
         for field in schema:
             refused = unsupported_json_type(field.type)
             if refused is not None:
-                raise _refused("written as", field, refused, "convert it, or leave it out")
+                raise _refused("written as", field, refused, "convert it or drop it")
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
@@ -129,7 +129,7 @@ def _explain(_: bytes, error: Exception) -> str:
 def _refused(what: str, field: pa.Field, kind: pa.DataType, hint: str) -> ConfigurationError:
     return ConfigurationError(
         f"the column {field.name!r} cannot be {what} JSON",
-        expected="a type that JSON can hold",
+        expected="a type that JSON can represent",
         found=str(kind),
         option="format",
         hint=hint,

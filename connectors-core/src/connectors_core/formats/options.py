@@ -34,39 +34,39 @@ class FormatName(StrEnum):
     """What messages are written in."""
 
     RAW = "raw"
-    """The bytes as they are."""
+    "The unchanged bytes."
     STRING = "string"
-    """A text in UTF-8."""
+    "UTF-8 text."
     JSON = "json"
     """A JSON object."""
     CSV = "csv"
-    """A record of CSV."""
+    "A CSV record."
     AVRO = "avro"
     """A record in Avro's binary encoding."""
     AVRO_CONFLUENT = "avro-confluent"
-    """The same, with the id of its schema in a registry in front."""
+    "The same, prefixed with the id of its schema in a registry."
 
 
-_FORMAT: Final = Option("format", FormatName, doc="What messages are written in.", since=_SINCE)
+_FORMAT: Final = Option("format", FormatName, doc="Format of the messages.", since=_SINCE)
 _EMPTY: Final = Option(
     "format.empty-messages",
     EmptyMessages,
     default=EmptyMessages.NULL,
-    doc="Whether a message without content is a row of nulls or a bad record.",
+    doc="Whether an empty message is a row of nulls or a bad record.",
     since=_SINCE,
 )
 _UNKNOWN_FIELD: Final = Option(
     "json.fail-on-unknown-field",
     bool,
     default=False,
-    doc="A message with a field that is no column is a bad record.",
+    doc="Whether a message with a field that is not a column is a bad record.",
     since=_SINCE,
 )
 _IGNORE_NULLS: Final = Option(
     "json.encode.ignore-null-fields",
     bool,
     default=False,
-    doc="Leave out fields that are null when writing.",
+    doc="Whether to omit null fields when writing.",
     since=_SINCE,
     aliases=("ignorenullfields", "json.write-nulls"),
 )
@@ -83,14 +83,14 @@ _DELIMITER: Final = _of_csv("delimiter", "csv.field-delimiter")
 _QUOTE: Final = _of_csv("quote_char", "csv.quote-character")
 _ESCAPE: Final = _of_csv("escape_char", "csv.escape-character")
 _NULL_LITERAL: Final = _of_csv(
-    "null_values", "csv.null-literal", type=str, default="", doc="Spelling of a missing value."
+    "null_values", "csv.null-literal", type=str, default="", doc="Text of a missing value."
 )
 _TIMESTAMP_FORMATS: Final = _of_csv("timestamp_formats", "csv.timestamp-formats")
 _TIME_ZONE: Final = _of_csv("assume_time_zone", "csv.assume-time-zone")
 _AVRO_SCHEMA: Final = Option(
     "avro.schema",
     str,
-    doc="Schema that messages are written with, as JSON; without it that of the columns.",
+    doc="Schema to write messages with, as JSON; derived from the columns if not set.",
     since=_SINCE,
     aliases=("avroschema",),
 )
@@ -104,13 +104,13 @@ _URL: Final = Option(
 _SUBJECT: Final = Option(
     "avro-confluent.subject",
     str,
-    doc="Subject under which the schema of what is written is registered; needed to write.",
+    doc="Subject to register the schema under; required to write.",
     since=_SINCE,
 )
 _REGISTERED_SCHEMA: Final = Option(
     "avro-confluent.schema",
     str,
-    doc="Schema to write with, as JSON; without it that of the columns.",
+    doc="Schema to write with, as JSON; derived from the columns if not set.",
     since=_SINCE,
 )
 _USER_INFO: Final = Option(
@@ -124,7 +124,7 @@ _TIMEOUT: Final = Option(
     "avro-confluent.timeout",
     DURATION,
     default=timedelta(seconds=10),
-    doc="How long to wait for the schema registry.",
+    doc="Timeout for the schema registry.",
     since=_SINCE,
     validator=positive,
 )
@@ -238,7 +238,7 @@ def _check_effect(options: Options, prefix: str, name: FormatName | None) -> Non
             expected=f"{prefix}format = {owner}" if option is not _EMPTY else "another format",
             found="no format" if name is None else f"{prefix}format = {name.value}",
             option=prefix + option.key,
-            hint="leave it out, or choose the format that it belongs to",
+            hint="remove it, or select the format that it belongs to",
         )
 
 

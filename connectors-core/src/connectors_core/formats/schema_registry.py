@@ -63,7 +63,7 @@ class StaticSchemaRegistry:
         try:
             return self.schemas[schema_id]
         except KeyError:
-            raise UnknownSchemaError(f"there is no schema {schema_id}") from None
+            raise UnknownSchemaError(f"the schema {schema_id} does not exist") from None
 
     def register(self, subject: str, schema: str) -> int:
         """See `SchemaRegistry`; the schema must be one of those that are known."""
@@ -108,7 +108,7 @@ class HttpSchemaRegistry:
                 expected="http:// or https:// with a host, and no user",
                 found=mask_url(self.url),
                 option="avro-confluent.url",
-                hint="give user and password as avro-confluent.basic-auth.user-info",
+                hint="pass user and password in avro-confluent.basic-auth.user-info",
             )
 
     def schema_of(self, schema_id: int) -> str:
@@ -118,7 +118,7 @@ class HttpSchemaRegistry:
             if answer is None:
                 raise UnknownSchemaError(f"the registry has no schema {schema_id}")
             if answer.get("schemaType", "AVRO") != "AVRO":
-                raise UnknownSchemaError(f"the schema {schema_id} is not of Avro")
+                raise UnknownSchemaError(f"the schema {schema_id} is not an Avro schema")
             if answer.get("references"):
                 raise UnknownSchemaError(f"the schema {schema_id} refers to others")
             self._schemas[schema_id] = str(answer["schema"])
@@ -131,7 +131,7 @@ class HttpSchemaRegistry:
             path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
             answer = self._ask(path, {"schema": schema})
             if answer is None:
-                raise self._refusal("the address leads to no schema registry")
+                raise self._refusal("the address is not a schema registry")
             self._ids[key] = int(answer["id"])
         return self._ids[key]
 
@@ -152,27 +152,27 @@ class HttpSchemaRegistry:
             if exc.code == 404:
                 return None
             if exc.code == 429 or exc.code >= 500:
-                raise self._unreachable(f"it answered {exc.code}") from exc
-            raise self._refusal(f"it answered {exc.code}") from exc
+                raise self._unreachable(f"it responded with {exc.code}") from exc
+            raise self._refusal(f"it responded with {exc.code}") from exc
         except (OSError, http.client.HTTPException) as exc:  # time-outs, connections that end
             raise self._unreachable(str(exc)) from exc
         except ValueError as exc:
-            raise self._refusal("its answer is not JSON") from exc
+            raise self._refusal("its response is not JSON") from exc
         if not isinstance(answer, dict):
-            raise self._refusal("its answer is not a JSON object")
+            raise self._refusal("its response is not a JSON object")
         return answer
 
     def _unreachable(self, found: str) -> RetryableError:
         return RetryableError(
-            f"the schema registry {mask_url(self.url)} cannot be reached",
+            f"the schema registry {mask_url(self.url)} is unreachable",
             found=found,
             option="avro-confluent.url",
-            hint="look whether it runs",
+            hint="check that it is running",
         )
 
     def _refusal(self, found: str) -> ConfigurationError:
         return ConfigurationError(
-            f"the schema registry {mask_url(self.url)} refused a request",
+            f"the schema registry {mask_url(self.url)} rejected a request",
             found=found,
             option="avro-confluent.url",
             hint="check the address, avro-confluent.basic-auth.user-info and the schema",

@@ -126,7 +126,7 @@ class DefaultLookupCache(LookupCache):
         ):
             if bound is not None and bound <= type(bound)(0):  # type: ignore[operator]
                 raise ConfigurationError(
-                    f"{option} of a lookup cache must be more than nothing",
+                    f"{option} of a lookup cache must be greater than 0",
                     found=bound,
                     option=option,
                 )

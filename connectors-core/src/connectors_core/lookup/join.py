@@ -81,7 +81,9 @@ class LookupJoin:
         """
         if how not in ("left", "inner"):
             raise ConfigurationError(
-                "a lookup join is left or inner", expected="'left' or 'inner'", found=how
+                "a lookup join is left or inner",
+                expected="the type of a lookup join must be left or inner",
+                found=how,
             )
         pairs = _pairs(on)
         if not pairs:
@@ -95,11 +97,10 @@ class LookupJoin:
         names = [*rows.names, *(name for _, name in added)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(
-                "the result of a lookup join would have columns of one name",
+                "the result of a lookup join would have duplicate column names",
                 found=", ".join(doubled),
                 option="columns",
-                hint="choose the columns of the table, or give them other names: "
-                "columns={'name': 'other_name'}",
+                hint="select columns of the table, or rename them: columns={'name': 'other_name'}",
             )
         needed = [*keys, *(name for name, _ in added if name not in keys)]
         return cls(
@@ -211,7 +212,7 @@ def _pairs(names: Sequence[str] | Mapping[str, str]) -> list[tuple[str, str]]:
         return list(names.items())
     if isinstance(names, str):
         raise ConfigurationError(
-            "columns are given as a list or a map", expected=f"[{names!r}]", found=repr(names)
+            "columns must be a list or a map", expected=f"[{names!r}]", found=repr(names)
         )
     return [(name, name) for name in names]
 
@@ -219,7 +220,7 @@ def _pairs(names: Sequence[str] | Mapping[str, str]) -> list[tuple[str, str]]:
 def _field(schema: pa.Schema, name: str, where: str, option: str) -> pa.Field:
     if schema.names.count(name) != 1:
         raise ConfigurationError(
-            f"{where} of a lookup join must have one column {name!r}",
+            f"{where} of a lookup join must have exactly one column {name!r}",
             expected=f"one of {', '.join(schema.names)}",
             found=name,
             option=option,
@@ -237,7 +238,7 @@ def _check_key(mine: pa.Field, theirs: pa.Field) -> None:
         )
     if not mine.type.equals(theirs.type):
         raise ConfigurationError(
-            f"the key {mine.name!r} of a lookup join has another type in the table",
+            f"the key {mine.name!r} of a lookup join has a different type in the table",
             expected=f"{theirs.type} as column {theirs.name!r} of the table",
             found=str(mine.type),
             option="on",

@@ -59,74 +59,74 @@ LOOKUP_CACHE: Final = Option(
     "lookup.cache",
     LookupCacheType,
     default=LookupCacheType.NONE,
-    doc="What is kept of the table.",
+    doc="Which part of the table is cached.",
 )
 MAX_RETRIES: Final = Option(
     "lookup.max-retries",
     int,
     default=3,
-    doc="How often a request that may succeed later is made again.",
+    doc="Maximum retries of a request after a temporary failure.",
     validator=at_least(0),
 )
 ASYNC: Final = Option(
     "lookup.async",
     bool,
     default=False,
-    doc="Whether several batches of keys are asked for at a time.",
+    doc="Whether several batches of keys are requested at once.",
 )
 PARTIAL_MAX_ROWS: Final = Option(
     "lookup.partial-cache.max-rows",
     int,
     default=10_000,
-    doc="Rows that a partial cache keeps, in each worker process.",
+    doc="Maximum rows in a partial cache, per worker process.",
     validator=positive,
 )
 PARTIAL_EXPIRE_AFTER_WRITE: Final = Option(
     "lookup.partial-cache.expire-after-write",
     timedelta,
-    doc="How long after it was fetched a key is forgotten.",
+    doc="Time after which a key expires, from when it was fetched.",
     validator=positive,
 )
 PARTIAL_EXPIRE_AFTER_ACCESS: Final = Option(
     "lookup.partial-cache.expire-after-access",
     timedelta,
-    doc="How long after it was asked for last a key is forgotten.",
+    doc="Time after which a key expires, from its last access.",
     validator=positive,
 )
 PARTIAL_CACHE_MISSING_KEY: Final = Option(
     "lookup.partial-cache.cache-missing-key",
     bool,
     default=True,
-    doc="Whether it is kept that a key has no rows.",
+    doc="Whether to cache that a key has no rows.",
 )
 RELOAD_STRATEGY: Final = Option(
     "lookup.full-cache.reload-strategy",
     ReloadStrategy,
     default=ReloadStrategy.PERIODIC,
-    doc="When the whole table is read again.",
+    doc="When to reload the whole table.",
 )
 RELOAD_INTERVAL: Final = Option(
     "lookup.full-cache.periodic-reload.interval",
     timedelta,
-    doc="From one reload to the next; without it the table is read once for each start.",
+    doc="Interval between reloads; without it, the table is read once per start.",
     validator=positive,
 )
 RELOAD_SCHEDULE_MODE: Final = Option(
     "lookup.full-cache.periodic-reload.schedule-mode",
     ScheduleMode,
     default=ScheduleMode.FIXED_DELAY,
-    doc="Whether the interval counts from the end of a reload or from the moment it was due.",
+    doc="Whether the interval starts at the end of a reload or at its scheduled time.",
 )
 RELOAD_ISO_TIME: Final = Option(
     "lookup.full-cache.timed-reload.iso-time",
     str,
-    doc="The time of day of a reload, such as 03:30 (the driver's zone), 03:30Z or 03:30+02:00.",
+    doc="Time of day of a reload, such as 03:30 (the driver's zone), 03:30Z or 03:30+02:00.",
 )
 RELOAD_INTERVAL_IN_DAYS: Final = Option(
     "lookup.full-cache.timed-reload.interval-in-days",
     int,
     default=1,
-    doc="Days from one reload to the next.",
+    doc="Days between reloads.",
     validator=at_least(1),
 )
 
@@ -251,11 +251,11 @@ def _refuse(options: Options, without_effect: set[Option[Any]], because: str) ->
                 f"{option.key!r} has no effect here",
                 found=because,
                 option=option.key,
-                hint="leave it out, or change the other",
+                hint="remove it, or change the other option",
             )
 
 
 def _offered(made: Callable[[], T] | None, asked: str) -> Callable[[], T]:
     if made is None:
-        raise ConfigurationError("the table cannot be looked up in this way", found=asked)
+        raise ConfigurationError("the table does not support this kind of lookup", found=asked)
     return made

@@ -116,7 +116,7 @@ class FullCachingLookupProvider(LookupRuntimeProvider):
     def __post_init__(self) -> None:
         if self.source.boundedness() is not Boundedness.BOUNDED:
             raise ConfigurationError(
-                "a table that is cached as a whole is read to its end, and its source has none",
+                "a fully cached table must have an end, but its source is unbounded",
                 expected="a bounded source",
                 found=type(self.source).__name__,
             )

@@ -123,7 +123,7 @@ class PeriodicCacheReloadTrigger(_ByTheClock):
     ) -> None:
         if reload_interval <= timedelta(0):
             raise ConfigurationError(
-                "a reload interval must be more than nothing",
+                "a reload interval must be greater than 0",
                 found=reload_interval,
                 option="reload_interval",
             )
@@ -160,14 +160,14 @@ class TimedCacheReloadTrigger(_ByTheClock):
                 reload_time = time_of_day.fromisoformat(reload_time)
             except ValueError as error:
                 raise ConfigurationError(
-                    "the time of a reload is no time of day",
+                    "the time of a reload is not a time of day",
                     expected="a time in ISO 8601, such as 03:30, 03:30Z or 03:30+02:00",
                     found=reload_time,
                     option="reload_time",
                 ) from error
         if reload_interval_in_days < 1:
             raise ConfigurationError(
-                "a reload happens every so many days",
+                "the number of days between reloads is out of range",
                 expected="at least 1",
                 found=reload_interval_in_days,
                 option="reload_interval_in_days",

@@ -50,7 +50,7 @@ _MAX_DIGITS: Final = 38
 _CONSTRAINTS: Final = ("NotNullColumnConstraint", "CommentColumnConstraint")
 
 _NAME: Final = "the name of a column"
-_TYPE: Final = "a type of Spark SQL that Arrow has too, such as BIGINT, STRING or ARRAY<STRING>"
+_TYPE: Final = "a Spark SQL type that Arrow supports, such as BIGINT, STRING or ARRAY<STRING>"
 _AFTER_TYPE: Final = "NOT NULL, COMMENT, a comma or the end of the columns"
 
 

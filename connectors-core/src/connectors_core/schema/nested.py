@@ -107,7 +107,7 @@ def _cast(
 ) -> pa.Array:
     """Cast a column of which some values are null because what they are part of is null."""
     if not field.nullable and column.null_count > nulls_above:
-        raise pa.ArrowInvalid(f"column {path} is null and may not be")
+        raise pa.ArrowInvalid(f"column {path} is null but not nullable")
     kind, found = field.type, column.type
     if found.equals(kind):
         return column
@@ -194,5 +194,5 @@ def _offsets(lists: pa.Array, wide: bool) -> pa.Buffer:
     if wide:
         return pa.py_buffer(offsets)
     if offsets[-1] > _MOST_ELEMENTS:
-        raise pa.ArrowInvalid(f"{offsets[-1]} elements are too many for one column of lists")
+        raise pa.ArrowInvalid(f"{offsets[-1]} elements are too many for one list column")
     return pa.py_buffer(offsets.astype(np.int32))

@@ -70,9 +70,9 @@ class AsyncSink(Sink, Generic[EntryT]):
         super().__init_subclass__(**arguments)
         if issubclass(cls, TwoPhaseCommittingSink):
             raise UnsupportedError(
-                f"{cls.__name__} is an AsyncSink and a TwoPhaseCommittingSink",
-                expected="one of them: what a request has written cannot be taken back",
-                hint="stage the rows and commit them, or send them and make them idempotent",
+                f"{cls.__name__} is both an AsyncSink and a TwoPhaseCommittingSink",
+                expected="only one of them, because a sent request cannot be undone",
+                hint="either stage the rows and commit them, or send them and make them idempotent",
             )
 
     @abstractmethod
@@ -200,7 +200,8 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         except TimeoutError:
             stopped.cancel()
             _logger.warning(
-                "the client of sink %r was not closed in %g seconds and is left to its process",
+                "the client of sink %r did not close within %g seconds and stays open in its "
+                "process",
                 self._context.sink_uid,
                 _CLOSE_SECONDS,
             )

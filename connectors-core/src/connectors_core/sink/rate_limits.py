@@ -183,14 +183,14 @@ class AIMDScalingStrategy(ScalingStrategy):
         )
         if self.min_rate > self.rate_threshold:
             raise ConfigurationError(
-                "the least there may be is more than the most",
+                "the minimum is greater than the maximum",
                 expected=f"at most {self.rate_threshold}",
                 found=self.min_rate,
                 option="min_rate",
             )
         if not 0 < self.decrease_factor < 1:
             raise ConfigurationError(
-                "a decrease must leave something, and less than there was",
+                "a decrease must leave something, and less than before",
                 expected="a number between 0 and 1",
                 found=self.decrease_factor,
                 option="decrease_factor",

@@ -91,7 +91,7 @@ class AsyncSinkWriterConfiguration:
             expected = positive(value)
             if expected is not None:
                 raise InvalidOptionError(
-                    f"{option} must be more than nothing",
+                    f"{option} must be greater than 0",
                     expected=expected,
                     found=value,
                     option=option,
@@ -295,10 +295,10 @@ class RequestSender(Generic[EntryT]):
                 f"the service did not take {_count(failed)} entries for {longest:g} seconds",
                 found=self._retry_reason,
                 option="retry_timeout",
-                hint="look why it refuses them; send less at a time, or wait for longer",
+                hint="find out why it rejects them; send less at a time, or raise the timeout",
             ) from error
         self._context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
-        self._retry_log.failed(self._retry_reason or error or "entries were refused for now")
+        self._retry_log.failed(self._retry_reason or error or "entries were temporarily rejected")
         pause = self._backoff(max(held.attempts for held in failed))
         if error is not None and error.retry_after is not None:
             pause = max(pause, error.retry_after)
@@ -316,7 +316,7 @@ class RequestSender(Generic[EntryT]):
         if self._error is None:
             if not isinstance(error, ConnectorError):
                 failure = UnexpectedError(
-                    f"{what} failed in a way that the connector does not know",
+                    f"{what} failed with an unexpected error",
                     found=type(error).__name__,
                 )
                 failure.__cause__ = error
@@ -346,7 +346,7 @@ async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
             task.add_done_callback(_forget)
             task.cancel()
             await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
-    raise RetryableError(f"a request was not answered in {seconds:g} seconds")
+    raise RetryableError(f"a request got no response within {seconds:g} seconds")
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
@@ -378,10 +378,10 @@ def _numbers(given: Sequence[EntryT], returned: Sequence[EntryT]) -> npt.NDArray
                 found.append(number)
     if len(found) != len(returned):
         raise FatalError(
-            "submit_request_entries returned entries that it was not given",
+            "submit_request_entries returned entries that it did not receive",
             expected="the same objects",
             found=f"{len(returned) - len(found)} others",
-            hint="this is a fault of the connector: report it",
+            hint="this is a bug in the connector: report it",
         )
     return np.array(found, np.int64)
 

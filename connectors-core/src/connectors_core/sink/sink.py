@@ -27,7 +27,7 @@ class DeliveryGuarantee(StrEnum):
 
 
 def _cannot_claim(name: str) -> bool:
-    raise NotImplementedError(f"{name!r} cannot be claimed: this context was made without claims")
+    raise NotImplementedError(f"{name!r} cannot be claimed: this context does not support claims")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
         split that is assigned then is refused, and what ``context.call_async`` is given is not run.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} got a source event it does not handle: {event!r}"
+            f"{type(self).__name__} received a source event that it does not handle: {event!r}"
         )
 
     @abstractmethod

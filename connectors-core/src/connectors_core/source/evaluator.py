@@ -48,7 +48,7 @@ class _MaskEvaluator(RecordEvaluator):
         mask = self.mask(batch)
         if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
             raise ConfigurationError(
-                "the function of a record evaluator gave something else than a mask",
+                "the function of a record evaluator did not return a mask",
                 expected=f"{batch.num_rows} booleans, one for each row",
                 found=f"{len(mask)} values of type {mask.type}",
             )
@@ -64,7 +64,7 @@ class _ColumnEquals:
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         if self.column not in batch.schema.names:
             raise ConfigurationError(
-                f"the record evaluator looks at the column {self.column!r}, which is not there",
+                f"the record evaluator uses the column {self.column!r}, which does not exist",
                 expected=f"one of {', '.join(batch.schema.names)}",
                 found=self.column,
             )
@@ -75,7 +75,7 @@ class _ColumnEquals:
             value = pa.scalar(self.value, type=values.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(
-                f"the record evaluator's value does not fit the column {self.column!r}",
+                f"the value of the record evaluator does not fit the column {self.column!r}",
                 expected=f"a value of type {values.type}",
                 found=self.value,
             ) from error

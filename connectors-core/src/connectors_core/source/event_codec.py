@@ -30,5 +30,5 @@ def decode_event(source: AnySource, document: EventDocument) -> SourceEvent:
         f"{type(source).__name__} does not know the source event {document.name!r}",
         expected=[cls.__name__ for cls in source.event_types],
         found=document.name,
-        hint="name its class in the source's event_types",
+        hint="add its class to the source's event_types",
     )

@@ -104,7 +104,7 @@ class SourceReader(ABC, Generic[SplitT]):
     def handle_source_events(self, event: SourceEvent) -> None:
         """An event from the enumerator."""
         raise NotImplementedError(
-            f"{type(self).__name__} got a source event it does not handle: {event!r}"
+            f"{type(self).__name__} received a source event that it does not handle: {event!r}"
         )
 
     def pause_or_resume_splits(

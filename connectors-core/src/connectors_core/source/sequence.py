@@ -279,10 +279,10 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
         batch = self.make_batch(numbers)
         if batch.num_rows != len(numbers) or not batch.schema.equals(self.schema()):
             raise FatalError(
-                f"{type(self).__name__} made a batch that does not fit",
+                f"{type(self).__name__} created a batch that does not match",
                 expected=f"{len(numbers)} rows of {_in_one_line(self.schema())}",
                 found=f"{batch.num_rows} rows of {_in_one_line(batch.schema)}",
-                hint="give one row for each number, in the types of the schema",
+                hint="return one row for each number, in the types of the schema",
             )
         return batch
 
@@ -314,7 +314,7 @@ class NumberSequenceSource(NumberRangeSource):
         if not (isinstance(end, int) and _INT64[0] <= start <= end <= _INT64[-1]):
             raise ConfigurationError(
                 "the bounds of the number sequence are out of range",
-                expected="start <= end, both of 64 bits",
+                expected="start <= end, both within 64 bits",
                 found=f"start {start}, end {end}",
             )
         super().__init__(start, end, split_rows=split_rows, batch_rows=batch_rows)

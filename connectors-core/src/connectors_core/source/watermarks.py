@@ -286,7 +286,7 @@ class WatermarkStrategy:
         if not callable(factory):
             raise InvalidOptionError(
                 "the factory of a watermark generator cannot be called",
-                expected="a class or function without arguments that gives a WatermarkGenerator",
+                expected="a class or function without arguments that returns a WatermarkGenerator",
                 found=factory,
                 option="factory",
             )
@@ -325,7 +325,7 @@ class WatermarkStrategy:
             )
         if epoch_unit is not None and epoch_unit not in get_args(EpochUnit):
             raise InvalidOptionError(
-                f"{epoch_unit!r} is no unit of event times",
+                f"{epoch_unit!r} is not a unit of event times",
                 expected="one of " + ", ".join(get_args(EpochUnit)),
                 found=epoch_unit,
                 option="epoch_unit",
@@ -380,7 +380,7 @@ class WatermarkStrategy:
         if not isinstance(group, str) or not group:
             raise InvalidOptionError(
                 "an alignment group needs a name",
-                expected="a text that is not empty",
+                expected="a non-empty text",
                 found=group,
                 option="group",
             )
@@ -404,7 +404,7 @@ class WatermarkStrategy:
     def _assigner(self) -> TimestampAssigner:
         if self.timestamp_assigner is None:
             raise ConfigurationError(
-                "the watermark strategy does not say which column is the event time",
+                "the watermark strategy does not define the event-time column",
                 option="with_timestamp_assigner",
                 hint='add .with_timestamp_assigner("<column>") to the watermark strategy',
             )
@@ -457,7 +457,7 @@ class WatermarkStrategy:
             return _index(schema, assigner.column_name)
         if assigner.column_name in schema.names:
             raise InvalidOptionError(
-                f"the source has a column {assigner.column_name!r} already",
+                f"the source already has a column {assigner.column_name!r}",
                 expected="a name for the event time that no column has",
                 found=assigner.column_name,
                 option="column_name",
@@ -640,7 +640,7 @@ def _epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[i
     if pa.types.is_integer(data_type):
         if assigner.epoch_unit is None:
             raise InvalidOptionError(
-                f"the event time {assigner.column_name!r} is an integer of unknown unit",
+                f"the event time {assigner.column_name!r} is an integer without a unit",
                 expected="one of " + ", ".join(get_args(EpochUnit)),
                 option="epoch_unit",
                 hint='call with_timestamp_assigner(..., epoch_unit="ms")',
@@ -648,7 +648,7 @@ def _epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[i
         return _UNITS[assigner.epoch_unit]
     if assigner.epoch_unit is not None:
         raise InvalidOptionError(
-            f"the event time {assigner.column_name!r} has a unit, but is no integer",
+            f"the event time {assigner.column_name!r} has a unit, but is not an integer",
             expected="an integer column, or no epoch_unit",
             found=str(data_type),
             option="epoch_unit",
@@ -660,7 +660,7 @@ def _epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[i
     if pa.types.is_date64(data_type):
         return _UNITS["ms"]
     raise InvalidOptionError(
-        f"the event time {assigner.column_name!r} has a type that is no time",
+        f"the type of the event time {assigner.column_name!r} is not a time",
         expected="a timestamp, a date, or an integer with epoch_unit",
         found=str(data_type),
         option="column",
@@ -685,7 +685,7 @@ def _computed(values: Any, rows: int) -> pa.Array:
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if not isinstance(values, pa.Array) or len(values) != rows:
         raise ConfigurationError(
-            "the timestamp assigner gave something else than one event time per row",
+            "the timestamp assigner did not return one event time per row",
             expected=f"a pyarrow array of {rows} values",
             found=f"{type(values).__name__} of {len(values)}"
             if isinstance(values, pa.Array)
@@ -699,7 +699,7 @@ def _duration(value: timedelta, option: str, *, positive: bool = False) -> timed
     lowest = timedelta(microseconds=1) if positive else timedelta(0)
     if not isinstance(value, timedelta) or not lowest <= value < EVENT_TIME_DELAY:
         raise InvalidOptionError(
-            f"{option} is no usable duration",
+            f"{option} is not a valid duration",
             expected=f"a timedelta, {'more than' if positive else 'not less than'} 0 and below "
             f"{EVENT_TIME_DELAY.days} days",
             found=value,

@@ -337,8 +337,8 @@ class BatchRun:
         return translated(
             cause,
             f"the batch run {self._folder} ({sources} -> {sinks})",
-            hint="correct what the cause names and run again: nothing of this run was committed "
-            "that the next one does not finish",
+            hint="fix the cause and run again: the next run completes everything that this run "
+            "committed",
         )
 
     def _remove_former_runs(self) -> None:

@@ -166,11 +166,11 @@ class EpochRunner(Generic[BatchT]):
                 self._lost = decisions[epoch], lost
                 if (decisions[epoch].spark_query_id, decisions[epoch].batch_id) != replayed:
                     raise FatalError(
-                        f"epoch {epoch} of {', '.join(lost)} is lost, and its batch is not run "
-                        "again",
-                        expected="a start with the query, sinks and state under which it was "
-                        "written: that writes it again",
-                        hint="undo what was changed since the pipeline ended; " + GIVE_UP_HINT,
+                        f"epoch {epoch} of {', '.join(lost)} is lost, and Spark does not run its "
+                        "batch again",
+                        expected="a start with the original query, sinks, and state, which "
+                        "writes it again",
+                        hint="undo what you changed since the pipeline ended; " + GIVE_UP_HINT,
                     )
         return bool(unfinished)
 

@@ -190,7 +190,7 @@ def translated(
     found = telling_line(error)
     if (status := _status_of_jvm()) is not None:
         found = f"the JVM of Spark has ended with status {status}"
-        hint = "see in the log of the driver why, then start a new driver"
+        hint = "find the reason in the log of the driver, then start a new driver"
     wrapped = kind(
         f"{what} failed",
         found=found,
@@ -228,10 +228,10 @@ def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorE
     except Exception:  # the state location does not answer: which of the two this is stays open
         return None
     found: ConnectorError = RetryableError(
-        f"{what} ended because a former driver, which this one had taken over from, resumed and "
-        "wrote to Spark's log of the query once more",
+        f"{what} ended because an earlier driver, which this one had replaced, resumed and wrote "
+        "to Spark's log of the query again",
         found=telling_line(error),
-        hint="start again: nothing is lost or doubled, and the former driver stops by itself",
+        hint="restart: no rows are lost or duplicated, and the earlier driver stops by itself",
     )
     found.__cause__ = short_cause(error)
     return found

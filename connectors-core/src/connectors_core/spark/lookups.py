@@ -152,7 +152,7 @@ def lookup_stage(lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore
         )
         return _KeyLookup(task, lookup.numbers.add)
     raise UnsupportedError(
-        "the provider of a lookup table is none that the core knows",
+        "the provider of a lookup table has an unknown type",
         expected="one of connectors_core.lookup",
         found=type(lookup.provider).__name__,
     )
@@ -182,7 +182,7 @@ def _check_source(provider: FullCachingLookupProvider, join: LookupJoin) -> None
         index = schema.get_field_index(wanted.name)
         if index < 0 or not schema.field(index).type.equals(wanted.type):
             raise ConfigurationError(
-                f"the source of a lookup table does not give the column {wanted.name!r}",
+                f"the source of a lookup table has no column {wanted.name!r}",
                 expected=str(wanted),
                 found="none" if index < 0 else str(schema.field(index)),
             )
@@ -241,8 +241,8 @@ def _pinned_version(uid: str) -> LookupVersion:
     versions = orjson.loads(said) if said else {}
     if uid not in versions:
         raise UnsupportedError(
-            f"a query of its own reads lookup {uid!r}, whose versions belong to a pipeline",
-            hint="register what is to be written with Pipeline.sink_to",
+            f"another query reads lookup {uid!r}, whose versions belong to a pipeline",
+            hint="register the output with Pipeline.sink_to",
         )
     return LOOKUP_VERSIONS.decode(versions[uid].encode(), uid)
 
@@ -478,15 +478,15 @@ def check_stable(sinks: Sequence[RegisteredSink], lookups: Collection[Registered
     for sink in sinks:
         for uid, mover in lookups_of(sink.df).items():
             if sink.needs_own_job:
-                mover = mover or "the sink's own distribution of rows"
+                mover = mover or "the distribution of rows to the sink's writers"
             if uid in unstable and mover is not None:
                 raise UnsupportedError(
-                    f"rows of lookup {uid!r} are moved between tasks before they reach sink "
-                    f"{sink.uid!r}: what is looked up again after a failure may be another, and "
-                    "rows would be lost or doubled",
-                    expected="nothing that moves rows behind a lookup by key",
+                    f"rows of lookup {uid!r} move between tasks before they reach sink "
+                    f"{sink.uid!r}: a lookup that runs again after a failure may return other "
+                    "rows, and rows would be lost or duplicated",
+                    expected="no operator that moves rows after a lookup by key",
                     found=mover,
                     option="allow_unstable",
-                    hint="look up behind it, cache the table as a whole, or accept it with "
-                    "lookup_join(..., allow_unstable=True)",
+                    hint="move the lookup after the operator, cache the whole table, or accept "
+                    "it with lookup_join(..., allow_unstable=True)",
                 )

@@ -57,9 +57,9 @@ class OwnedReader:
         context = TaskContext.get()
         if context is None or context.getLocalProperty(_PROPERTY) != self.pipeline_id:
             raise UnsupportedError(
-                f"a query of its own reads source {self.reader.uid!r}, which belongs to a pipeline",
-                hint="register what is to be written with Pipeline.sink_to; one query reads a "
-                "source, so that its positions and what is written of it are decided together",
+                f"another query reads source {self.reader.uid!r}, which belongs to a pipeline",
+                hint="register the output with Pipeline.sink_to; one query reads a source, so "
+                "that its positions and its output are decided together",
             )
         hold_retry(self.reader.store)
         return self.reader(entry)

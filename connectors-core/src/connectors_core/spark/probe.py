@@ -63,18 +63,18 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
             raise StateLocationError(
                 "the driver does not see what executors write to the state location",
                 expected=f"{store} on shared storage",
-                found="a folder of each machine's own",
+                found="a folder that is local to each machine",
                 option="state_location",
-                hint="set state_location to a URL that driver and executors share",
+                hint="set state_location to a URL that the driver and executors share",
             )
         theirs = orjson.loads(bytes(row.versions))
         if theirs != mine:
             raise ConfigurationError(
-                "driver and executors do not have the same packages",
+                "the driver and executors have different packages",
                 expected=mine,
                 found=theirs,
-                hint="use one environment for both (spark.pyspark.python, spark.archives); "
-                "`connectors doctor` compares them",
+                hint="use one environment for both (spark.pyspark.python, spark.archives); run "
+                "`connectors doctor` to compare them",
             )
 
 

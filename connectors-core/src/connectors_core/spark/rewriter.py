@@ -88,7 +88,7 @@ class Rewriter(Generic[BatchT]):
         epoch = decision.epoch
         for uid, subtasks in lost.items():
             _LOGGER.warning(
-                "sink %r lost what writers %s made of epoch %d: their rows are written again",
+                "sink %r lost the output of writers %s in epoch %d: writing their rows again",
                 uid,
                 ", ".join(map(str, sorted(subtasks))),
                 epoch,
@@ -180,25 +180,24 @@ def _replacement(
     decided: SinkDecision = decision.sinks[uid]
     if len(messages) != decided.number_of_subtasks:
         raise FatalError(
-            f"epoch {decision.epoch} of sink {uid!r} cannot be written again: its batch has other "
-            "partitions than it had",
+            f"epoch {decision.epoch} of sink {uid!r} cannot be rewritten: its batch has "
+            "different partitions than before",
             expected=f"{decided.number_of_subtasks} partitions",
             found=f"{len(messages)}",
-            hint="start with the query, parallelism and Spark settings under which it was written; "
-            + GIVE_UP_HINT,
+            hint="start with the original query, parallelism, and Spark settings; " + GIVE_UP_HINT,
         )
     rows = {each.subtask: each.rows for each in decided.committables}
     again = [message for message in messages if message.subtask in subtasks]
     for message in again:
         if message.written != rows[message.subtask]:
             raise DataLossError(
-                f"epoch {decision.epoch} of sink {uid!r} cannot be written again: writer "
-                f"{message.subtask} has not the rows that it had",
+                f"epoch {decision.epoch} of sink {uid!r} cannot be rewritten: writer "
+                f"{message.subtask} has different rows than before",
                 expected=f"{rows[message.subtask]} rows",
                 found=f"{message.written} rows",
-                hint="the source must give the same rows when it is read again, and the target "
-                "take them; see that none were removed, and that the query is deterministic; "
-                + GIVE_UP_HINT,
+                hint="the source must return the same rows when it is read again, and the "
+                "target must accept them; check that no rows were removed and that the "
+                "query is deterministic; " + GIVE_UP_HINT,
             )
     return SinkRewrite(
         subtasks=tuple(sorted(subtasks)),

@@ -99,7 +99,7 @@ def workers_differ(spark: SparkSession) -> ConfigurationError | None:
     if not differences:
         return None
     return ConfigurationError(
-        "Python workers do not have what the driver has: " + ", ".join(differences),
+        "Python workers differ from the driver: " + ", ".join(differences),
         expected=f"the packages of the driver's Python ({sys.executable})",
         found=f"workers run {worker['executable']} ({worker['python']})",
         option="PYSPARK_PYTHON",

@@ -111,16 +111,16 @@ class WritingJob:
         modes = {sink.output_mode for sink in self.sinks}
         if self.is_union and "update" in modes:
             raise ConfigurationError(
-                "output mode update needs a query of its own",
+                "output mode update needs a separate query",
                 found=f"one query for the sinks {', '.join(sink.uid for sink in self.sinks)}, "
                 "whose DataFrames share a source",
                 option="output_mode",
-                hint="write the same DataFrame to all of them, or put the others into a pipeline "
-                "of their own",
+                hint="write the same DataFrame to all of them, or put the others into a "
+                "separate pipeline",
             )
         if len(modes) > 1:
             raise ConfigurationError(
-                "sinks on one DataFrame have one output mode",
+                "sinks on one DataFrame must have the same output mode",
                 found=", ".join(f"{sink.uid}: {sink.output_mode}" for sink in self.sinks),
                 option="output_mode",
             )

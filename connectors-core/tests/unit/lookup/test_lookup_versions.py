@@ -413,10 +413,10 @@ def test_rows_that_are_gone_or_have_other_columns_are_said(place):
     _, pinning = place.driver()
     version = pinning.pin("0")["table"]
     other = SnapshotLookup(place.table, version, SCHEMA.remove(1), 1)
-    with pytest.raises(StateCorruptedError, match="other columns"):
+    with pytest.raises(StateCorruptedError, match="the columns of a fully cached table changed"):
         other.open(FunctionContext(uid="table"))
     gone = SnapshotLookup(place.table, replace(version, file="none.arrow"), SCHEMA, 1)
-    with pytest.raises(StateCorruptedError, match="is gone"):
+    with pytest.raises(StateCorruptedError, match="is missing"):
         gone.open(FunctionContext(uid="table"))
 
 

@@ -130,15 +130,15 @@ class SnapshotLookup(LookupFunction):
                 rows = pa.ipc.open_stream(file).read_all()
         except FileNotFoundError as error:
             raise StateCorruptedError(
-                f"version {self._version.number} of a table that is cached as a whole is gone",
+                f"version {self._version.number} of a fully cached table is missing",
                 found=f"no {self._version.file} in {self._store}",
             ) from error
         if not rows.schema.equals(self._schema):
             raise StateCorruptedError(
-                "a batch that runs again saw other columns of a table that is cached as a whole",
+                "the columns of a fully cached table changed before its batch ran again",
                 expected=str(self._schema),
                 found=str(rows.schema),
-                hint="start the pipeline once with the lookup join as it was",
+                hint="start the pipeline once with the original lookup join",
             )
         return rows
 

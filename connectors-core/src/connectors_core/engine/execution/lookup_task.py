@@ -196,7 +196,7 @@ class _Requests(ABC):
         if isinstance(error, ConnectorError):
             raise error
         raise UnexpectedError(
-            f"a request of lookup {self._uid!r} failed in a way that the connector does not know",
+            f"a request of lookup {self._uid!r} failed with an unexpected error",
             found=type(error).__name__,
         ) from error
 
@@ -207,10 +207,10 @@ class _Requests(ABC):
             if rows.schema.types == self._schema.types:
                 return rows
         raise FatalError(
-            f"the function of lookup {self._uid!r} did not give the columns that it was asked for",
+            f"the function of lookup {self._uid!r} returned other columns than requested",
             expected=str(self._schema),
             found=str(rows.schema) if isinstance(rows, pa.Table) else type(rows).__name__,
-            hint="this is a fault of the connector: report it",
+            hint="this is a bug in the connector: report it",
         )
 
 
@@ -265,7 +265,7 @@ class _AsyncRequests(_Requests):
             return self._answered(rows, began)
         except TimeoutError as error:
             late = RetryableError(
-                f"lookup {self._uid!r} was not answered in {seconds:g} seconds", option="timeout"
+                f"lookup {self._uid!r} got no response within {seconds:g} seconds", option="timeout"
             )
             late.__cause__ = error
             self._fail(late)

@@ -114,7 +114,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     """
     if entry.source != task.uid:
         raise StateCorruptedError(
-            "a plan entry came to the reader of another source",
+            "the reader received a plan entry of another source",
             expected=task.uid,
             found=entry.source,
         )
@@ -178,8 +178,8 @@ def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
             f"the report {path} belongs to another plan of the same number",
             expected=entry.nonce,
             found=report.nonce,
-            hint="the state location was restored or written by another driver: restore checkpoint "
-            "and state location together",
+            hint="the state location was restored, or another driver writes to it: restore "
+            "checkpoint and state location together",
         )
     return report
 
@@ -191,7 +191,7 @@ def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
         store.delete(mine.spool)
     if winner is None:
         raise StateCorruptedError(
-            f"the report {path} has vanished",
+            f"the report {path} is missing",
         )
     return winner
 
@@ -202,11 +202,11 @@ def _assert_same_stops(mine: Report, winner: Report) -> None:
 
     if stops(mine) != stops(winner):
         raise FatalError(
-            f"two reads of one entry of source {mine.source!r} ended at different rows",
+            f"two reads of the same entry of source {mine.source!r} ended at different rows",
             expected=stops(winner),
             found=stops(mine),
-            hint="the source declares splits that end and can be read again the same way, but does "
-            "not keep to it: correct its split_traits()",
+            hint="the source declares that its splits end and can be replayed, but two reads "
+            "differ: correct its split_traits()",
         )
 
 
@@ -590,12 +590,12 @@ class _EntryReading:
         for split in self._splits.values():
             if split.quota is not None and split.rows != split.quota:
                 raise DataLossError(
-                    f"split {split.planned.split_id!r} of source {self._entry.source!r} gives "
-                    "fewer rows than when it was read first",
+                    f"split {split.planned.split_id!r} of source {self._entry.source!r} returns "
+                    "fewer rows than on its first read",
                     expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
                     found=f"{split.rows} rows",
-                    hint="what was read is gone or was changed: restore it, or start anew with "
-                    "another checkpoint location",
+                    hint="data was removed or changed after it was read: restore it, or start "
+                    "over with a new checkpoint location",
                 )
 
     def report(self, attempt: int) -> Report:

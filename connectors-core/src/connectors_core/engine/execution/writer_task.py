@@ -275,9 +275,9 @@ def encode_committables(sink: Sink, committables: Sequence[object]) -> tuple[Ver
         return ()
     if len(committables) > 1 and isinstance(sink, SupportsRewriting):
         raise UnsupportedError(
-            f"a writer of {type(sink).__name__} made several committables: if one of them were "
-            "lost, the rows of all would be written again",
-            expected="at most one of each writer of a sink with the ability SupportsRewriting",
+            f"a writer of {type(sink).__name__} created several committables: if one of them "
+            "were lost, the rows of all would be written again",
+            expected="at most one per writer of a sink with the ability SupportsRewriting",
             found=str(len(committables)),
         )
     serializer = sink.committable_serializer()
@@ -296,7 +296,7 @@ def encode_states(sink: Sink, states: Sequence[object]) -> tuple[Versioned, ...]
     """
     if not isinstance(sink, StatefulSink):
         raise UnsupportedError(
-            f"a writer of {type(sink).__name__} keeps state, and the sink cannot restore it",
+            f"a writer of {type(sink).__name__} keeps state, but the sink cannot restore it",
             expected="a StatefulSink",
             found=type(sink).__name__,
         )
@@ -307,13 +307,13 @@ def encode_states(sink: Sink, states: Sequence[object]) -> tuple[Versioned, ...]
     size, most = sum(len(each.data) for each in stored), sink.max_writer_state_bytes()
     if size > most:
         raise FatalError(
-            f"the state of a writer of {type(sink).__name__} is too large: it passes through the "
-            "driver with every epoch",
-            expected=f"{most} bytes at most",
+            f"the state of a writer of {type(sink).__name__} is too large; it passes through the "
+            "driver in every epoch",
+            expected=f"at most {most} bytes",
             found=f"{size} bytes in {len(stored)} states",
             option="max_writer_state_bytes",
-            hint="see that snapshot_state gives up what is no longer needed; report it to the "
-            "author of the sink",
+            hint="make sure that snapshot_state drops what is no longer needed; report this to "
+            "the author of the sink",
         )
     return stored
 

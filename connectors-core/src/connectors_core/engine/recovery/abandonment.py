@@ -137,10 +137,10 @@ def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> Gi
     if epoch not in possible:
         raise ConfigurationError(
             f"epoch {epoch} of {query.folder} cannot be given up",
-            expected="an epoch that is decided and not committed"
+            expected="an epoch that is decided but not committed"
             + (f": {', '.join(map(str, possible))}" if possible else "; there is none"),
             option="epoch",
-            hint="`connectors state show` names the epochs that are not committed",
+            hint="run `connectors state show` to list the uncommitted epochs",
         )
     decisions = decisions_since(store, 0)
     decision = decisions.get(epoch)
@@ -224,7 +224,7 @@ def plan_reading_again(
     """
     if not identity.streaming:
         raise ConfigurationError(
-            "a batch pipeline reads everything again with its next run",
+            "a batch pipeline reads everything again on its next run",
             hint="give the epoch up without --read-again, then run the pipeline",
         )
     store = locations.state.child(query.folder)
@@ -232,10 +232,10 @@ def plan_reading_again(
     before = [number for number in decisions if number < epoch]
     if epoch not in decisions or max(decisions) > epoch:
         raise ConfigurationError(
-            f"the rows of epoch {epoch} cannot be read again by themselves",
+            f"the rows of epoch {epoch} cannot be read again separately",
             expected="the newest epoch, with its decision",
             option="read_again",
-            hint="use `connectors state rewind`, which also reads again what came after",
+            hint="use `connectors state rewind`, which also reads later rows again",
         )
     if before:
         return plan_rewinding(locations, query, max(before))

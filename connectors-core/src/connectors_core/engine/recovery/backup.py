@@ -163,9 +163,9 @@ def _refuse_outrun(locations: Locations, plan: BackupPlan) -> None:
     for query, cut in zip(plan.identity.queries, plan.cuts, strict=True):
         if cut.batch >= 0 and cut.batch not in locations.spark(query).logged():
             raise FatalError(
-                f"{query.folder} has removed batch {cut.batch} while it was copied",
-                hint="try it again, raise spark.sql.streaming.minBatchesToRetain, or stop the "
-                "pipeline first",
+                f"{query.folder} removed batch {cut.batch} while the backup was running",
+                hint="retry, raise spark.sql.streaming.minBatchesToRetain, or stop the pipeline "
+                "first",
             )
 
 
@@ -203,7 +203,7 @@ def _is_checked(path: str) -> bool:
 def _verify_state(root: StateStore, manifest: Manifest) -> None:
     identity = read_identity(root)
     if identity is None or identity.pipeline_id != manifest.pipeline_id:
-        raise StateCorruptedError("the copy does not say which pipeline it is of")
+        raise StateCorruptedError("the copy does not say which pipeline it belongs to")
     for query in identity.queries:
         store = root.child(query.folder)
         verify_complete(store, pipeline_id=identity.pipeline_id)
@@ -221,7 +221,7 @@ def _verify_state(root: StateStore, manifest: Manifest) -> None:
         for plan in plans_since_snapshot(store, newest_plan(store))[:-1]:
             if complete_reports(store, plan) is None:
                 raise StateCorruptedError(
-                    f"{query.folder} of the copy lacks a report of plan {plan.number}",
+                    f"{query.folder} of the copy has no report of plan {plan.number}",
                 )
 
 

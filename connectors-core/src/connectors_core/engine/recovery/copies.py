@@ -134,7 +134,7 @@ def read_manifest(copy: CopyReader, url: str) -> Manifest:
             f"{mask_url(url)} is not a complete copy",
             expected=f"{MANIFEST}, which is written last",
             found="no such file",
-            hint="check the path; a backup that was cut off is of no use",
+            hint="check the path; an interrupted backup cannot be restored",
         ) from error
 
 
@@ -147,10 +147,10 @@ def refuse_existing(store: StateStore) -> None:
     names = store.list("", recursive=True)
     if names:
         raise ConfigurationError(
-            f"there is something at {store}: nothing is ever overwritten",
-            expected="an empty folder, or none",
+            f"{store} is not empty; existing files are never overwritten",
+            expected="an empty or missing folder",
             found=f"{len(names)} files, the first {names[0]}",
-            hint="choose another place",
+            hint="choose another location",
         )
 
 
@@ -186,11 +186,13 @@ def copy_checked(copy: CopyReader, file: CopiedFile, target: IO[bytes]) -> None:
             found = copy_file(source, target, file.path)
     except (FileNotFoundError, KeyError, zipfile.BadZipFile) as error:
         raise StateCorruptedError(
-            f"the copy lacks {file.path}", found=str(error), hint="use another copy"
+            f"the file {file.path} is missing in the copy",
+            found=str(error),
+            hint="use another copy",
         ) from error
     if found != file:
         raise StateCorruptedError(
-            f"{file.path} of the copy was altered",
+            f"{file.path} was changed in the copy",
             expected=f"{file.size} bytes with checksum {file.sha256}",
             found=f"{found.size} bytes with checksum {found.sha256}",
             hint="use another copy",
@@ -223,7 +225,8 @@ class _ZipWriter(CopyWriter):
         fs, path = fsspec.core.url_to_fs(url, **_revealed(storage_options))
         if fs.exists(path):
             raise ConfigurationError(
-                f"{mask_url(url)} exists: nothing is ever overwritten", hint="choose another name"
+                f"{mask_url(url)} exists: nothing is ever overwritten",
+                hint="{mask_url(url)} already exists; existing files are never overwritten",
             )
         parent = fs._parent(path)
         fs.makedirs(parent, exist_ok=True)
@@ -262,7 +265,7 @@ class _ZipReader(CopyReader):
 def _no_archive(url: str, error: Exception) -> ConfigurationError:
     return ConfigurationError(
         f"{mask_url(url)} is not a complete archive",
-        expected="an archive of `connectors state backup`",
+        expected="an archive created by `connectors state backup`",
         found=str(error) or type(error).__name__,
     )
 

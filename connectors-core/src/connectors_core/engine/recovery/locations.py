@@ -53,7 +53,7 @@ class Locations:
             raise StateLocationError(
                 f"there is no pipeline at {self.state}",
                 expected="the state_location of a pipeline, by default its checkpoint_location",
-                hint="check the path; a pipeline leaves its state there with its first start",
+                hint="check the path; a pipeline writes its state there on its first start",
             )
         return identity
 
@@ -70,7 +70,7 @@ class Locations:
                     f"Spark's checkpoint of {query.folder} is not at {self.checkpoint}",
                     expected=f"{query.spark_folder}/metadata",
                     option="checkpoint",
-                    hint="name the checkpoint location of the pipeline with --checkpoint",
+                    hint="pass the checkpoint location of the pipeline with --checkpoint",
                 )
         return identity
 

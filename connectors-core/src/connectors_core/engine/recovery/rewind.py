@@ -84,9 +84,9 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
     """
     if locations.spark(query).has_state:
         raise UnsupportedError(
-            f"{query.folder} has state of Spark's (a join, an aggregation, a deduplication), which "
-            "cannot be taken back to an epoch",
-            hint="restore a backup of that time with `connectors state restore`, or begin again "
+            f"{query.folder} has Spark state (a join, an aggregation, a deduplication), which "
+            "cannot be rewound to an epoch",
+            hint="restore a backup of that time with `connectors state restore`, or start over "
             "with another checkpoint location",
         )
     store = locations.state.child(query.folder)
@@ -130,11 +130,11 @@ def _plan_of(store: StateStore, epoch: int) -> int:
     if epoch not in decisions or epoch not in possible:
         shown = f"{possible[0]} to {possible[-1]}" if possible else "none"
         raise ConfigurationError(
-            f"the query cannot be taken back to epoch {epoch}",
-            expected=f"an epoch whose plan and reports are still recorded: {shown}",
+            f"the query cannot be rewound to epoch {epoch}",
+            expected=f"an epoch whose plan and reports still exist: {shown}",
             option="epoch",
-            hint="choose another one, use --to-start, or restore a backup; what is kept follows "
-            "spark.sql.streaming.minBatchesToRetain",
+            hint="choose another one, use --to-start, or restore a backup; "
+            "spark.sql.streaming.minBatchesToRetain determines which epochs are kept",
         )
     return decisions[epoch].plan
 
@@ -189,4 +189,6 @@ def rewind(
         starts=dict(starts or {}),
     )
     if not PLANS.create(store, plan_path(fence), document):
-        raise StateCorruptedError(f"plan {fence} appeared while {rewinding.query} was taken back")
+        raise StateCorruptedError(
+            f"plan {fence} appeared while {rewinding.query} was being rewound"
+        )

@@ -108,7 +108,7 @@ def cut_of(
 def _decision(store: StateStore, number: int) -> Decision:
     decision = DECISIONS.read(store, decision_path(number))
     if decision is None:
-        raise StateCorruptedError(f"epoch {number} at {store} has vanished")
+        raise StateCorruptedError(f"epoch {number} at {store} is missing")
     return decision
 
 

@@ -39,7 +39,7 @@ def encode(kind: str, payload: Mapping[str, Any]) -> bytes:
             f"a {kind} document cannot be stored",
             expected="plain JSON values",
             found=str(exc),
-            hint="turn objects into JSON with a VersionedSerializer first",
+            hint="convert objects to JSON with a VersionedSerializer first",
         ) from exc
     envelope = {
         "checksum": hashlib.sha256(canonical).hexdigest(),
@@ -70,13 +70,13 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
         envelope = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise StateCorruptedError(
-            f"{where} is truncated or was altered",
+            f"{where} is truncated or was changed",
             expected="a JSON document",
             found=f"{len(data)} bytes: {exc}",
         ) from exc
     if not isinstance(envelope, dict) or not isinstance(envelope.get("format"), int):
         raise StateCorruptedError(
-            f"{where} is not one of ours",
+            f"{where} is not a state document",
             expected="an envelope with format, kind, checksum and payload",
         )
     if envelope["format"] > FORMAT:
@@ -87,7 +87,7 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
         )
     if envelope.get("kind") != kind:
         raise StateCorruptedError(
-            f"{where} is of another kind",
+            f"{where} has another kind",
             expected=kind,
             found=str(envelope.get("kind")),
         )
@@ -95,7 +95,7 @@ def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]
     checksum = hashlib.sha256(orjson.dumps(payload, option=_STRICT)).hexdigest()
     if not isinstance(payload, dict) or checksum != envelope.get("checksum"):
         raise StateCorruptedError(
-            f"{where} was altered",
+            f"{where} was changed",
             expected=f"checksum {envelope.get('checksum')}",
             found=f"checksum {checksum}",
         )

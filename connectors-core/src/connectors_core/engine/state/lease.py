@@ -42,7 +42,7 @@ _HINT_THIS_PROCESS: Final = (
     "this very process holds it: stop the other Pipeline object of this location first"
 )
 _HINT_ANOTHER: Final = (
-    "it gave a sign of life just now: stop that driver; give two pipelines two locations"
+    "its last heartbeat is recent: stop that driver; give each pipeline its own location"
 )
 # Nonces of the claims that this process holds. A claim of this process that is not among them is
 # over, whether or not its release could be written.
@@ -195,8 +195,8 @@ class Lease:
                 lease._begin(nonce, renewer or _start_thread)
                 return lease
         raise LeaseError(
-            f"the lease of {store} was taken by others {_MAX_ATTEMPTS} times in a row",
-            hint="see which drivers are started again and again for this pipeline",
+            f"other drivers took the lease of {store} {_MAX_ATTEMPTS} times in a row",
+            hint="find the drivers that keep restarting for this pipeline",
         )
 
     def _begin(self, nonce: str, renewer: Renewer) -> None:
@@ -236,12 +236,12 @@ class Lease:
             except Exception as error:
                 if self._age() >= self._expiry:
                     raise LeaseError(
-                        f"the lease of {self._store} expired: it could not be renewed, and another "
-                        "driver may take over",
-                        expected=f"a sign of life every {self._expiry:.0f} s",
+                        f"the lease of {self._store} expired: it could not be renewed, and "
+                        "another driver may take over",
+                        expected=f"a heartbeat every {self._expiry:.0f} s",
                         found=f"the last one {self._age():.0f} s ago",
                         option="state_location",
-                        hint="see why the state location does not answer, then start again",
+                        hint="find out why the state location does not respond, then restart",
                     ) from error
         self._refuse_if_over()
 
@@ -270,7 +270,7 @@ class Lease:
             holder=holder,
             expected=f"incarnation {self._incarnation}",
             found=f"incarnation {highest} {_shown(holder)}".rstrip(),
-            hint="run one driver per pipeline; this one stops and leaves the rest to the other",
+            hint="run one driver per pipeline; this one stops and leaves the pipeline to the other",
         )
 
     def _age(self) -> float:
@@ -312,8 +312,8 @@ class Lease:
                 self._store.create(_path(self._incarnation, "released"), note)
             except Exception:
                 _LOGGER.warning(
-                    "the lease of %s could not be released: a driver in another process has to "
-                    "wait until it has expired",
+                    "the lease of %s could not be released: a driver in another process must "
+                    "wait until it expires",
                     self._store,
                     exc_info=True,
                 )
@@ -405,8 +405,8 @@ def _wait_until_over(
             return
         if waited == 0:
             _LOGGER.warning(
-                "%s: %s holds the pipeline; this driver takes it over unless it gives a sign of "
-                "life within %.0f s",
+                "%s: %s holds the pipeline; this driver takes over unless it sees a heartbeat "
+                "within %.0f s",
                 store,
                 _shown(_holder(store, incarnation)),
                 expiry,
@@ -443,7 +443,7 @@ def _created(store: StateStore, path: str, data: bytes) -> bool:
             f"the lease of {store} cannot be written",
             found=f"{type(error).__name__}: {error}",
             option="state_location",
-            hint="make room there or get the right to write, then start again",
+            hint="free space there or grant write permission, then restart",
         ) from error
 
 

@@ -88,8 +88,8 @@ class StateStore:
         reason = self._backend.reason_against()
         if reason is not None:
             raise StateLocationError(
-                f"the state location {self} does not offer exclusive create",
-                expected="a filesystem that creates a file exclusively and as a whole",
+                f"the state location {self} does not support exclusive create",
+                expected="a file system that creates a complete file exclusively",
                 found=reason,
                 option="state_location",
                 hint=_HINT_STORAGE,
@@ -107,15 +107,15 @@ class StateStore:
                 f"the state location {self} cannot be written and read back",
                 found=f"{type(exc).__name__}: {mask_text(str(exc))}",
                 option="state_location",
-                hint="check that it exists, that this user may write there, and the credentials",
+                hint="check that it exists, that you can write to it, and the credentials",
             ) from exc
         finally:
             with contextlib.suppress(Exception):
                 self.delete(name)
         if not created or again or found != first:
             raise StateLocationError(
-                f"the state location {self} does not offer exclusive create",
-                expected="creating a file twice succeeds, then fails, and keeps the first content",
+                f"the state location {self} does not support exclusive create",
+                expected="the first create succeeds, the second fails, and the first content stays",
                 found=f"first create {created}, second create {again}, content {found!r}",
                 option="state_location",
                 hint=_HINT_STORAGE,
@@ -123,7 +123,7 @@ class StateStore:
         if not listed:
             raise StateLocationError(
                 f"the state location {self} does not list what was just written",
-                expected="listing that is consistent with writing",
+                expected="listing that is consistent with writes",
                 option="state_location",
                 hint=_HINT_STORAGE,
             )
@@ -340,7 +340,10 @@ class _Backend:
         inherited = type(self._fs).pipe_file is AbstractFileSystem.pipe_file
         if inherited and "pipe_file" not in vars(self._fs):
             # The inherited one opens the final file and writes into it.
-            return f"{type(self._fs).__name__} writes in place: a half-written file would count"
+            return (
+                f"{type(self._fs).__name__} writes in place: a partially written file would "
+                "be visible"
+            )
         return None
 
     def create(self, path: str, data: bytes, durable: bool) -> bool:
@@ -527,7 +530,7 @@ class _LocalBackend(_Backend):
                 raise
             raise StateLocationError(
                 f"the filesystem of {final} has no hard links",
-                expected="hard links, by which a file is created exclusively and as a whole",
+                expected="hard links, to create a complete file exclusively",
                 found=str(exc),
                 option="state_location",
                 hint=_HINT_STORAGE,
@@ -586,10 +589,10 @@ def _open_backend(url: str, storage_options: Mapping[str, Any]) -> _Backend:
         ) from exc
     except ValueError as exc:
         raise StateLocationError(
-            f"the state location {mask_url(url)} is not understood",
+            f"the state location {mask_url(url)} is not valid",
             found=str(exc),
             option="state_location",
-            hint="give a path, or a URL of a filesystem that fsspec knows",
+            hint="use a path, or a URL of a file system that fsspec supports",
         ) from exc
     if isinstance(fs, LocalFileSystem):
         return _LocalBackend(fs, root)
@@ -601,7 +604,7 @@ def _checked(path: str) -> str:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in path or "\0" in path:
         raise ConfigurationError(
-            f"{path!r} is not a path within the state location",
+            f"{path!r} is not a path in the state location",
             expected="a relative path such as 'plans/0000000001.json', without '..'",
         )
     if _is_temporary(path):

@@ -145,14 +145,14 @@ class CsvDialect(Configured):
             value = getattr(self, name)
             if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
                 raise InvalidOptionError(
-                    f"the {name} of CSV cannot be used",
-                    expected="one ASCII character that is no line break",
+                    f"the CSV {name} cannot be used",
+                    expected="one ASCII character that is not a line break",
                     found=value,
                     option="csv." + name.replace("_", "-"),
                 )
         if self.delimiter in (self.quote_char, self.escape_char):
             raise InvalidOptionError(
-                "the delimiter of CSV is also its quote or escape character",
+                "the CSV delimiter is also its quote or escape character",
                 expected="different characters",
                 found=self.delimiter,
                 option="csv.delimiter",

@@ -66,7 +66,7 @@ class ElementQueue(Generic[E]):
     ) -> None:
         if max_elements < 1 or max_bytes < 1:
             raise ConfigurationError(
-                "the bounds of an element queue are too low",
+                "the limits of an element queue are too low",
                 expected="at least one element and one byte",
                 found=f"{max_elements} elements, {max_bytes} bytes",
             )
@@ -118,8 +118,8 @@ class ElementQueue(Generic[E]):
                 return None
             error = self._error
             self._error = FetchError(
-                "the reader was polled again after it had failed",
-                hint="close it; the first error says what went wrong",
+                "the reader was polled again after a failure",
+                hint="close it; the first error has the cause",
             )
         raise error
 

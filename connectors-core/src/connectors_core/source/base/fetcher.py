@@ -188,8 +188,8 @@ class SplitFetcher(Generic[E, SplitT]):
             self._paused -= finished
         if strangers:
             raise FetchError(
-                f"{type(self._reader).__name__} returned splits that it is not reading",
-                expected="splits that were added and not reported as finished before",
+                f"{type(self._reader).__name__} returned splits that it does not read",
+                expected="splits that were added and not reported as finished",
                 found=sorted(strangers),
             )
         for at, (split_id, element) in enumerate(fetched.records):
@@ -305,7 +305,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
         for fetcher in fetchers:
             if not fetcher.join(max(0.0, deadline - time.monotonic())):
                 _logger.error(
-                    "%s did not stop in time and was left behind; it stands at\n%s",
+                    "%s did not stop in time and was abandoned; it is at",
                     fetcher.name,
                     fetcher.stack(),
                 )

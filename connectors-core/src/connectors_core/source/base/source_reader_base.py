@@ -138,8 +138,10 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
             if self._closed or split.split_id in self._states:
                 raise FatalError(
                     f"the split {split.split_id!r} cannot be added",
-                    expected="an open reader, and each split once",
-                    found="a closed reader" if self._closed else "a split that is being read",
+                    expected="an open reader, and each split only once",
+                    found="a closed reader"
+                    if self._closed
+                    else "a split that is already being read",
                 )
             self._states[split.split_id] = self.initialized_state(split)
             self._requested = False

@@ -46,7 +46,7 @@ class Member:
         traits = source.split_traits()
         if weakest([traits, self.traits]) != self.traits:
             raise ConfigurationError(
-                f"{type(source).__name__} guarantees less than its factory was added with",
+                f"{type(source).__name__} guarantees less than the declared split traits",
                 expected=self.traits,
                 found=traits,
                 option="traits",
@@ -54,7 +54,7 @@ class Member:
             )
         if source.boundedness() is not self.boundedness:
             raise ConfigurationError(
-                f"{type(source).__name__} is not as bounded as its factory was added with",
+                f"{type(source).__name__} does not have the declared boundedness",
                 expected=self.boundedness.value,
                 found=source.boundedness().value,
                 option="boundedness",
@@ -93,10 +93,10 @@ class SourceChain:
             return self.first
         if not 0 < index < len(self.members) or index > len(switches):
             raise StateCorruptedError(
-                "the state is that of a hybrid source of other members",
+                "the state belongs to a hybrid source with other members",
                 expected=f"a position in one of {len(self.members)} sources",
                 found=f"a position in source {index} after {len(switches)} switches",
-                hint="give the source the members that it had; add others behind them",
+                hint="use the original members, and append new ones",
             )
         led = tuple(switches[:index])
         known = self._made.get(index)
@@ -124,12 +124,12 @@ class SourceChain:
             end = self._context(index, switches).max_event_time
             if member.starts_at > end:
                 raise DataLossError(
-                    f"{type(source).__name__} begins later than the source before it ended",
+                    f"{type(source).__name__} starts later than the previous source ended",
                     expected=f"a start at or before {end.isoformat()}",
                     found=member.starts_at.isoformat(),
                     option="allow_gap",
-                    hint="start it earlier (rows that come twice are late, or yours to drop), or "
-                    "pass allow_gap=True",
+                    hint="start it earlier (duplicate rows are late, or you drop them), or pass "
+                    "allow_gap=True",
                 )
         return source
 
@@ -183,8 +183,8 @@ def member_of(
         )
     if boundedness is not None or traits is not None:
         raise ConfigurationError(
-            "boundedness and traits are those of the source that was added",
-            expected="boundedness= and traits= with a factory only",
+            "boundedness and traits come from the source that was added",
+            expected="boundedness= and traits= only with a factory",
             found=type(source).__name__,
             option="boundedness" if boundedness is not None else "traits",
         )
@@ -205,7 +205,8 @@ def assert_same_schema(schema: pa.Schema, source: AnySource) -> None:
     found = source.schema()
     if not schema.equals(found):
         raise ConfigurationError(
-            f"{type(source).__name__} has not the schema of the hybrid source's first member",
+            f"{type(source).__name__} has a different schema than the first member of the hybrid "
+            "source",
             expected=_columns(schema, found),
             found=_columns(found, schema),
             hint="give all members the same columns, in the same order, types and nullability",

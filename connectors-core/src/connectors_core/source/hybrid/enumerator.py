@@ -135,8 +135,8 @@ class _MemberContext(SplitEnumeratorContext[Any]):
     def _check_present(self, what: str) -> None:
         if self.over:
             raise FatalError(
-                f"an enumerator {what} after it had said that there are no more splits",
-                expected="signal_no_more_splits() after the last split only",
+                f"an enumerator {what} after signal_no_more_splits()",
+                expected="signal_no_more_splits() only after the last split",
             )
 
 
@@ -225,7 +225,7 @@ class HybridSplitEnumerator(
         enumerator = self._present.enumerator
         if not isinstance(enumerator, SupportsAvailableNow):
             raise UnsupportedError(
-                "the last member of a hybrid source cannot be read to what is available now",
+                "the last member of a hybrid source does not support available_now",
                 expected="an enumerator with SupportsAvailableNow",
                 found=type(enumerator).__name__,
                 hint="use Pipeline.start()",

@@ -155,9 +155,9 @@ class HybridSourceBuilder:
         """
         if self._chain.members[-1].boundedness is not Boundedness.BOUNDED:
             raise ConfigurationError(
-                "a source without an end is followed by another",
-                expected="only the last source of a hybrid source to be unbounded",
-                found=f"source {len(self._chain.members) - 1} of them unbounded",
+                "another source follows an unbounded source",
+                expected="only the last source of a hybrid source is unbounded",
+                found=f"source {len(self._chain.members) - 1} of them is unbounded",
                 option="boundedness",
             )
         member = member_of(source, boundedness, traits, starts_at, allow_gap)

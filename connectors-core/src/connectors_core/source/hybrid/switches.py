@@ -54,9 +54,9 @@ class SourceSwitchContext:
         micros = self.switch.max_event_time
         if micros is None:
             raise ConfigurationError(
-                "the last event time of the source before a switch is not known",
-                expected="a streaming pipeline, and a watermark strategy that counts by event time",
-                hint="pass watermark_strategy= to from_source(), and stream; or make the next "
+                "the last event time before the switch is unknown",
+                expected="a streaming pipeline with a watermark strategy that uses event times",
+                hint="pass watermark_strategy= to from_source(), and stream; or create the next "
                 "source from something else, such as the info of the switch",
             )
         return _EPOCH + timedelta(microseconds=micros)

@@ -149,13 +149,14 @@ class Carrier(ABC):
         """
         if not self._plans.initial() <= resume.start <= resume.end:
             raise StateCorruptedError(
-                f"the offset log of Spark goes backwards for source {self.uid!r}",
+                f"Spark's offset log goes backward for source {self.uid!r}",
                 expected=f"offsets from {self._plans.initial()} on, in order",
                 found=f"{resume.start} followed by {resume.end}",
             )
         if newest < resume.end:
             raise StateCorruptedError(
-                f"Spark has to run plan {resume.end} of source {self.uid!r} again, which is gone",
+                f"Spark must run plan {resume.end} of source {self.uid!r} again, but the plan is "
+                "missing",
                 expected=f"plans {resume.start + 1} to {resume.end}",
                 found=f"the newest plan is {newest}",
             )
@@ -211,7 +212,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def _type_error(field: pa.Field, expected: str) -> UnsupportedError:
     return UnsupportedError(
-        f"column {field.name!r} has an Arrow type that Spark does not take as it is",
+        f"column {field.name!r} has an Arrow type that Spark does not accept",
         expected=expected,
         found=str(field.type),
         hint="let the source cast the column",
@@ -247,10 +248,10 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
             for batch in read_entry(entry):
                 if not batch.schema.equals(schema):
                     raise FatalError(
-                        f"source {uid!r} gave a batch that does not have the declared schema",
+                        f"source {uid!r} returned a batch that does not match the declared schema",
                         expected=str(schema),
                         found=str(batch.schema),
-                        hint="this is a fault of the connector: report it",
+                        hint="this is a bug in the connector: report it",
                     )
                 yield batch
         except Exception as error:
@@ -313,7 +314,7 @@ def sources_of(df: DataFrame) -> list[str]:
             "the DataFrame also reads a stream that does not come from Pipeline.from_source",
             expected="connector sources only",
             found=", ".join("another stream" if leaf is None else repr(leaf) for leaf in leaves),
-            hint="read that system through a connector, or write it in a query of its own",
+            hint="read that system through a connector, or write it in a separate query",
         )
     return [leaf for leaf in leaves if leaf is not None]
 

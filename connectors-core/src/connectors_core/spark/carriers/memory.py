@@ -61,10 +61,10 @@ class MemoryCarrier(Carrier):
         if found != (start, newest):
             self._stream.seal()
             raise StateCorruptedError(
-                f"the plans of source {self.uid!r} could not be given to Spark again",
+                f"the plans of source {self.uid!r} could not be passed to Spark again",
                 expected=f"plans {start + 1} to {newest}",
                 found=f"plans {found[0] + 1} to {found[1]}",
-                hint="this is a fault of the library: report it",
+                hint="this is a bug in the library: report it",
             )
 
     def feed(self, plan: int, entries: Sequence[str]) -> None:
@@ -72,10 +72,10 @@ class MemoryCarrier(Carrier):
         expected = self._stream.newest() + 1
         if plan != expected:
             raise StateCorruptedError(
-                f"the plans of source {self.uid!r} were given to Spark out of order",
+                f"the plans of source {self.uid!r} were passed to Spark out of order",
                 expected=f"plan {expected}",
                 found=f"plan {plan}",
-                hint="this is a fault of the library: report it",
+                hint="this is a bug in the library: report it",
             )
         self._stream.add(entries)
 
@@ -130,7 +130,7 @@ class _EntryStream:
         offset = self.java.currentOffset()
         if offset is None:
             raise StateCorruptedError(
-                "a plan was fed before restore", hint="this is a fault of the library: report it"
+                "a plan was fed before restore", hint="this is a bug in the library: report it"
             )
         return int(offset.offset())
 
@@ -155,10 +155,10 @@ def verify_contract(spark: SparkSession) -> None:
     """
     if getattr(spark, "_jvm", None) is None:
         raise UnsupportedError(
-            "a Pipeline needs a classic Spark session, and this one has no JVM at hand",
+            "a Pipeline needs a classic Spark session, and this one has no JVM",
             expected="SparkSession.builder.master(...)",
             found=type(spark).__module__,
-            hint="with Spark Connect use the format name of the connector, on Spark 4",
+            hint="with Spark Connect, use the format name of the connector on Spark 4",
         )
     application = spark.sparkContext.applicationId
     if application in _verified:
@@ -208,10 +208,10 @@ def _contract(spark: SparkSession) -> dict[str, list[int]]:
 
 def _contract_error(spark: SparkSession, expected: str, found: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the MemoryStream of this Spark ({spark.version}) is not the one this library knows",
+        f"the MemoryStream of this Spark ({spark.version}) is not supported",
         expected=expected,
         found=found,
-        hint="use a Spark release named in the compatibility matrix",
+        hint="use a Spark release in the compatibility matrix",
     )
 
 
@@ -227,7 +227,7 @@ def _package(jvm: Any) -> Any:
         "this Spark has no MemoryStream",
         expected=" or ".join(_PACKAGES),
         found="neither",
-        hint="use a Spark release named in the compatibility matrix",
+        hint="use a Spark release in the compatibility matrix",
     )
 
 

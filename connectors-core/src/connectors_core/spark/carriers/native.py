@@ -127,9 +127,9 @@ class _PlanReader(DataSourceStreamReader):  # type: ignore[misc, unused-ignore]
     def _plan(self, offset: dict[str, Any]) -> int:
         if offset["uid"] != self._uid:
             raise StateCorruptedError(
-                "Spark's offset log gives this source the offset of another one",
+                "Spark's offset log gives this source the offset of another source",
                 expected=self._uid,
                 found=offset["uid"],
-                hint="keep the order of the sources of the query as it was",
+                hint="keep the original order of the sources in the query",
             )
         return int(offset["plan"])
