@@ -53,7 +53,7 @@ def main(path: str) -> None:
 def print_peak_reading(source: Source[Any, Any]) -> None:
     """Read a bounded source as tasks would, and print the peak of this process in megabytes."""
     from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
-    from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+    from connectors_core.engine.coordinator.source_settings import SourceSettings
     from connectors_core.engine.execution.reader_task import ReaderTask, read_entry
     from connectors_core.engine.state import StateStore
 

@@ -26,8 +26,7 @@ from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
-from connectors_core.spark import pipeline as pipeline_module
-from connectors_core.spark import progress
+from connectors_core.spark import pipeline_run, progress
 from connectors_core.spark.status import PipelineState
 from connectors_core.spark.telemetry import Instruments
 from connectors_core.testing.directory_sink import DirectorySink
@@ -51,7 +50,7 @@ def measured(monkeypatch):
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     instruments = Instruments(provider)
-    monkeypatch.setattr(pipeline_module, "global_instruments", lambda: instruments)
+    monkeypatch.setattr(pipeline_run, "global_instruments", lambda: instruments)
 
     def collect():
         data = reader.get_metrics_data()
@@ -212,7 +211,7 @@ def test_a_failed_pipeline_says_why(spark, tmp_path, measured, streaming, monkey
         status = pipeline.status()
     assert status.state is PipelineState.FAILED
     assert "disk is full" in status.error
-    assert pipeline._progress is None or not pipeline._progress._thread.is_alive()
+    assert pipeline._run._progress is None or not pipeline._run._progress._thread.is_alive()
     text = console.file.getvalue()
     assert "failed" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

@@ -111,7 +111,7 @@ def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool)
         )
         pins = list((tmp_path / "c").glob("*/lookup-pins/*"))
         assert bool(pins) == streaming, "a batch run that is over is not run again"
-        assert not list(local_folder().glob(f"*{pipeline._pipeline_id()}*"))
+        assert not list(local_folder().glob(f"*{pipeline._identity.pipeline_id}*"))
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
@@ -131,7 +131,7 @@ def test_rows_that_no_one_else_looks_at_are_joined_where_they_are_read(
             joined, once, on=["key"], columns={"value": "once"}, uid="second"
         )
         pipeline.sink_to(joined, sink, uid="sink")
-        entries = pipeline._writing_job(pipeline._sinks).df
+        entries = pipeline._frames.writing_job(pipeline._frames.sinks).df
         assert entries.columns != joined.columns, "rows go through Spark"
         assert pipeline.run()
         counters = {each.uid: each.counters for each in pipeline.status().lookups}

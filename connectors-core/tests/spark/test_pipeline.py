@@ -122,7 +122,8 @@ def test_rows_that_are_written_as_they_are_do_not_enter_spark(
         for uid, sink in sinks.items():
             pipeline.sink_to(df, sink, uid=uid)
         assert pipeline.run()
-        (job,) = [run.job for run in (*pipeline._runs, pipeline._batch_run) if run is not None]
+        runs = (*pipeline._run.streams, pipeline._run.batch)
+        (job,) = [run.job for run in runs if run is not None]
         assert len(job.df.columns) == 1  # entries
     expected = pa.Table.from_batches([event_rows(pa.array(range(90)))])
     for sink in sinks.values():

@@ -75,7 +75,7 @@ def hourly(df: DataFrame) -> DataFrame:
 
 def progress_of(pipeline: Pipeline, query: int = 0) -> list[dict[str, Any]]:
     """Spark's progress of every micro-batch that ran, as plain JSON."""
-    running = pipeline._runs[query]._query
+    running = pipeline._run.streams[query]._query
     assert running is not None
     events = [p if type(p) is dict else json.loads(p.json) for p in running.recentProgress]
     return [event for event in events if "addBatch" in event["durationMs"]]

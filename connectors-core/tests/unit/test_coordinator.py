@@ -877,7 +877,7 @@ def test_a_split_is_idle_only_for_the_time_in_which_it_was_asked():
     coordinator = driver.coordinator.sources["s"]
 
     def idle():
-        return [coordinator._progress_of(split).idle for split in coordinator._splits.values()]
+        return [split.idle for split in coordinator.observe().splits]
 
     began = driver.clock()
     driver.run_until(lambda: driver.clock() - began >= 5.0)

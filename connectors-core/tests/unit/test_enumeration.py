@@ -23,7 +23,7 @@ from connectors_core.engine.coordinator.enumeration import (
     batch_entries,
     enumerate_splits,
 )
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.errors import UnsupportedError
 from connectors_core.metrics import EnumeratorMetric
 from connectors_core.source import HybridSource

@@ -43,7 +43,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
 )
 from connectors_core.testing.leased_sink import LeasedDirectorySink
-from connectors_core.testing.local_pipeline import ATTEMPTS
+from connectors_core.testing.local_tasks import ATTEMPTS
 from connectors_core.testing.trial import Trial, meetings
 
 ROWS = 90

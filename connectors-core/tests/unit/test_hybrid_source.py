@@ -33,7 +33,7 @@ from toy_source import (
 )
 
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import read_entry
 from connectors_core.errors import (
     ConfigurationError,

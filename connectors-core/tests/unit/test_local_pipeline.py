@@ -36,7 +36,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.spark.status import PipelineState
-from connectors_core.testing import local_pipeline
+from connectors_core.testing import local_run
 from connectors_core.testing.context import ROWS
 from connectors_core.testing.data import assert_exactly, make_rows
 from connectors_core.testing.directory_sink import DirectorySink
@@ -108,7 +108,7 @@ def test_a_batch_that_did_not_end_is_run_again_and_written_once(tmp_path):
 
 
 def test_a_driver_keeps_only_the_epochs_that_may_run_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_pipeline, "_KEEP_EPOCHS", 3)
+    monkeypatch.setattr(local_run, "_KEEP_EPOCHS", 3)
     pipeline, _ = build(tmp_path, limit=10)
     with pipeline:
         assert pipeline.run(timeout=SECONDS)

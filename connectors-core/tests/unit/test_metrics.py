@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from connectors_core.engine.coordinator.source_coordinator import SplitStatus
+from connectors_core.engine.coordinator.source_observation import SplitStatus
 from connectors_core.metrics import (
     CommitterMetric,
     EnumeratorMetric,

@@ -28,7 +28,7 @@ from toy_source import (
 )
 
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.errors import FatalError
 from connectors_core.source import PlanLimits, PlannedRead, RateLimiterStrategy, RecordEvaluator
 from connectors_core.source.watermarks import END_OF_TIME
@@ -259,7 +259,7 @@ def test_a_partition_that_a_rate_holds_is_not_idle():
     while driver.clock() - began < 25:
         driver.step()
         coordinator = driver.coordinator.sources["s"]
-        idle = [coordinator._progress_of(split).idle for split in coordinator._splits.values()]
+        idle = [split.idle for split in coordinator.observe().splits]
         assert not any(idle)
 
 

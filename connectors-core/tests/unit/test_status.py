@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import queue
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -10,12 +11,14 @@ import pytest
 
 from connectors_core.engine.coordinator.plan_log import read_plan
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.engine.coordinator.source_coordinator import (
+from connectors_core.engine.coordinator.source_observation import (
+    SourceCounts,
     SourceObservation,
-    SourceSettings,
     SplitStatus,
     count_report,
 )
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.split_ledger import SplitLedger
 from connectors_core.engine.execution.reader_task import ReaderTask, read_entry
 from connectors_core.engine.protocol import Report
 from connectors_core.engine.state import StateStore
@@ -97,7 +100,7 @@ class Driver:
         """On the coordinator's thread, as a running query does it."""
         source = self.coordinator.sources["in"]
         answers = queue.Queue()
-        source.run_in_coordinator_thread(lambda: answers.put(source.observe()))
+        self.coordinator.execute(lambda: answers.put(source.observe()))
         return answers.get(timeout=SECONDS)
 
     def status(self):
@@ -253,15 +256,15 @@ def test_idle_and_held_splits():
     assert status.head == 50
 
 
-def test_pending_gauges_of_readers_add_up_and_lags_show_the_worst(driver):
-    query = driver(numbers())
-    query.run()
-    query.coordinator.stop()
-    source = query.coordinator.sources["in"]
+def test_pending_gauges_of_readers_add_up_and_lags_show_the_worst():
+    ledger = SplitLedger(
+        SourceSettings(uid="in", source=numbers(), parallelism=2), clock=time.monotonic
+    )
+    counts = SourceCounts(MetricGroup(), strategy=None, clock=time.monotonic)
     for subtask, (pending, lag) in enumerate([(5, 10.0), (7, 90.0)]):
         gauges = {"pendingRecords": pending, "currentFetchEventTimeLag": lag, "own": subtask}
-        source._count(Report(**(vars(report()) | {"subtask": subtask, "gauges": gauges})))
-    seen = source.observe()
+        counts.report(Report(**(vars(report()) | {"subtask": subtask, "gauges": gauges})), ledger)
+    seen = counts.observe(ledger, watermark=None, finished=True, replayable=True)
     assert seen.metrics.gauges == {"pendingRecords": 12, "currentFetchEventTimeLag": 90.0}
     assert seen.reader_gauges == {0: {"own": 0}, 1: {"own": 1}}
 

@@ -12,7 +12,7 @@ from connectors_core.engine.coordinator.plan_log import (
     read_plan,
 )
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import read_entry
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 

@@ -16,9 +16,8 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.enumeration import Enumeration, batch_entries
-from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.identity import PipelineIdentity
 from connectors_core.engine.coordinator.plan_log import (
     is_done,
@@ -26,11 +25,8 @@ from connectors_core.engine.coordinator.plan_log import (
     newest_decision,
     read_decision,
 )
-from connectors_core.engine.coordinator.source_coordinator import (
-    SourceObservation,
-    SourceSettings,
-    count_report,
-)
+from connectors_core.engine.coordinator.source_observation import SourceObservation, count_report
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import (
     REPORTS,
@@ -49,7 +45,6 @@ from connectors_core.errors import ConnectorError
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
 from connectors_core.spark.carriers.base import ALIAS_PREFIX
-from connectors_core.spark.epochs import EpochProgress, EpochRunner
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.status import (
@@ -59,6 +54,7 @@ from connectors_core.spark.status import (
     error_text,
     source_status,
 )
+from connectors_core.spark.wiring import Query, wire_epochs
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
@@ -229,37 +225,24 @@ class BatchRun:
         self._error: BaseException | None = None
         self._last_status: QueryStatus | None = None
         store = root.child(folder)
-        policies = {source.settings.uid: source.settings.policy for source in sources}
-        policies |= {sink.uid: sink.policy for sink in job.sinks}
-        dead_letters = DeadLetters(
-            policies,
-            store=store,
-            pipeline_id=pipeline_id,
-            reader_stores=dict.fromkeys(self._progress, root.child(self._run_folder)),
-        )
-        progress = EpochProgress()
-        self.committer = EpochCommitter(
-            {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
-            store=store,
-            pipeline_id=pipeline_id,
-            lease=lease,
-            retries=commit_retries,
-            progress=progress.committed,
-        )
         readers = {source.settings.uid: source.reader for source in sources}
         self._engine = SparkEngine(spark, job, readers, root, lease)
-        self.epochs = EpochRunner(
-            self._engine,
-            sinks=job.tasks(),
-            committer=self.committer,
-            store=store,
-            pipeline_id=pipeline_id,
-            lease=lease,
-            dead_letters=dead_letters,
-            reported=lambda _plan: None,
+        self.epochs = wire_epochs(
+            Query(
+                folder=folder,
+                sources=[source.settings for source in sources],
+                sinks=job.sinks,
+                tasks=job.tasks(),
+                engine=self._engine,
+                root=root,
+                pipeline_id=pipeline_id,
+                lease=lease,
+                commit_retries=commit_retries,
+            ),
             decided=lambda epoch: mark_decided(store, epoch),
-            progress=progress,
+            reader_stores=dict.fromkeys(self._progress, root.child(self._run_folder)),
         )
+        self.committer = self.epochs.committer
 
     def run(self) -> bool:
         """Run; False when it was cancelled, or an earlier run was finished instead."""

@@ -94,7 +94,7 @@ class EpochRunner(Generic[BatchT]):
         self.progress = progress or EpochProgress()
         self._engine = engine
         self._sinks = tuple(sinks)
-        self._committer = committer
+        self.committer = committer
         self._store = store
         self._pipeline_id = pipeline_id
         self._lease = lease
@@ -131,7 +131,7 @@ class EpochRunner(Generic[BatchT]):
 
     def sink_statuses(self) -> tuple[SinkStatus, ...]:
         """What was written and committed since this driver started. From any thread."""
-        committers = self._committer.committers
+        committers = self.committer.committers
         return tuple(
             sink_status(uid, progress, committers.get(uid))
             for uid, progress in list(self.progress.sinks.items())
@@ -160,7 +160,7 @@ class EpochRunner(Generic[BatchT]):
             self._bad_records = decision.bad_records
         if self._last_decided in decisions:
             self._states.restore(decisions[self._last_decided])
-        unfinished = self._committer.roll_forward(decisions, self._last_epoch)
+        unfinished = self.committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
             if lost:
                 self._lost = decisions[epoch], lost
@@ -239,19 +239,19 @@ class EpochRunner(Generic[BatchT]):
         )
         began = time.monotonic()
         try:
-            messages = self._engine.write(batch, task, self._committer.leases(epoch))
+            messages = self._engine.write(batch, task, self.committer.leases(epoch))
             seconds = time.monotonic() - began
             reports = complete_reports()
             decision = self._decision(task, batch_id, spark_query_id, plans, messages, reports)
         except Exception:
-            self._committer.roll_back(epoch)
+            self.committer.roll_back(epoch)
             raise
         if decision is not None:
             self._decide(decision)
             self._tell_decided(decision.epoch)
             self._states.decided(decision)
             self._count(decision, messages, seconds)
-            self._rewriter.finish(batch, decision, self._committer.commit(decision))
+            self._rewriter.finish(batch, decision, self.committer.commit(decision))
             self._bad_records = decision.bad_records
             self._dead_letters.discard(_spools(messages, reports))
 
@@ -291,7 +291,7 @@ class EpochRunner(Generic[BatchT]):
         sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
         bad_records = self._count_bad_records(messages, reports)
         sinks |= self._dead_letters.write(
-            epoch, _spools(messages, reports), self._committer.leases(epoch)
+            epoch, _spools(messages, reports), self.committer.leases(epoch)
         )
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
@@ -368,7 +368,7 @@ class EpochRunner(Generic[BatchT]):
             found = DECISIONS.read(self._store, path)
             # An object store may say so of our own, when its client repeated a request.
             if found != decision:
-                self._committer.roll_back(decision.epoch)
+                self.committer.roll_back(decision.epoch)
                 raise taken_by_another(
                     f"epoch {decision.epoch}", found, incarnation=self._lease.incarnation
                 )

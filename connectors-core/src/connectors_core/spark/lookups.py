@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.lookup_snapshots import (
     SnapshotLookup,
     WrittenSnapshot,

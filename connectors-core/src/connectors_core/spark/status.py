@@ -17,7 +17,7 @@ from typing import Any
 
 from connectors_core.annotations import public
 from connectors_core.engine.coordinator.epoch_committer import SinkCommitter
-from connectors_core.engine.coordinator.source_coordinator import SourceObservation, SplitStatus
+from connectors_core.engine.coordinator.source_observation import SourceObservation, SplitStatus
 from connectors_core.errors import ConnectorError
 from connectors_core.metrics import (
     CommitterMetric,

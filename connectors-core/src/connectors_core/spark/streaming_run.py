@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,36 +17,29 @@ from connectors_core.engine.coordinator.completeness import (
     verify_decided,
     verify_same_moment,
 )
-from connectors_core.engine.coordinator.dead_letters import DeadLetters
-from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
 from connectors_core.engine.coordinator.identity import QueryIdentity, assert_same_life
 from connectors_core.engine.coordinator.plan_log import newest_number, purge, read_plan
-from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
-from connectors_core.engine.coordinator.source_coordinator import SourceObservation, SourceSettings
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError, LeaseError, RetryableError
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.carriers import Carrier, SparkLog
-from connectors_core.spark.epochs import EpochProgress, EpochRunner
 from connectors_core.spark.failures import spark_log_taken, translated
 from connectors_core.spark.lookups import BatchLookups
 from connectors_core.spark.ownership import pipeline_query
-from connectors_core.spark.status import (
-    QueryStatus,
-    SourceStatus,
-    source_status,
-    spark_watermark,
-)
+from connectors_core.spark.status import QueryStatus
+from connectors_core.spark.streaming_status import StreamingStatus
 from connectors_core.spark.watermark_use import only_windows_compare
+from connectors_core.spark.wiring import Query, wire_stream
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 PURGE_EVERY_BATCHES = 20
 _POLL_SECONDS = 0.1
-# The longest a status waits for the coordinator before it shows what was known before.
-_STATUS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,51 +105,31 @@ class StreamingRun:
         self._keep_batches = int(
             cast(str, spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100"))
         )
-        policies = {source.settings.uid: source.settings.policy for source in sources}
-        policies |= {sink.uid: sink.policy for sink in job.sinks}
-        dead_letters = DeadLetters(policies, store=self._store, pipeline_id=pipeline_id)
-        progress = EpochProgress()
-        self.committer = EpochCommitter(
-            {sink.uid: sink.sink for sink in job.sinks} | dead_letters.sinks,
-            store=self._store,
-            pipeline_id=pipeline_id,
-            lease=lease,
-            retries=commit_retries,
-            trigger_interval=trigger_interval,
-            progress=progress.committed,
-        )
-        self.coordinator = QueryCoordinator(
-            [source.settings for source in sources],
-            store=self._store,
-            pipeline_id=pipeline_id,
-            query=identity.folder,
-            incarnation=lease.incarnation,
-            callbacks=QueryCallbacks(
-                feed=self._feed,
-                finished=self._all_read,
-                failed=self._coordinator_failed,
-                decided=lambda: self.epochs.last_decided,
+        readers = {source.settings.uid: source.reader for source in sources}
+        self._engine = SparkEngine(spark, job, readers, root, lease)
+        self.coordinator, self.epochs = wire_stream(
+            Query(
+                folder=identity.folder,
+                sources=[source.settings for source in sources],
+                sinks=job.sinks,
+                tasks=job.tasks(),
+                engine=self._engine,
+                root=root,
+                pipeline_id=pipeline_id,
+                lease=lease,
+                commit_retries=commit_retries,
+            ),
+            QueryCallbacks(
+                feed=self._feed, finished=self._all_read, failed=self._coordinator_failed
             ),
             trigger_interval=trigger_interval,
             available_now=available_now,
             drain=drain,
             only_windows=only_windows_compare(job.df),
             groups=groups,
-        )
-        readers = {source.settings.uid: source.reader for source in sources}
-        self._engine = SparkEngine(spark, job, readers, root, lease)
-        self.epochs = EpochRunner(
-            self._engine,
-            sinks=job.tasks(),
-            committer=self.committer,
-            store=self._store,
-            pipeline_id=pipeline_id,
-            lease=lease,
-            dead_letters=dead_letters,
-            reported=self.coordinator.reports_durable,
             stateful=self._log.has_state,
-            progress=progress,
         )
+        self.committer = self.epochs.committer
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
         self._stop_requested = threading.Event()
@@ -172,10 +144,12 @@ class StreamingRun:
         self._last_batch = -1
         self._fed = -1
         self._completed = False
-        self._observed: dict[str, SourceObservation] = {}
-        self._answer: threading.Event | None = None
-        self._spark_watermark: int | None = None
-        self._last_status: QueryStatus | None = None
+        self._status = StreamingStatus(
+            identity.folder,
+            coordinator=self.coordinator,
+            epochs=self.epochs,
+            spark_progress=self.spark_progress,
+        )
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -283,57 +257,15 @@ class StreamingRun:
         progress: Any = self._query.lastProgress
         return cast("Mapping[str, Any] | None", progress)
 
-    # --- status ---------------------------------------------------------------------------------
-
     def status(self) -> QueryStatus:
         """How the query stands. From any thread; never waits long, never holds the query up."""
-        if self._last_status is not None:
-            return self._last_status
-        ended = self._ended.is_set()  # first: what is counted below is then as new
-        observed = self._observe()
-        with contextlib.suppress(Exception):  # the session may be gone
-            self._spark_watermark = spark_watermark(self.spark_progress()) or self._spark_watermark
-        status = QueryStatus.of(
-            self.identity.folder,
-            ended=ended,
+        return self._status.now(
+            ended=self._ended.is_set(),
+            started=self._monitor is not None,
             completed=self._completed,
             error=self._error,
-            plan=self.coordinator.newest,
-            epoch=self.epochs.last_decided,
             batch=self._last_batch,
-            spark_watermark=self._spark_watermark,
-            sources=(
-                source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
-                for uid in self.coordinator.sources
-            ),
-            sinks=self.epochs.sink_statuses(),
         )
-        if ended:
-            self._last_status = status
-        return status
-
-    def _observe(self) -> Mapping[str, SourceObservation]:
-        """All sources at one moment, on the coordinator's thread while there is one."""
-        sources = self.coordinator.sources
-
-        def observe() -> None:
-            self._observed = {uid: source.observe() for uid, source in sources.items()}
-
-        if self._ended.is_set():
-            observe()
-        elif self._monitor is not None:
-            answer = self._answer
-            if answer is None or answer.is_set():
-                answer = self._answer = threading.Event()
-
-                def answered(answer: threading.Event = answer) -> None:
-                    with contextlib.suppress(Exception):  # a status must not stop the coordinator
-                        observe()
-                    answer.set()
-
-                next(iter(sources.values())).run_in_coordinator_thread(answered)
-            answer.wait(_STATUS_SECONDS)
-        return self._observed
 
     # --- callbacks ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
@@ -28,9 +29,7 @@ from connectors_core.engine.execution.writer_task import (
 from connectors_core.engine.protocol import Entry, encode_entry
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError
-from connectors_core.records import RecordPolicy
 from connectors_core.sink.abilities import SupportsRewriting
-from connectors_core.sink.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.task_failures import TaskFailures
@@ -48,20 +47,11 @@ Rows = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisteredSink:
+class RegisteredSink(SinkSettings):
     """A sink and the DataFrame it writes, as ``Pipeline.sink_to`` was told."""
 
-    uid: str
-    sink: Sink
     df: DataFrame
-    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
-    parallelism: int | None = None
     output_mode: OutputMode = "append"
-
-    @property
-    def own_parallelism(self) -> int | None:
-        """Number of writers, where the user or the sink fixes it."""
-        return self.parallelism if self.parallelism is not None else self.sink.writer_parallelism()
 
     @property
     def needs_own_job(self) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
 from connectors_core.engine.coordinator.lookup_versions import FullCache, LookupPinning
-from connectors_core.engine.coordinator.source_coordinator import SourceSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.lookup_snapshots import (
     SnapshotLookup,
     WrittenSnapshot,

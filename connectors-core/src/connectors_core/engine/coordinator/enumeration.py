@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from connectors_core.engine.coordinator.mailbox import Mailbox
-from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator, SourceSettings
+from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.protocol import Entry, Report, SplitRecord, run_path
 from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import mask_text

@@ -21,11 +21,8 @@ from connectors_core.engine.coordinator.plan_log import (
     read_plan,
     starts_of_sources,
 )
-from connectors_core.engine.coordinator.source_coordinator import (
-    SourceCoordinator,
-    SourceSettings,
-    source_history,
-)
+from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator, source_history
+from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.protocol import PLANS, PLANS_FOLDER, Plan, Report, plan_path
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
@@ -193,6 +190,10 @@ class QueryCoordinator:
         plan = self._complete.popleft()
         for source in self._sources.values():
             source.notify_complete(plan)
+
+    def execute(self, action: Callable[[], None]) -> None:
+        """Run an action on the coordinator's thread, soon; dropped after :meth:`stop`."""
+        self._mailbox.execute(action)
 
     def stop(self) -> None:
         """Stop planning and close the enumerators, which hear of the last plan before that."""

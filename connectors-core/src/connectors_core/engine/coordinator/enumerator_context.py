@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the enumerator of a source asks of its coordinator, and has told it. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from connectors_core.engine.coordinator.found_splits import lower_bound
+from connectors_core.engine.coordinator.mailbox import Mailbox
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.split_ledger import SplitLedger
+from connectors_core.errors import ConfigurationError
+from connectors_core.metrics import MetricGroup
+from connectors_core.source.enumerator import AnySplitEnumerator, SplitEnumeratorContext
+from connectors_core.source.event_codec import decode_event, encode_event
+from connectors_core.source.events import EventDocument, SourceEvent
+from connectors_core.source.hybrid.switches import SwitchesSources
+from connectors_core.source.split import PlanLimits
+
+T = TypeVar("T")
+
+
+class EnumeratorContext(SplitEnumeratorContext[Any]):
+    """The enumerator of one source and what it has said. All on the mailbox's thread.
+
+    Attributes:
+        enumerator: The enumerator; None before it is made and after it is closed.
+        metrics: What it counts.
+        answered: Whether it has said once which splits there are.
+        asynchronous: Whether what it finds is to come from a call.
+        assignments: How often it has assigned a split.
+        registered: Readers that it may give splits to.
+        reader_limits: Limits of single readers.
+        events: Events for readers, for the next plan.
+
+    Args:
+        settings: The source.
+        ledger: The splits of the source.
+        mailbox: The coordinator's thread.
+        on_change: Called when something may have made a new plan possible.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        *,
+        ledger: SplitLedger,
+        mailbox: Mailbox,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.enumerator: AnySplitEnumerator | None = None
+        self.metrics = MetricGroup()
+        self.answered = False
+        self.asynchronous = False
+        self.assignments = 0
+        self.registered: set[int] = set()
+        self.reader_limits: dict[int, PlanLimits] = {}
+        self.events: dict[int, list[EventDocument]] = {}
+        self._settings = settings
+        self._ledger = ledger
+        self._mailbox = mailbox
+        self._on_change = on_change
+
+    # --- what its enumerator means for the source ----------------------------------------------
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the enumerator stands for several sources, and is not at the last one."""
+        return isinstance(self.enumerator, SwitchesSources) and self.enumerator.has_next
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is assigned and read, and no other source follows."""
+        return (
+            self.answered
+            and not self._ledger.splits
+            and self._ledger.no_more_to_come
+            and not self.has_next
+        )
+
+    def switch(self) -> None:
+        """Another source follows; what was said of the last one is over."""
+        self.events.clear()
+        self.answered = self.asynchronous = False
+
+    # --- what the enumerator calls --------------------------------------------------------------
+
+    @property
+    def current_parallelism(self) -> int:
+        """See :class:`SplitEnumeratorContext`."""
+        return self._settings.parallelism
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        """See :class:`SplitEnumeratorContext`."""
+        return frozenset(self.registered)
+
+    @property
+    def event_time_order(self) -> bool:
+        """See :class:`SplitEnumeratorContext`."""
+        return self._settings.strategy is not None
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """See :class:`SplitEnumeratorContext`."""
+        return self.metrics
+
+    def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        changed = not self.answered
+        for subtask, splits in assignment.items():
+            self._check_reader(subtask)
+            for split in splits:
+                if self._ledger.found_again(split.split_id):
+                    self.assignments += 1
+                    continue
+                if split.split_id in self._ledger.splits:
+                    continue
+                self.assignments += 1
+                changed = True
+                self._ledger.assign(split, subtask)
+        self.answered = True
+        if changed:  # or an enumerator that answers a request in vain would be asked again at once
+            self._on_change()
+
+    def split_found(self, split: Any) -> int | None:
+        """See :class:`SplitEnumeratorContext`."""
+        if self._settings.strategy is None or self._ledger.was_assigned(split.split_id):
+            return super().split_found(split)
+        restoring = self.enumerator is None
+        return lower_bound(self._ledger.found.announced(split, before=restoring))
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        changed = not self.answered or subtask_id not in self._ledger.no_more
+        self._ledger.no_more.add(subtask_id)
+        self.answered = True
+        if changed:
+            self._on_change()
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        document = encode_event(event)
+        decode_event(self._settings.source, document)  # refused here, not on an executor
+        self.events.setdefault(subtask_id, []).append(document)
+        self._on_change()
+
+    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._check_reader(subtask_id)
+        changed = self.reader_limits.get(subtask_id) != limits
+        if limits is None:
+            self.reader_limits.pop(subtask_id, None)
+        else:
+            self.reader_limits[subtask_id] = limits
+        if changed:
+            self._on_change()
+
+    def call_async(
+        self,
+        call: Callable[[], T],
+        handler: Callable[[T | None, BaseException | None], None],
+        *,
+        initial_delay: timedelta = timedelta(0),
+        period: timedelta | None = None,
+    ) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+
+        def handle(result: T | None, error: BaseException | None) -> None:
+            handler(result, error)
+            if error is None:
+                self.answered = True
+            self._on_change()
+
+        self.asynchronous = True
+        self._mailbox.call_async(call, handle, initial_delay=initial_delay, period=period)
+
+    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self._mailbox.execute(action)
+
+    def _check_reader(self, subtask: int) -> None:
+        if not 0 <= subtask < self._settings.parallelism:
+            raise ConfigurationError(
+                f"source {self._settings.uid!r} has no reader {subtask}",
+                expected=f"0 to {self._settings.parallelism - 1}",
+                found=subtask,
+            )

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the next plan reads of one source: splits, their order and limits. Driver."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connectors_core.engine.coordinator.enumerator_context import EnumeratorContext
+from connectors_core.engine.coordinator.planned_stops import plan_reads, planned_split, to_be_read
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.split_ledger import SplitLedger, TrackedSplit
+from connectors_core.engine.coordinator.watermark_tracker import WatermarkTracker
+from connectors_core.engine.protocol import Entry, PlannedSplit
+from connectors_core.source.enumerator import PlannedRead, SupportsPlannedStops
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import MIN_WATERMARK
+
+QUEUE_SPLITS = 256
+
+
+class SourcePlanner:
+    """Chooses what the readers of one source read next. One thread.
+
+    Args:
+        settings: The source.
+        context: Its enumerator.
+        ledger: Its splits.
+        watermark: Its watermark and alignment.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        *,
+        context: EnumeratorContext,
+        ledger: SplitLedger,
+        watermark: WatermarkTracker,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._context = context
+        self._ledger = ledger
+        self._watermark = watermark
+        self._clock = clock
+        self._traits = settings.source.split_traits()
+        self._rate_limiter = settings.rate_limiter.create()
+
+    def consumed(self, rows: int) -> None:
+        """Rows were read; they count for the rate."""
+        self._rate_limiter.consumed(rows)
+
+    # --- what a reader wants --------------------------------------------------------------------
+
+    def wants_split(self, subtask: int) -> bool:
+        """A reader is given one split more than it reads, whose lower bound holds the watermark.
+
+        Splits that alignment holds do not count, as the slowest one may not be assigned yet; but
+        where a new split is known to be too far ahead, so are all that would come after it.
+        """
+        limits = self._limits_of(subtask)
+        allowed = self._watermark.max_allowed()
+        queue = [split for split in self._ledger.splits.values() if split.subtask == subtask]
+        if allowed is not None:
+            held = [split for split in queue if not allowed.admits(self._watermark.mark(split))]
+            if any(not split.read for split in held) and not any(
+                allowed.admits(split.mark) for split in self._watermark.waiting()
+            ):
+                return False
+            queue = [split for split in queue if split not in held]
+        if len(queue) < 2 or self._splits_stay:
+            return True  # a split without an end makes no room for another
+        if self._settings.strategy is not None and all(split.read for split in queue):
+            return True  # only one that was not read stands for those that come after it
+        if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
+            return False
+        return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
+
+    def _limits_of(self, subtask: int) -> PlanLimits:
+        limits = self._settings.limits.per_reader(subtask, self._settings.parallelism)
+        return limits.tightened_by(self._context.reader_limits.get(subtask))
+
+    # --- stops ----------------------------------------------------------------------------------
+
+    @property
+    def _stops(self) -> SupportsPlannedStops[Any] | None:
+        """The enumerator, where it gives its splits a stop in every plan."""
+        enumerator = self._context.enumerator
+        if isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops:
+            return enumerator
+        return None
+
+    @property
+    def plans_stops(self) -> bool:
+        """Whether the enumerator gives its splits a stop in every plan."""
+        return self._stops is not None
+
+    @property
+    def _splits_stay(self) -> bool:
+        """Whether splits have no end of their own."""
+        return not self._traits.end or self.plans_stops
+
+    def _reads(
+        self,
+        enumerator: SupportsPlannedStops[Any],
+        splits: Sequence[TrackedSplit],
+        limits: PlanLimits,
+    ) -> Mapping[str, PlannedRead[Any]]:
+        """What is read of these splits in the next plan, and what there is nothing to read of."""
+        if not _allows(limits):
+            return {}
+        return plan_reads(enumerator, [split.split for split in splits], limits)
+
+    def note_empty_splits(self) -> None:
+        """A split that is known to have nothing counts as asked in vain, without being read."""
+        enumerator, limits = self._stops, self._total()
+        if enumerator is None:
+            return
+        idleness = self._ledger.idleness
+        splits = self._readable() if _allows(limits) else []
+        reads = self._reads(enumerator, splits, limits)
+        for split in splits:
+            split_id = split.planned.split_id
+            read = reads.get(split_id)
+            if read is None or to_be_read(read):
+                idleness.forget(split_id)
+            else:
+                split.read = True
+                idleness.observe(split_id, True, 0)
+        for split_id in self._ledger.splits.keys() - {split.planned.split_id for split in splits}:
+            idleness.observe(split_id, False, 0)  # not asked: its time stands still
+
+    # --- queues ---------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a plan made now would read something or bring an event."""
+        return bool(self._queues() or self._context.events)
+
+    def _readable(self) -> list[TrackedSplit]:
+        """What neither alignment nor its reader's limit holds, in the order to read."""
+        allowed = self._watermark.max_allowed()
+        return [
+            split
+            for split in sorted(self._ledger.splits.values(), key=self._reading_order)
+            if (allowed is None or allowed.admits(self._watermark.mark(split)))
+            and _allows(self._context.reader_limits.get(split.subtask))
+        ]
+
+    def _reading_order(self, split: TrackedSplit) -> tuple[int, bool, int]:
+        """By event time where that matters; what was begun before what was not.
+
+        Splits without an end take turns, or those behind a limit would never be read.
+        """
+        if self._splits_stay:
+            return (split.served, False, split.order)
+        mark = self._watermark.mark(split) if self._settings.strategy is not None else None
+        return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
+
+    def _total(self) -> PlanLimits:
+        """The limits of a plan made now."""
+        permits = self._rate_limiter.permits(self._clock())
+        return self._settings.limits.tightened_by(PlanLimits(rows=permits))
+
+    def _queues(self) -> dict[int, tuple[list[PlannedSplit], PlanLimits]]:
+        """What each reader reads in the next plan, and its limits."""
+        splits, total = self._readable(), self._total()
+        enumerator = self._stops
+        reads = None if enumerator is None else self._reads(enumerator, splits, total)
+        queues: dict[int, list[PlannedSplit]] = {}
+        for split in splits:
+            planned = split.planned
+            if reads is not None:
+                read = reads.get(planned.split_id)
+                if read is None or not to_be_read(read):
+                    continue
+                planned = planned_split(planned, split.split, read, self._ledger.serializer)
+            queues.setdefault(split.subtask, []).append(planned)
+        kept = total if reads is None else _without_planned(total)
+        readers = sorted(queues)
+        result = {}
+        for index, subtask in enumerate(readers):
+            # In turn, because where a limit is below the number of readers some get nothing.
+            share = kept.per_reader((index + self._ledger.turn) % len(readers), len(readers))
+            limits = share.tightened_by(self._context.reader_limits.get(subtask))
+            if reads is not None:
+                limits = _without_planned(limits)
+            if _allows(limits):
+                result[subtask] = (queues[subtask][: limits.splits], limits)
+        return result
+
+    # --- entries --------------------------------------------------------------------------------
+
+    def entries(self, number: int, nonce: str, pipeline_id: str, query: str) -> tuple[Entry, ...]:
+        """The entries of plan ``number``, at least one."""
+        queues, events = self._queues(), self._context.events
+        max_watermark = self._watermark.max_allowed()
+        limit = max_watermark.micros if max_watermark is not None else None
+        heartbeat = self._watermark.heartbeat()
+        entries = []
+        for subtask in sorted({0} | queues.keys() | events.keys()):
+            queue, limits = queues.get(subtask, ([], PlanLimits()))
+            entries.append(
+                Entry(
+                    pipeline_id=pipeline_id,
+                    query=query,
+                    plan=number,
+                    nonce=nonce,
+                    source=self._settings.uid,
+                    subtask=subtask,
+                    parallelism=self._settings.parallelism,
+                    splits=tuple(queue),
+                    events=tuple(events.get(subtask, ())),
+                    limits=limits,
+                    heartbeat=heartbeat if subtask == 0 else None,
+                    max_watermark=limit,
+                    claim=self._must_claim(limits) and bool(queue),
+                )
+            )
+        return tuple(entries)
+
+    def _must_claim(self, limits: PlanLimits) -> bool:
+        """Whether the end of a read does not follow from plan and data alone."""
+        if not self._traits.end or limits.seconds is not None:
+            return True
+        strategy = self._settings.strategy
+        if strategy is not None and strategy.alignment is not None and not strategy.per_record:
+            return True  # whole batches are held, and how rows are cut into them is the reader's
+        return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)
+
+
+def _allows(limits: PlanLimits | None) -> bool:
+    """Whether anything may be read within these limits."""
+    return limits is None or 0 not in (limits.rows, limits.bytes, limits.splits)
+
+
+def _without_planned(limits: PlanLimits) -> PlanLimits:
+    """What is left to the readers to keep, where the enumerator plans their stops."""
+    return dataclasses.replace(limits, rows=None, splits=None)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source and how a pipeline reads it. Driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from connectors_core.records import RecordPolicy
+from connectors_core.source.evaluator import RecordEvaluator
+from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.source import AnySource
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import WatermarkStrategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """A source and how a pipeline reads it.
+
+    Attributes:
+        uid: Its name, for all restarts.
+        source: The source.
+        parallelism: Number of readers.
+        strategy: Event times and watermarks.
+        limits: Most that one plan reads.
+        rate_limiter: Rows over time, for the whole source.
+        evaluator: Ends a split after a row.
+        policy: What to do with records that cannot be read.
+    """
+
+    uid: str
+    source: AnySource
+    parallelism: int
+    strategy: WatermarkStrategy | None = None
+    limits: PlanLimits = field(default_factory=PlanLimits)
+    rate_limiter: RateLimiterStrategy = field(default_factory=RateLimiterStrategy.none)
+    evaluator: RecordEvaluator | None = None
+    policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+
+    @classmethod
+    def of(
+        cls,
+        source: AnySource,
+        *,
+        uid: str,
+        parallelism: int,
+        watermark_strategy: WatermarkStrategy | None = None,
+        limits: PlanLimits | None = None,
+        rate_limiter: RateLimiterStrategy | None = None,
+        record_evaluator: RecordEvaluator | None = None,
+        record_policy: RecordPolicy | None = None,
+    ) -> Self:
+        """The settings of a source as ``from_source`` was told; what is missing is its own."""
+        return cls(
+            uid=uid,
+            source=source,
+            parallelism=parallelism,
+            strategy=watermark_strategy,
+            limits=limits if limits is not None else source.default_limits(),
+            rate_limiter=rate_limiter or source.rate_limiter_strategy(),
+            evaluator=record_evaluator,
+            policy=record_policy or RecordPolicy.fail(),
+        )

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DataFrames of a pipeline: of its sources, its lookups and what its sinks write. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from connectors_core.engine.coordinator.pipeline_checks import check_sources
+from connectors_core.engine.coordinator.plan_log import StoredPlans
+from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.topologies import check_topologies
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import ConfigurationError
+from connectors_core.lookup.join import JoinType, LookupJoin
+from connectors_core.source.source import Boundedness
+from connectors_core.spark.batch import (
+    BatchSource,
+    batch_dataframe,
+    batch_sources_of,
+    entries_dataframe,
+)
+from connectors_core.spark.carriers import choose_carrier, sources_of
+from connectors_core.spark.direct_frames import DirectFrame, EntryRows
+from connectors_core.spark.failures import short_cause, translated
+from connectors_core.spark.heartbeats import with_heartbeats
+from connectors_core.spark.lookups import (
+    RegisteredLookup,
+    check_stable,
+    lookup_dataframe,
+    lookup_stage,
+    lookups_of,
+    new_numbers,
+)
+from connectors_core.spark.ownership import OwnedReader
+from connectors_core.spark.recorded_identity import RecordedIdentity
+from connectors_core.spark.streaming_run import StreamingSource
+from connectors_core.spark.workers import workers_differ
+from connectors_core.spark.writing_job import RegisteredSink, WritingJob, arrow_schema
+from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
+
+
+class PipelineFrames:
+    """Builds the DataFrames of one pipeline. Driver.
+
+    Attributes:
+        streams: Sources that are read as streams, by uid.
+        batches: Sources that a batch run reads, by uid.
+        lookups: Lookup joins by uid.
+        sinks: The sinks, in order.
+
+    Args:
+        spark: The session.
+        root: The state location of the pipeline.
+        registered: What the pipeline is made of.
+        identity: Which pipeline it is.
+        streaming: Whether bounded sources are read as streams too.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        root: StateStore,
+        registered: Registrations,
+        identity: RecordedIdentity,
+        streaming: bool,
+    ) -> None:
+        self.streams: dict[str, StreamingSource] = {}
+        self.batches: dict[str, BatchSource] = {}
+        self.lookups: dict[str, RegisteredLookup] = {}
+        self.sinks: list[RegisteredSink] = []
+        self._spark = spark
+        self._root = root
+        self._registered = registered
+        self._identity = identity
+        self._streaming = streaming
+        self._direct: list[DirectFrame] = []
+
+    # --- building -------------------------------------------------------------------------------
+
+    def from_source(self, settings: SourceSettings) -> DataFrame:
+        """The rows of a source."""
+        source, strategy = settings.source, settings.strategy
+        streaming = self._streaming or source.boundedness() is not Boundedness.BOUNDED
+        reader = ReaderTask(
+            source=source,
+            uid=settings.uid,
+            store=self._root,
+            schema=source.schema(),
+            strategy=strategy,
+            evaluator=settings.evaluator,
+            policy=settings.policy.for_executors(),
+            attempt=_attempt_number,
+        )
+        df = self._stream(settings, reader) if streaming else self._batch(settings, reader)
+        self._registered.sources[settings.uid] = settings
+        self._direct.append(DirectFrame(df, settings.uid))
+        return df
+
+    def _batch(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
+        pipeline_id = self._identity.pipeline_id  # first: it says which run this is
+        df, self.batches[settings.uid] = batch_dataframe(
+            self._spark,
+            settings,
+            reader,
+            pipeline_id,
+            self._identity.run_id,
+            self._identity.unfinished_run,
+        )
+        return df if settings.strategy is None else df.drop(HEARTBEAT_COLUMN)
+
+    def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
+        try:
+            carrier = choose_carrier(self._spark)(
+                self._spark,
+                pipeline_id=self._identity.pipeline_id,
+                uid=settings.uid,
+                schema=reader.output_schema(),
+                read_entry=OwnedReader(reader, self._identity.pipeline_id),
+                plans=StoredPlans(self._root, settings.uid),
+                max_entries=settings.parallelism,
+            )
+        except PySparkException as error:  # Spark 4 opens a source in a Python process
+            raise workers_differ(self._spark) or translated(
+                error, f"source {settings.uid!r}"
+            ) from short_cause(error)
+        self.streams[settings.uid] = StreamingSource(
+            settings=settings, carrier=carrier, reader=reader
+        )
+        df = carrier.dataframe()
+        return df if settings.strategy is None else with_heartbeats(df, settings.strategy)
+
+    def lookup_join(
+        self,
+        df: DataFrame,
+        table: LookupTableSource,
+        *,
+        uid: str,
+        on: Sequence[str] | Mapping[str, str],
+        how: JoinType,
+        columns: Sequence[str] | Mapping[str, str] | None,
+        allow_unstable: bool,
+    ) -> DataFrame:
+        """Rows with columns of a table."""
+        join = LookupJoin.of(arrow_schema(df), table.schema(), on=on, how=how, columns=columns)
+        context = LookupContext(keys=join.keys, schema=join.table)
+        lookup = RegisteredLookup(
+            uid=uid,
+            join=join,
+            provider=table.get_lookup_runtime_provider(context),
+            allow_unstable=allow_unstable,
+            numbers=new_numbers(self._spark),
+        )
+        stage = lookup_stage(lookup, pipeline_id=self._identity.pipeline_id, root=self._root)
+        joined = lookup_dataframe(df, lookup, stage)
+        self.lookups[uid] = lookup
+        self._registered.tables[uid] = table
+        self._direct += [
+            DirectFrame(joined, known.source, (*known.stages, stage))
+            for known in self._direct
+            if known.df is df
+        ]
+        return joined
+
+    def sink_to(self, sink: RegisteredSink) -> None:
+        """Register what is to be written."""
+        check_topologies(sink.sink, sink.uid)
+        sink.sink.validate(arrow_schema(sink.df))
+        self._registered.add_sink(sink)
+        self.sinks.append(sink)
+
+    # --- at the start ---------------------------------------------------------------------------
+
+    def check_complete(self) -> None:
+        """Refuse what cannot be run as it is.
+
+        Raises:
+            ConfigurationError: Rows of lookups that may change are moved, the pipeline mixes
+                streams and batches, or it has no sink or was started before.
+        """
+        self._registered.check_complete()
+        check_stable(self.sinks, self.lookups.values())
+        if self.streams and self.batches:
+            raise ConfigurationError(
+                "the pipeline mixes streaming and batch sources",
+                expected="streaming=True, so that bounded sources are read as streams too",
+                found=f"streaming {', '.join(self.streams)}; batch {', '.join(self.batches)}",
+                option="streaming",
+                hint="use Pipeline(..., streaming=True)",
+            )
+        self._registered.check_policies()
+
+    def batches_read(self) -> dict[str, BatchSource]:
+        """The sources of the batch run that a sink needs.
+
+        Raises:
+            ConfigurationError: A sink writes rows that come from elsewhere.
+        """
+        read: set[str] = set()
+        for sink in self.sinks:
+            sources = batch_sources_of(sink.df)
+            check_sources(sink.uid, sources, self.batches)
+            read |= sources
+        return {uid: batch for uid, batch in self.batches.items() if uid in read}
+
+    def queries(self) -> list[list[RegisteredSink]]:
+        """Sinks that share a source, directly or through another sink, in order of their uids.
+
+        Raises:
+            ConfigurationError: A sink writes rows that come from elsewhere.
+        """
+        components: list[tuple[set[str], list[RegisteredSink]]] = []
+        for sink in self.sinks:
+            sources = set(sources_of(sink.df))
+            check_sources(sink.uid, sources, self.streams)
+            sinks = [sink]
+            apart = []
+            for known_sources, known_sinks in components:
+                if known_sources & sources:
+                    sources |= known_sources
+                    sinks = known_sinks + sinks
+                else:
+                    apart.append((known_sources, known_sinks))
+            components = [*apart, (sources, sinks)]
+        order = {sink.uid: number for number, sink in enumerate(self.sinks)}
+        return sorted(
+            (sorted(sinks, key=lambda s: order[s.uid]) for _, sinks in components),
+            key=lambda sinks: order[sinks[0].uid],
+        )
+
+    def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
+        """The job of a query; direct where no one looks at rows between a source and its sinks."""
+        direct = [each for each in self._direct if all(sink.df is each.df for sink in sinks)]
+        if not direct or any(sink.needs_own_job for sink in sinks):
+            return WritingJob(sinks)
+        (frame,) = direct
+        if frame.source in self.batches:
+            batch = self.batches[frame.source]
+            entries, reader = entries_dataframe(self._spark, batch), batch.reader
+        else:
+            stream = self.streams[frame.source]
+            entries, reader = stream.carrier.entries(), stream.reader
+        return WritingJob(sinks, (entries, EntryRows(reader, frame.stages)))
+
+    def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:
+        """The lookups that these jobs use."""
+        used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
+        return [lookup for uid, lookup in self.lookups.items() if uid in used]
+
+
+def _attempt_number() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()

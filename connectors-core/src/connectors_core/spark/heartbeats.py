@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's watermark, driven by the heartbeats of the plans. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
+from connectors_core.errors import ConfigurationError
+from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
+from connectors_core.spark.carriers import sources_of, watermark_delays
+
+_DRIVEN_BY_HEARTBEAT: Final = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
+
+
+def with_heartbeats(df: DataFrame, strategy: WatermarkStrategy) -> DataFrame:
+    """The rows of a source, without the heartbeats among them that bring Spark's watermark.
+
+    Args:
+        df: Rows and heartbeats.
+        strategy: Event times of the source.
+    """
+    # No filter may get below the watermark node, or it never sees a heartbeat, whose columns
+    # are null. One that names the event time stays above it; one that is not deterministic
+    # keeps others, such as the IS NOT NULL of a join, from being pushed through it.
+    heartbeat = (
+        F.col(HEARTBEAT_COLUMN)
+        & (F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'"))
+        & (F.spark_partition_id() >= 0)
+    )
+    return (
+        df.withWatermark(strategy.event_time_column, _DRIVEN_BY_HEARTBEAT)
+        .where(~heartbeat)
+        .drop(HEARTBEAT_COLUMN)
+    )
+
+
+def check_watermarks(df: DataFrame, sources: Mapping[str, SourceSettings]) -> None:
+    """Refuse a watermark of the user's own beside one that the pipeline drives.
+
+    Args:
+        df: The rows of a query.
+        sources: The sources of the pipeline by uid.
+
+    Raises:
+        ConfigurationError: The query has both.
+    """
+    driven = [uid for uid in sources_of(df) if sources[uid].strategy is not None]
+    others = [delay for delay in watermark_delays(df) if delay != _DRIVEN_BY_HEARTBEAT]
+    if driven and others:
+        raise ConfigurationError(
+            f"withWatermark on rows of {', '.join(sorted(set(driven)))}, whose watermark the "
+            "pipeline drives: Spark has one watermark per query, and would lose rows by it",
+            found=f"a watermark with a delay of {', '.join(others)}",
+            hint="give every source of the query a watermark_strategy, and leave withWatermark out",
+        )

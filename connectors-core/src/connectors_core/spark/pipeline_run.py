@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the queries of a pipeline from their start to their end. Driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connectors_core.engine.coordinator.completeness import verify_complete
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.coordinator.fences import fence_decisions
+from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape
+from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.options import format_duration
+from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.spark.batch import BatchRun
+from connectors_core.spark.carriers import sources_of
+from connectors_core.spark.checkpoint_location import CheckpointLocation
+from connectors_core.spark.failures import translated
+from connectors_core.spark.frames import PipelineFrames
+from connectors_core.spark.heartbeats import check_watermarks
+from connectors_core.spark.lookups import IDLE_WORKERS_END_AFTER, Lookups
+from connectors_core.spark.probe import probe_executors
+from connectors_core.spark.progress import ProgressDisplay, ShowProgress
+from connectors_core.spark.recorded_identity import RecordedIdentity
+from connectors_core.spark.status import PipelineStatus
+from connectors_core.spark.streaming_run import StreamingRun
+from connectors_core.spark.telemetry import Telemetry, global_instruments
+from connectors_core.spark.termination import Termination
+from connectors_core.spark.writing_job import WritingJob
+
+_LOGGER: Final = logging.getLogger(__name__)
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How a pipeline runs.
+
+    Attributes:
+        checkpoint: Its checkpoint location.
+        parallelism: Number of tasks that read a table; None for Spark's default parallelism.
+        trigger_interval: Least time between two micro-batches.
+        commit_retries: How often commits that ask for it are tried again.
+        lease_expiry: Time without a sign of life after which another driver counts as gone.
+        stop_on_sigterm: Whether SIGTERM stops it.
+        progress: Whether it shows how it gets on.
+    """
+
+    checkpoint: str
+    parallelism: int | None
+    trigger_interval: timedelta
+    commit_retries: CommitRetries
+    lease_expiry: timedelta
+    stop_on_sigterm: bool
+    progress: ShowProgress
+
+
+class PipelineRun:
+    """Starts, watches and stops the queries of one pipeline, under its lease. Driver.
+
+    Attributes:
+        streams: Its streaming queries.
+        batch: Its batch run.
+
+    Args:
+        spark: The session.
+        name: The pipeline.
+        root: The state location of the pipeline.
+        registered: What the pipeline is made of.
+        frames: Its DataFrames.
+        identity: Which pipeline it is.
+        settings: How it runs.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        root: StateStore,
+        registered: Registrations,
+        frames: PipelineFrames,
+        identity: RecordedIdentity,
+        settings: RunSettings,
+    ) -> None:
+        self.streams: list[StreamingRun] = []
+        self.batch: BatchRun | None = None
+        self._spark = spark
+        self._name = name
+        self._root = root
+        self._registered = registered
+        self._frames = frames
+        self._identity = identity
+        self._settings = settings
+        self._lookups: Lookups | None = None
+        self._lease: Lease | None = None
+        self._error: BaseException | None = None
+        self._termination = Termination(self._stop_and_wait)
+        self._telemetry = Telemetry(self.status)
+        self._progress: ProgressDisplay | None = None
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def start(self, *, available_now: bool, drain: bool) -> None:
+        """Start the streaming queries.
+
+        Args:
+            available_now: Read what is there at the start, then end.
+            drain: Such an end is the end of time for watermarks too.
+
+        Raises:
+            ConnectorError: The pipeline cannot be started.
+        """
+        self._frames.check_complete()
+        jobs = [self._frames.writing_job(sinks) for sinks in self._frames.queries()]
+        shapes = [
+            QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
+            for job in jobs
+        ]
+        for job in jobs:
+            check_watermarks(job.df, self._registered.sources)
+        read = {uid for shape in shapes for uid in shape.lines}
+        self._registered.warn_of_unread(read)
+        parts = self._registered.parts(read)
+        checkpoint = CheckpointLocation(self._spark, self._settings.checkpoint)
+        self._registered.check_connections({"the checkpoint location": checkpoint, **parts})
+        self._claim()
+        try:
+            identity = self._identity.identify(streaming=True, shapes=shapes)
+            probe_executors(self._spark, self._root)
+            lookups = self._lookups_of(jobs, identity)
+            runs = self._streaming_runs(
+                identity,
+                jobs,
+                lookups,
+                parts=tuple(parts.values()),
+                available_now=available_now,
+                drain=drain,
+            )
+            for run in runs:
+                run.fence()
+            lookups.start()
+            self._start_all(runs)
+            self._handle_sigterm()
+        except BaseException as error:
+            self._error = self._failure(error, parts)
+            self.release()
+            raise self._error from self._error.__cause__
+
+    def _streaming_runs(
+        self,
+        identity: PipelineIdentity,
+        jobs: Sequence[WritingJob],
+        lookups: Lookups,
+        *,
+        parts: Sequence[object],
+        available_now: bool,
+        drain: bool,
+    ) -> list[StreamingRun]:
+        groups = CoordinatorStore()
+        return [
+            StreamingRun(
+                self._spark,
+                identity=query,
+                sources=[self._frames.streams[uid] for uid in dict.fromkeys(query.lines)],
+                job=job,
+                root=self._root,
+                checkpoint=self._settings.checkpoint,
+                pipeline_id=identity.pipeline_id,
+                lease=self._held(),
+                trigger_interval=self._settings.trigger_interval.total_seconds(),
+                available_now=available_now,
+                drain=drain,
+                commit_retries=self._settings.commit_retries,
+                lookups=lookups.pinning(query.folder, job.sinks),
+                parts=parts,
+                groups=groups,
+            )
+            for query, job in zip(identity.queries, jobs, strict=True)
+        ]
+
+    def _start_all(self, runs: list[StreamingRun]) -> None:
+        self.streams = runs
+        for number, run in enumerate(runs):
+            try:
+                run.start()
+            except BaseException:
+                for started in runs[:number]:
+                    started.stop()
+                self.streams = []
+                raise
+
+    def await_termination(self, timeout: float | None) -> bool:
+        """Wait for the end of all queries; True when they have ended.
+
+        Raises:
+            ConnectorError: A query failed; the others are stopped.
+            SystemExit: SIGTERM has stopped the pipeline.
+        """
+        try:
+            if not self._await_all(timeout):
+                return False
+        except BaseException as error:
+            if self._termination.asked:
+                _LOGGER.warning("pipeline %r failed while it was stopped: %s", self._name, error)
+            self._termination.end()
+            self.stop()
+            raise
+        self._termination.end()
+        self.release()
+        return True
+
+    def _await_all(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            ended = [run.await_termination(0) for run in self.streams]  # raises where one failed
+            if all(ended):
+                return True
+            left = _POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return False
+            # For a moment only: while this one goes on another may fail.
+            self.streams[ended.index(False)].await_termination(min(left, _POLL_SECONDS))
+
+    # --- the batch run --------------------------------------------------------------------------
+
+    def run_batch(self) -> bool:
+        """Run all sources once.
+
+        Returns:
+            False when the run was stopped, or an earlier one was finished instead.
+
+        Raises:
+            ConnectorError: It failed.
+            SystemExit: SIGTERM has stopped the pipeline.
+        """
+        try:
+            return self._run_batch()
+        finally:
+            for batch in self._frames.batches.values():
+                batch.close()
+            self._termination.end()
+
+    def _run_batch(self) -> bool:
+        self._frames.check_complete()
+        read = self._frames.batches_read()
+        self._registered.warn_of_unread(read.keys())
+        job = self._frames.writing_job(self._frames.sinks)
+        parts = self._registered.parts(read.keys())
+        self._registered.check_connections(parts)
+        self._claim()
+        try:
+            shape = QueryShape(tuple(read), tuple(sink.uid for sink in self._frames.sinks))
+            identity = self._identity.identify(streaming=False, shapes=[shape])
+            probe_executors(self._spark, self._root)
+            folder = identity.queries[0].folder
+            lookups = self._lookups_of([job], identity)
+            batch_lookups = lookups.pinning(folder, job.sinks)
+            store = self._root.child(folder)
+            verify_complete(store, pipeline_id=identity.pipeline_id)
+            fence_decisions(store, self._held(), pipeline_id=identity.pipeline_id)
+            lookups.start()
+            self.batch = BatchRun(
+                self._spark,
+                run_id=self._identity.run_id,
+                sources=list(read.values()),
+                job=job,
+                root=self._root,
+                folder=folder,
+                pipeline_id=identity.pipeline_id,
+                lease=self._held(),
+                commit_retries=self._settings.commit_retries,
+                pinned=batch_lookups.pinned,
+            )
+            self._handle_sigterm()
+            ran = self.batch.run()
+            batch_lookups.pinning.purge()
+            return ran
+        except BaseException as error:
+            self._error = self._failure(error, parts)
+            raise self._error from self._error.__cause__
+        finally:
+            self.release()
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop after the micro-batches that run now; a batch run is cancelled."""
+        if self.batch is not None and self.batch.cancel():
+            return  # the thread that runs it releases what it holds
+        try:
+            if self._lookups is not None:
+                self._lookups.end_reloads()  # they may hold the slots that batches wait for
+            for run in self.streams:
+                run.stop()
+            self.release()
+        finally:
+            self._telemetry.close()
+
+    def _stop_and_wait(self) -> None:
+        self.stop()
+        if self.batch is not None:
+            self.batch.ended.wait()
+
+    def release(self) -> None:
+        """Let go of what a running pipeline holds, the lease last."""
+        if self._lookups is not None:
+            self._lookups.close()
+        self._telemetry.refresh()
+        self._termination.restore()
+        if self._progress is not None:
+            self._progress.stop()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def status(self) -> PipelineStatus:
+        """How the pipeline stands. From any thread."""
+        runs: list[StreamingRun | BatchRun] = [*self.streams]
+        if self.batch is not None:
+            runs.append(self.batch)
+        identity = self._identity.known
+        return PipelineStatus.of(
+            self._name,
+            None if identity is None else identity.pipeline_id,
+            [run.status() for run in runs],
+            lookups=() if self._lookups is None else self._lookups.statuses(),
+            started=self._registered.started,
+            error=self._error,
+        )
+
+    # --- what both need -------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        _ = self._identity.pipeline_id  # checks the state location, which the lease needs
+        self._lease = Lease.acquire(self._root, expiry=self._settings.lease_expiry)
+        self._registered.started = True
+        global_instruments().add(self._telemetry)
+        self._progress = ProgressDisplay.started(self.status, self._settings.progress)
+
+    def _held(self) -> Lease:
+        assert self._lease is not None
+        return self._lease
+
+    def _handle_sigterm(self) -> None:
+        if self._settings.stop_on_sigterm:
+            self._termination.install()
+
+    def _failure(self, error: BaseException, parts: Mapping[str, object]) -> BaseException:
+        if not isinstance(error, Exception):
+            return error
+        return translated(error, f"the start of pipeline {self._name!r}", parts=parts.values())
+
+    def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
+        """The lookups that these jobs use."""
+        used = self._frames.lookups_used(jobs)
+        kept = sorted(lookup.uid for lookup in used if lookup.is_partial)
+        interval = self._settings.trigger_interval
+        if kept and self._frames.streams and interval > IDLE_WORKERS_END_AFTER:
+            _LOGGER.warning(
+                "nothing is kept of lookup %s from one micro-batch to the next: the trigger "
+                "interval is %s, and Spark ends worker processes that were idle for %s",
+                ", ".join(kept),
+                format_duration(interval),
+                format_duration(IDLE_WORKERS_END_AFTER),
+            )
+        self._lookups = Lookups(
+            self._spark,
+            self._root,
+            used,
+            pipeline_id=identity.pipeline_id,
+            lease=self._held(),
+            parallelism=self._settings.parallelism or self._spark.sparkContext.defaultParallelism,
+        )
+        return self._lookups

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pipeline on Spark recorded of itself, and whether it is still the same. Driver."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+from pyspark.sql import SparkSession
+
+from connectors_core.engine.coordinator.completeness import verify_identified
+from connectors_core.engine.coordinator.identity import (
+    PipelineIdentity,
+    QueryIdentity,
+    QueryShape,
+    assert_same_life,
+    assert_unchanged,
+    first_identity,
+    new_pipeline_id,
+    next_generation,
+    read_identity,
+    record_identity,
+)
+from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.protocol import RunRecord
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import IdentityError
+from connectors_core.spark.batch import new_run_id, unfinished_run
+from connectors_core.spark.carriers import SparkLog
+
+
+class RecordedIdentity:
+    """The identity of a pipeline, read at the first use. Driver.
+
+    Attributes:
+        known: The identity, where it is recorded and was read.
+        run_id: The batch run of this driver.
+        unfinished_run: The run of an earlier driver that is to be finished.
+
+    Args:
+        spark: The session.
+        name: The pipeline.
+        root: The state location of the pipeline.
+        checkpoint: The checkpoint location of the pipeline.
+        registered: What the pipeline is made of.
+        on_changed_query: What to do when sinks or the order of sources have changed.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        root: StateStore,
+        checkpoint: str,
+        registered: Registrations,
+        on_changed_query: Literal["refuse", "new-generation"],
+    ) -> None:
+        self.known: PipelineIdentity | None = None
+        self.run_id = new_run_id()
+        self.unfinished_run: RunRecord | None = None
+        self._spark = spark
+        self._name = name
+        self._root = root
+        self._checkpoint = checkpoint
+        self._registered = registered
+        self._on_changed_query = on_changed_query
+        self._new_id = new_pipeline_id()
+        self._read = False
+
+    @property
+    def pipeline_id(self) -> str:
+        """The id of the pipeline; a new one where nothing is recorded.
+
+        Raises:
+            ConnectorError: The state location cannot be used, or gave no answer.
+        """
+        if not self._read:
+            self._registered.check_state_location(self._root)
+            self.known = read_identity(self._root)
+            self._read = True
+            if self.known is not None and not self.known.streaming:
+                self.unfinished_run = unfinished_run(self._root, self.known)
+                if self.unfinished_run is not None:
+                    self.run_id = self.unfinished_run.run_id
+        return self._new_id if self.known is None else self.known.pipeline_id
+
+    def identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
+        """The identity under which the pipeline runs, recorded.
+
+        Args:
+            streaming: Whether it streams.
+            shapes: Its queries.
+
+        Raises:
+            IdentityError: It is not the pipeline that its checkpoint location belongs to.
+        """
+        pipeline_id = self.pipeline_id
+        recorded = self.known
+        if recorded is None:
+            verify_identified(self._root)
+            identity = first_identity(pipeline_id, self._name, streaming=streaming, shapes=shapes)
+        else:
+            try:
+                assert_unchanged(recorded, self._name, streaming=streaming, shapes=shapes)
+            except IdentityError:
+                kept = recorded.streaming and streaming and recorded.name == self._name
+                if self._on_changed_query == "refuse" or not kept:
+                    raise
+                identity = self._new_generation(recorded, shapes)
+            else:
+                return recorded
+        if streaming:
+            known = recorded.queries if recorded is not None else ()
+            identity = self._with_checkpoints(identity, known)
+        record_identity(self._root, identity)
+        self.known = identity
+        return identity
+
+    def _with_checkpoints(
+        self, identity: PipelineIdentity, known: Sequence[QueryIdentity]
+    ) -> PipelineIdentity:
+        """Give new queries their Spark checkpoint before they are recorded.
+
+        So a recorded query without one is a query whose checkpoint was wiped.
+        """
+        queries = []
+        for query in identity.queries:
+            if query not in known:
+                log = self._log_of(query)
+                log.write_query_id(query.spark_query_id)
+                found = log.query_id() or query.spark_query_id  # a start that was cut off wrote it
+                assert_same_life(
+                    query,
+                    found_query_id=query.spark_query_id,
+                    newest_plan=-1 if query.generation == 0 else query.first,
+                    logged_batch=log.last_logged_batch(),
+                )
+                query = dataclasses.replace(query, spark_query_id=found)
+            queries.append(query)
+        return dataclasses.replace(identity, queries=tuple(queries))
+
+    def _new_generation(
+        self, identity: PipelineIdentity, shapes: Sequence[QueryShape]
+    ) -> PipelineIdentity:
+        written = {
+            query.folder: last_written_plan(
+                query, self._log_of(query), self._root.child(query.folder)
+            )
+            for query in identity.queries
+        }
+        return next_generation(identity, shapes, written)
+
+    def _log_of(self, query: QueryIdentity) -> SparkLog:
+        return SparkLog(self._spark, f"{self._checkpoint}/{query.spark_folder}")
+
+
+def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) -> int:
+    """The plan behind which a new Spark checkpoint of a query may begin.
+
+    Raises:
+        IdentityError: The query has Spark state, or its sources are not at the same plan.
+    """
+    if log.has_state():
+        raise IdentityError(
+            f"{query.folder} has Spark state, which a new generation would lose",
+            ways_out=["keep the query as it was", "start anew with another checkpoint location"],
+            option="on_changed_query",
+        )
+    logged = log.last_logged_batch()
+    decided = any(
+        (decision.spark_query_id, decision.batch_id) == (query.spark_query_id, logged)
+        for decision in decisions_since(store, newest_decision(store)).values()
+    )
+    resume = log.resume(query.lines, query.first).values()
+    plans = {each.end if decided else each.start for each in resume}
+    if len(plans) > 1:
+        raise IdentityError(
+            f"the sources of {query.folder} are not at the same plan",
+            found=", ".join(map(str, sorted(plans))),
+            ways_out=["start the pipeline once as it was and stop it, then change it"],
+            option="on_changed_query",
+        )
+    return plans.pop()

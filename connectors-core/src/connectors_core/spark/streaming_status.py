@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a streaming query stands, told from any thread and without holding the query up. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connectors_core.engine.coordinator.query_coordinator import QueryCoordinator
+from connectors_core.engine.coordinator.source_observation import SourceObservation
+from connectors_core.spark.epochs import EpochRunner
+from connectors_core.spark.status import (
+    QueryStatus,
+    SourceStatus,
+    source_status,
+    spark_watermark,
+)
+
+# The longest a status waits for the coordinator before it shows what was known before.
+_STATUS_SECONDS = 0.25
+
+
+class StreamingStatus:
+    """Asks coordinator, epochs and Spark. Keeps the answers for when the next ones are late.
+
+    Args:
+        name: Name of the query.
+        coordinator: Knows its sources.
+        epochs: Know its sinks.
+        spark_progress: Spark's own last progress.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        coordinator: QueryCoordinator,
+        epochs: EpochRunner[Any],
+        spark_progress: Callable[[], Mapping[str, Any] | None],
+    ) -> None:
+        self._name = name
+        self._coordinator = coordinator
+        self._epochs = epochs
+        self._spark_progress = spark_progress
+        self._observed: dict[str, SourceObservation] = {}
+        self._answer: threading.Event | None = None
+        self._spark_watermark: int | None = None
+        self._last: QueryStatus | None = None
+
+    def now(
+        self,
+        *,
+        ended: bool,
+        started: bool,
+        completed: bool,
+        error: BaseException | None,
+        batch: int,
+    ) -> QueryStatus:
+        """The status now, or the last one where the query has ended.
+
+        Args:
+            ended: Whether the query has ended; asked before all else, so that the counts of an
+                ended query are final.
+            started: Whether its coordinator was started.
+            completed: Whether all is read and written.
+            error: Why it failed.
+            batch: The last micro-batch, -1 for none.
+        """
+        if self._last is not None:
+            return self._last
+        observed = self._observe(started=started, ended=ended)
+        with contextlib.suppress(Exception):  # the session may be gone
+            self._spark_watermark = spark_watermark(self._spark_progress()) or self._spark_watermark
+        status = QueryStatus.of(
+            self._name,
+            ended=ended,
+            completed=completed,
+            error=error,
+            plan=self._coordinator.newest,
+            epoch=self._epochs.last_decided,
+            batch=batch,
+            spark_watermark=self._spark_watermark,
+            sources=(
+                source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
+                for uid in self._coordinator.sources
+            ),
+            sinks=self._epochs.sink_statuses(),
+        )
+        if ended:
+            self._last = status
+        return status
+
+    def _observe(self, *, started: bool, ended: bool) -> Mapping[str, SourceObservation]:
+        """All sources at one moment, on the coordinator's thread while there is one."""
+        if ended:
+            self._look()
+        elif started:
+            answer = self._answer
+            if answer is None or answer.is_set():
+                answer = self._answer = threading.Event()
+
+                def answered(answer: threading.Event = answer) -> None:
+                    with contextlib.suppress(Exception):  # a status must not stop the coordinator
+                        self._look()
+                    answer.set()
+
+                self._coordinator.execute(answered)
+            answer.wait(_STATUS_SECONDS)
+        return self._observed
+
+    def _look(self) -> None:
+        sources = self._coordinator.sources
+        self._observed = {uid: source.observe() for uid, source in sources.items()}

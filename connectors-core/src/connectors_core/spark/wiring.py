@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires coordinator, epochs and committer of a query, for streams, batch runs and tests. Driver."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
+from connectors_core.engine.coordinator.registrations import policies_of
+from connectors_core.engine.coordinator.sink_settings import SinkSettings
+from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.execution.writer_task import SinkTask
+from connectors_core.engine.state import Lease, StateStore
+from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.spark.engine import EpochEngine
+from connectors_core.spark.epochs import EpochProgress, EpochRunner
+
+BatchT = TypeVar("BatchT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query(Generic[BatchT]):
+    """One query: what it reads, writes and keeps.
+
+    Attributes:
+        folder: Its folder below the state location of the pipeline.
+        sources: Its sources.
+        sinks: Its sinks.
+        tasks: The sinks as writers need them.
+        engine: Runs the rows of an epoch.
+        root: The state location of the pipeline.
+        pipeline_id: The pipeline.
+        lease: Held by this driver.
+        commit_retries: For commits that ask to be tried again.
+    """
+
+    folder: str
+    sources: Sequence[SourceSettings]
+    sinks: Sequence[SinkSettings]
+    tasks: Sequence[SinkTask]
+    engine: EpochEngine[BatchT]
+    root: StateStore
+    pipeline_id: str
+    lease: Lease
+    commit_retries: CommitRetries
+
+    @property
+    def store(self) -> StateStore:
+        """The state location of the query."""
+        return self.root.child(self.folder)
+
+
+def wire_epochs(
+    query: Query[BatchT],
+    *,
+    reported: Callable[[int], None] = lambda _plan: None,
+    decided: Callable[[int], None] = lambda _epoch: None,
+    stateful: Callable[[], bool] = lambda: False,
+    trigger_interval: float | None = None,
+    reader_stores: Mapping[str, StateStore] | None = None,
+) -> EpochRunner[BatchT]:
+    """The epochs of a query, with their committer and dead letters.
+
+    Args:
+        query: The query.
+        reported: Told the number of a plan once all its reports are there.
+        decided: Told each epoch between its decision and its commit.
+        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
+        trigger_interval: Least seconds between two epochs; None in a batch run.
+        reader_stores: Where the spools of sources are, by uid, if not in the query's store.
+    """
+    store = query.store
+    dead_letters = DeadLetters(
+        policies_of(query.sources, query.sinks),
+        store=store,
+        pipeline_id=query.pipeline_id,
+        reader_stores=reader_stores,
+    )
+    progress = EpochProgress()
+    committer = EpochCommitter(
+        {each.uid: each.sink for each in query.sinks} | dead_letters.sinks,
+        store=store,
+        pipeline_id=query.pipeline_id,
+        lease=query.lease,
+        retries=query.commit_retries,
+        trigger_interval=trigger_interval,
+        progress=progress.committed,
+    )
+    return EpochRunner(
+        query.engine,
+        sinks=query.tasks,
+        committer=committer,
+        store=store,
+        pipeline_id=query.pipeline_id,
+        lease=query.lease,
+        dead_letters=dead_letters,
+        reported=reported,
+        decided=decided,
+        stateful=stateful,
+        progress=progress,
+    )
+
+
+def wire_stream(
+    query: Query[BatchT],
+    callbacks: QueryCallbacks,
+    *,
+    trigger_interval: float,
+    available_now: bool,
+    drain: bool,
+    only_windows: bool = False,
+    groups: CoordinatorStore | None = None,
+    stateful: Callable[[], bool] = lambda: False,
+) -> tuple[QueryCoordinator, EpochRunner[BatchT]]:
+    """The coordinator and the epochs of a query that streams.
+
+    Args:
+        query: The query.
+        callbacks: What the coordinator tells it; what is decided it learns from the epochs.
+        trigger_interval: Least time between two plans, in seconds.
+        available_now: Read what is there at the start, then end.
+        drain: An end by ``available_now`` is the end of time for the watermark too.
+        only_windows: Windows are all that looks at Spark's watermark.
+        groups: Alignment groups, shared by all queries of the pipeline.
+        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
+    """
+    epochs = wire_epochs(
+        query,
+        reported=lambda plan: coordinator.reports_durable(plan),
+        stateful=stateful,
+        trigger_interval=trigger_interval,
+    )
+    coordinator = QueryCoordinator(
+        query.sources,
+        store=query.store,
+        pipeline_id=query.pipeline_id,
+        query=query.folder,
+        incarnation=query.lease.incarnation,
+        callbacks=dataclasses.replace(callbacks, decided=lambda: epochs.last_decided),
+        trigger_interval=trigger_interval,
+        available_now=available_now,
+        drain=drain,
+        only_windows=only_windows,
+        groups=groups,
+    )
+    return coordinator, epochs

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the rows of an epoch in threads of this process, as Spark would in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from connectors_core.engine.execution.attempts import fails_again
+from connectors_core.engine.execution.reader_task import ReaderTask, read_entry, without_heartbeat
+from connectors_core.engine.execution.writer_task import (
+    Leases,
+    WriterMessage,
+    WriteTask,
+    decode_message,
+    write_task,
+)
+from connectors_core.engine.protocol import Entry
+
+ATTEMPTS = 4
+_T = TypeVar("_T")
+
+
+class LocalEngine:
+    """Runs a batch, a list of entries: a task for each, at most one for each reader at a time.
+
+    Args:
+        readers: The reader tasks by source.
+        source_of: The source whose rows each sink takes.
+    """
+
+    def __init__(self, readers: Mapping[str, ReaderTask], source_of: Mapping[str, str]) -> None:
+        self._readers = readers
+        self._source_of = source_of
+
+    def write(self, batch: Sequence[Entry], task: WriteTask, leases: Leases) -> list[WriterMessage]:
+        """Read every entry and write its rows; sinks with a number of writers have tasks for it."""
+        shared = replace(task, sinks=tuple(sink for sink in task.sinks if sink.writers is None))
+        shared = shared.with_leases(leases, len(batch))
+        own = [sink for sink in task.sinks if sink.writers is not None]
+        with_own = {self._source_of[sink.uid] for sink in own}
+        kept: dict[int, list[pa.RecordBatch]] = {}
+
+        def run(subtask: int, attempt: int) -> list[WriterMessage]:
+            entry = batch[subtask]
+            sinks = (s for s in shared.sinks if self._source_of[s.uid] == entry.source)
+            mine = replace(shared, sinks=tuple(sinks))
+            reader, mine = _travelled((self._readers[entry.source], mine))
+            wanted = entry.source in with_own or mine.written_by(subtask)
+            rows = without_heartbeat(read_entry(reader, entry, attempt) if wanted else ())
+            if entry.source in with_own:
+                kept[subtask] = list(rows)
+                return _written(mine, subtask, attempt, kept[subtask]) if mine.sinks else []
+            return _written(mine, subtask, attempt, rows)
+
+        messages = _in_tasks(run, len(batch))
+        for sink in own:
+            rows = [
+                each
+                for subtask in sorted(kept)
+                if batch[subtask].source == self._source_of[sink.uid]
+                for each in kept[subtask]
+            ]
+            messages += _write_own(replace(task, sinks=(sink,)), leases, rows)
+        return [message for of_task in messages for message in of_task]
+
+    def drain(self, batch: Sequence[Entry]) -> None:
+        """A batch that was written before: there is nothing to do."""
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Read entries for their reports."""
+
+        def run(subtask: int, attempt: int) -> None:
+            entry = entries[subtask]
+            for _ in read_entry(_travelled(self._readers[entry.source]), entry, attempt):
+                pass
+
+        _in_tasks(run, len(entries))
+
+
+def _written(
+    task: WriteTask, subtask: int, attempt: int, rows: Iterable[pa.RecordBatch]
+) -> list[WriterMessage]:
+    return [
+        decode_message(payload)
+        for messages in write_task(task, subtask, attempt, rows)
+        for payload in messages.column(0).to_pylist()
+    ]
+
+
+def _write_own(
+    task: WriteTask, leases: Leases, rows: Sequence[pa.RecordBatch]
+) -> list[list[WriterMessage]]:
+    """Write rows with as many writers as the one sink of a task has; each gets some batches."""
+    writers = task.sinks[0].writers
+    assert writers is not None
+    task = task.with_leases(leases, writers)
+
+    def run(subtask: int, attempt: int) -> list[WriterMessage]:
+        return _written(_travelled(task), subtask, attempt, rows[subtask::writers])
+
+    return _in_tasks(run, writers)
+
+
+def _in_tasks(run: Any, count: int) -> list[Any]:
+    """Run tasks side by side, each again until it succeeds or its attempts are used up."""
+
+    def attempts(subtask: int) -> Any:
+        for attempt in range(ATTEMPTS - 1):
+            try:
+                return run(subtask, attempt)
+            except Exception as error:  # as the pipeline on Spark does
+                if fails_again(error):
+                    raise
+        return run(subtask, ATTEMPTS - 1)
+
+    with ThreadPoolExecutor(max(1, count), thread_name_prefix="task") as pool:
+        return list(pool.map(attempts, range(count)))
+
+
+def _travelled(value: _T) -> _T:
+    """The value as a task gets it."""
+    from pyspark import cloudpickle
+
+    pickling: Any = cloudpickle
+    copy: _T = pickling.loads(pickling.dumps(value))
+    return copy
