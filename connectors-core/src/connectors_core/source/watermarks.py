@@ -9,37 +9,43 @@ A watermark ``w`` says: no row with an event time of ``w`` or less is expected a
 on time when its event time is greater than the watermark before it. Bounded out-of-orderness thus
 gives ``highest event time - bound - 1``; where Flink takes off a millisecond, the finest step it
 has, this takes off a microsecond.
-
-Spark's watermark is a number of whole milliseconds, and Spark compares it in two ways (measured on
-3.5.9 and 4.3.0). A window closes, and its rows are late, when its *end* is the watermark or less:
-there the watermark ``v`` says that no row *below* ``v`` is expected. Every other operator that
-looks at event times (a stream-stream join, a deduplication, a group by the event time itself) drops
-a row *at* ``v`` too. Spark's own ``highest event time - delay`` fits windows, and loses rows on
-time in the others. So where windows are all that looks at Spark's watermark, it is ``w + 1``
-microsecond here, rounded down: windows close with the row that closes them in Flink and in Spark.
-Elsewhere it is ``w``, rounded down, and no row that is on time here is dropped there.
-
-Spark's watermark is driven by one row per plan with the event time ``w + EVENT_TIME_DELAY``. It
-starts at 0, and a row of event time 0 is late at once (measured on 3.5.9 and 4.3.0); a row of
-``EVENT_TIME_DELAY`` or more would move it by itself. So event times lie between the two.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.source.event_time import (
+    END_OF_TIME,
+    EVENT_TIME_DELAY,
+    EVENT_TIME_TYPE,
+    MAX_WATERMARK,
+    MIN_EVENT_TIME,
+    MIN_WATERMARK,
+    EpochUnit,
+    TimestampAssigner,
+    computed,
+    epoch_scale,
+    heartbeat_event_time,
+    index_of,
+    micros,
+    to_event_times,
+)
+from connectors_core.source.split_watermarks import (
+    Admission,
+    SplitWatermarks,
+    WatermarkGenerator,
+    split_watermarks,
+)
 
 __all__ = [
     "END_OF_TIME",
@@ -57,157 +63,6 @@ __all__ = [
     "heartbeat_event_time",
     "micros",
 ]
-
-EVENT_TIME_DELAY: Final = timedelta(days=36_500)
-"""Delay of Spark's watermark behind the event time of a heartbeat row."""
-
-MIN_EVENT_TIME: Final = 1
-"""First valid event time: one microsecond into 1970, because Spark's watermark starts at 0."""
-
-END_OF_TIME: Final = EVENT_TIME_DELAY // timedelta(microseconds=1)
-"""2069-12-07: the watermark of a finished source, and the first event time that is not valid."""
-
-MIN_WATERMARK: Final = -(2**63)
-"""Below every watermark: as the highest allowed one it lets no row with an event time pass."""
-
-MAX_WATERMARK: Final = 2**63 - 1
-"""Above every watermark: as the highest allowed one it is no limit."""
-
-EVENT_TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
-"""Type of the event-time column of every batch that leaves a source."""
-
-EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
-EventTimes: TypeAlias = npt.NDArray[np.int64]
-
-# Stands for a row without a (valid) event time; below every watermark, so it never moves one.
-_NONE: Final = MIN_WATERMARK
-
-# (factor, divisor) from a unit to microseconds.
-_UNITS: Final[Mapping[str, tuple[int, int]]] = {
-    "s": (1_000_000, 1),
-    "ms": (1_000, 1),
-    "us": (1, 1),
-    "ns": (1, 1_000),
-}
-_DAY: Final = 86_400_000_000
-
-
-def micros(duration: timedelta) -> int:
-    """Return a duration in microseconds."""
-    return duration // timedelta(microseconds=1)
-
-
-def heartbeat_event_time(watermark: int, *, only_windows: bool = False) -> int:
-    """Return the event time of the row that brings Spark's watermark to this one.
-
-    Rounded down to the millisecond, as Spark does itself.
-
-    Args:
-        watermark: No row of this event time or an earlier one is expected.
-        only_windows: Windows are all that compares event times with Spark's watermark, by their
-            end: for them it is the lowest event time that is still expected.
-    """
-    return (watermark + only_windows) // 1_000 * 1_000 + END_OF_TIME
-
-
-@public
-class WatermarkGenerator(ABC):
-    """Turns the event times of one split into its watermark (Flink's ``WatermarkGenerator``).
-
-    The result must follow from the rows and their order alone: not from the clock, and, unless the
-    generator is periodic, not from how the rows are cut into batches. Executor only.
-    """
-
-    @abstractmethod
-    def on_batch(self, event_times: EventTimes) -> None:
-        """Take the event times of rows that were emitted, in order; rows without one are left out.
-
-        Args:
-            event_times: Microseconds since the epoch, UTC. Not to be changed.
-        """
-
-    @abstractmethod
-    def current(self) -> int | None:
-        """Return the watermark after the rows so far, None where there is none yet.
-
-        It must not fall. No row is expected with this event time or an earlier one.
-        """
-
-    @abstractmethod
-    def state(self) -> Mapping[str, Any]:
-        """Return what :meth:`restore` needs: small, plain JSON values. It travels in reports."""
-
-    @abstractmethod
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; called on a new generator."""
-
-
-@public
-@dataclass(frozen=True)
-class Admission:
-    """How much of a batch may be emitted.
-
-    Attributes:
-        rows: Number of leading rows.
-        head: The watermark that the first held row would bring its split to, None where no row is
-            held. Always above the maximum that held it.
-    """
-
-    rows: int
-    head: int | None
-
-
-@public
-class SplitWatermarks(ABC):
-    """The watermark of one split; its state travels from report to plan. Executor only.
-
-    Event times are handed over as the event-time column of a batch from
-    :meth:`WatermarkStrategy.assign` (or as its microseconds). Rows without an event time, or with
-    one outside the valid range, do not move the watermark and are never the ones that are held.
-    """
-
-    @property
-    @abstractmethod
-    def watermark(self) -> int | None:
-        """The watermark after the rows so far, None where there is none yet."""
-
-    @abstractmethod
-    def admit(self, batch_times: Any, max_watermark: int | None) -> Admission:
-        """Say how many leading rows may be emitted; changes nothing.
-
-        The cut is at the first row after which the watermark would exceed the maximum. A split
-        whose watermark is beyond it already (a slower split came to the group) emits nothing, as
-        in Flink.
-
-        Args:
-            batch_times: Event times of the rows that come next.
-            max_watermark: Maximum of the watermark. None and :data:`MAX_WATERMARK` are no limit;
-                :data:`MIN_WATERMARK` holds every row that has an event time.
-        """
-
-    @abstractmethod
-    def advance(self, batch_times: Any) -> None:
-        """Take in the event times of rows that were emitted."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Return plain JSON for :meth:`WatermarkStrategy.tracker`."""
-
-
-@public
-@dataclass(frozen=True)
-class TimestampAssigner:
-    """Where the event time of a row comes from; see ``WatermarkStrategy.with_timestamp_assigner``.
-
-    Attributes:
-        column: Name of a column, or a function of the batch.
-        column_name: Name of the event-time column.
-        epoch_unit: Unit of integers since the epoch, None where they are not accepted.
-    """
-
-    column: str | Callable[[pa.RecordBatch], pa.Array]
-    column_name: str
-    epoch_unit: EpochUnit | None = None
 
 
 @public
@@ -419,7 +274,7 @@ class WatermarkStrategy:
         """
         assigner = self._assigner
         if isinstance(assigner.column, str):
-            _epoch_scale(schema.field(_index(schema, assigner.column)).type, assigner)
+            epoch_scale(schema.field(index_of(schema, assigner.column)).type, assigner)
         index = self._target(schema)
         if index is None:
             return schema.append(pa.field(assigner.column_name, EVENT_TIME_TYPE))
@@ -437,10 +292,10 @@ class WatermarkStrategy:
         """
         assigner = self._assigner
         if isinstance(assigner.column, str):
-            values = batch.column(_index(batch.schema, assigner.column))
+            values = batch.column(index_of(batch.schema, assigner.column))
         else:
-            values = _computed(assigner.column(batch), batch.num_rows)
-        times = _to_event_times(values, assigner)
+            values = computed(assigner.column(batch), batch.num_rows)
+        times = to_event_times(values, assigner)
         index = self._target(batch.schema)
         if index is None:
             field = pa.field(assigner.column_name, EVENT_TIME_TYPE)
@@ -454,7 +309,7 @@ class WatermarkStrategy:
         """Index of the column that becomes the event time, None where one is appended."""
         assigner = self._assigner
         if assigner.column == assigner.column_name:
-            return _index(schema, assigner.column_name)
+            return index_of(schema, assigner.column_name)
         if assigner.column_name in schema.names:
             raise InvalidOptionError(
                 f"the source already has a column {assigner.column_name!r}",
@@ -496,203 +351,12 @@ class WatermarkStrategy:
             state: What the split's tracker gave last, None for a split that was never read. What
                 another kind of strategy left is passed over.
         """
-        state = state or {}
-        if self.generator_factory is None:
-            return _BoundedOutOfOrderness(self.out_of_orderness, state)
-        return _Generated(self.generator_factory, self.per_record, state)
-
-
-class _BoundedOutOfOrderness(SplitWatermarks):
-    def __init__(self, bound: timedelta, state: Mapping[str, Any]) -> None:
-        self._lag = micros(bound) + 1
-        self._highest: int | None = state.get("max_event_time")
-
-    @property
-    def watermark(self) -> int | None:
-        return None if self._highest is None else self._highest - self._lag
-
-    def admit(self, batch_times: Any, max_watermark: int | None) -> Admission:
-        times = _event_times(batch_times)
-        if max_watermark is None:
-            return Admission(len(times), None)
-        highest = _NONE if self._highest is None else self._highest
-        limit = min(max_watermark + self._lag, MAX_WATERMARK)
-        row = _first(times != _NONE if highest > limit else times > limit)
-        if row is None:
-            return Admission(len(times), None)
-        return Admission(row, max(highest, int(times[row])) - self._lag)
-
-    def advance(self, batch_times: Any) -> None:
-        times = _event_times(batch_times)
-        highest = int(times.max(initial=_NONE))
-        if highest != _NONE:
-            self._highest = highest if self._highest is None else max(self._highest, highest)
-
-    def state(self) -> dict[str, Any]:
-        return {} if self._highest is None else {"max_event_time": self._highest}
-
-
-class _Generated(SplitWatermarks):
-    def __init__(
-        self,
-        factory: Callable[[], WatermarkGenerator],
-        per_record: bool,
-        state: Mapping[str, Any],
-    ) -> None:
-        self._factory = factory
-        self._per_record = per_record
-        self._generator = factory()
-        if "generator" in state:
-            self._generator.restore(state["generator"])
-        self._watermark: int | None = state.get("watermark")
-
-    @property
-    def watermark(self) -> int | None:
-        return self._watermark
-
-    def admit(self, batch_times: Any, max_watermark: int | None) -> Admission:
-        times = _event_times(batch_times)
-        rows = np.flatnonzero(times != _NONE)
-        if max_watermark is None or len(rows) == 0:
-            return Admission(len(times), None)
-        values = times[rows]
-        head = self._watermark_after(values)
-        if head is None or head <= max_watermark:
-            return Admission(len(times), None)
-        if not self._per_record:
-            return Admission(int(rows[0]), head)
-        # Watermarks do not fall, so the first row that brings one too high is found by halving.
-        passes, held = 0, len(values)
-        while held - passes > 1:
-            middle = (passes + held) // 2
-            after = self._watermark_after(values[:middle])
-            if after is not None and after > max_watermark:
-                held, head = middle, after
-            else:
-                passes = middle
-        return Admission(int(rows[held - 1]), head)
-
-    def _watermark_after(self, values: EventTimes) -> int | None:
-        generator = self._factory()
-        generator.restore(self._generator.state())
-        generator.on_batch(values)
-        return _later(self._watermark, generator.current())
-
-    def advance(self, batch_times: Any) -> None:
-        times = _event_times(batch_times)
-        values = times[times != _NONE]
-        if len(values):
-            self._generator.on_batch(values)
-            self._watermark = _later(self._watermark, self._generator.current())
-
-    def state(self) -> dict[str, Any]:
-        return {"watermark": self._watermark, "generator": dict(self._generator.state())}
-
-
-def _later(left: int | None, right: int | None) -> int | None:
-    if right is None:
-        return left
-    return int(right) if left is None else max(left, int(right))
-
-
-def _first(mask: npt.NDArray[np.bool_]) -> int | None:
-    row = int(mask.argmax()) if len(mask) else 0
-    return row if row < len(mask) and mask[row] else None
-
-
-def _event_times(values: Any) -> EventTimes:
-    """Microseconds of an event-time column; rows that have none, or no valid one, are marked."""
-    if not isinstance(values, np.ndarray):
-        if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], "int64")
-        values = values.view(pa.int64())
-        if values.null_count:
-            values = values.fill_null(_NONE)
-        values = values.to_numpy(zero_copy_only=False)
-    times: EventTimes = values.astype(np.int64, copy=False)
-    valid = (times >= MIN_EVENT_TIME) & (times < END_OF_TIME)
-    return times if valid.all() else np.where(valid, times, _NONE)
-
-
-def _to_event_times(values: pa.Array, assigner: TimestampAssigner) -> pa.Array:
-    if values.type == EVENT_TIME_TYPE:
-        return values
-    factor, divisor = _epoch_scale(values.type, assigner)
-    if pa.types.is_integer(values.type):
-        numbers = values.cast(pa.int64(), safe=False)  # above 2**63: negative, not valid either
-    elif pa.types.is_date32(values.type):
-        numbers = values.view(pa.int32()).cast(pa.int64())
-    else:
-        numbers = values.view(pa.int64())
-    if factor > 1:
-        # One absurd value must not fail its batch: what would overflow stays out of range.
-        most = MAX_WATERMARK // factor
-        numbers = pc.max_element_wise(numbers, pa.scalar(-most), skip_nulls=False)
-        numbers = pc.min_element_wise(numbers, pa.scalar(most), skip_nulls=False)
-        numbers = pc.multiply(numbers, factor)
-    if divisor > 1:
-        numbers = pc.divide(numbers, divisor)
-    return numbers.view(EVENT_TIME_TYPE)
-
-
-def _epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[int, int]:
-    """Factor and divisor that turn the integers below a type into microseconds."""
-    if pa.types.is_integer(data_type):
-        if assigner.epoch_unit is None:
-            raise InvalidOptionError(
-                f"the event time {assigner.column_name!r} is an integer without a unit",
-                expected="one of " + ", ".join(get_args(EpochUnit)),
-                option="epoch_unit",
-                hint='call with_timestamp_assigner(..., epoch_unit="ms")',
-            )
-        return _UNITS[assigner.epoch_unit]
-    if assigner.epoch_unit is not None:
-        raise InvalidOptionError(
-            f"the event time {assigner.column_name!r} has a unit, but is not an integer",
-            expected="an integer column, or no epoch_unit",
-            found=str(data_type),
-            option="epoch_unit",
+        return split_watermarks(
+            self.generator_factory,
+            out_of_orderness=self.out_of_orderness,
+            per_record=self.per_record,
+            state=state or {},
         )
-    if pa.types.is_timestamp(data_type):
-        return _UNITS[data_type.unit]
-    if pa.types.is_date32(data_type):
-        return _DAY, 1
-    if pa.types.is_date64(data_type):
-        return _UNITS["ms"]
-    raise InvalidOptionError(
-        f"the type of the event time {assigner.column_name!r} is not a time",
-        expected="a timestamp, a date, or an integer with epoch_unit",
-        found=str(data_type),
-        option="column",
-        hint="give with_timestamp_assigner a function that computes the event time",
-    )
-
-
-def _index(schema: pa.Schema, name: str) -> int:
-    index: int = schema.get_field_index(name)
-    if index < 0:
-        raise InvalidOptionError(
-            f"the source has no column {name!r} (or more than one) to take the event time from",
-            expected="one of " + ", ".join(schema.names),
-            found=name,
-            option="column",
-        )
-    return index
-
-
-def _computed(values: Any, rows: int) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
-    if not isinstance(values, pa.Array) or len(values) != rows:
-        raise ConfigurationError(
-            "the timestamp assigner did not return one event time per row",
-            expected=f"a pyarrow array of {rows} values",
-            found=f"{type(values).__name__} of {len(values)}"
-            if isinstance(values, pa.Array)
-            else type(values).__name__,
-            option="column",
-        )
-    return values
 
 
 def _duration(value: timedelta, option: str, *, positive: bool = False) -> timedelta:
