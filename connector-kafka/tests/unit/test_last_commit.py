@@ -7,7 +7,8 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from connector_kafka import KafkaPartitionSplit, KafkaSource
+from connector_kafka.client.metadata import TopicPartition
+from connector_kafka.source.group_offsets import GroupOffsets
 from connectors_core.metrics import MetricGroup
 
 
@@ -37,16 +38,12 @@ def test_a_commit_that_is_under_way_does_not_put_back_the_last_one() -> None:
         workers[-1].start()
 
     context: Any = SimpleNamespace(call_async=call_async, metric_group=MetricGroup())
-    enumerator = KafkaSource("host:9", topics="flights", group_id="us").create_enumerator(context)
     cluster: Any = SlowCluster()
-    enumerator._cluster = cluster
-    for plan, offset in enumerate((2, 3)):
-        split = KafkaPartitionSplit(
-            split_id="flights-0", topic="flights", partition=0, topic_id="", offset=offset
-        )
-        enumerator.positions_committed(plan, [split], [])
+    offsets = GroupOffsets(context, cluster, "us")
+    for offset in (2, 3):
+        offsets.commit({TopicPartition("flights", 0): offset})
         assert cluster.is_under_way.wait(10)
-    enumerator.close()
+    offsets.close()
     for worker in workers:
         worker.join()
     assert cluster.committed == [2, 3]

@@ -5,28 +5,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Final
 
-from connector_kafka.client.config import GROUP_ID, ClientConfig
+from connector_kafka.client.config import GROUP_ID
 from connector_kafka.client.errors import is_missing
-from connector_kafka.client.metadata import LATEST, Cluster, IsolationLevel, TopicPartition
+from connector_kafka.client.metadata import LATEST, Cluster, TopicPartition
 from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
-from connector_kafka.source.offsets import OffsetsInitializer
+from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
+from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
 from connector_kafka.source.plans import plan
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
-from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import (
-    ConnectorError,
     DataLossError,
-    InvalidOptionError,
     RetryableError,
 )
 from connectors_core.metrics import EnumeratorMetric, SourceMetric
@@ -57,39 +53,6 @@ _MAX_FAILURES: Final = 5
 _GONE_SECONDS: Final = 10.0
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _GAUGE_SECONDS: Final = 0.5
-_LAST_COMMIT_SECONDS: Final = 5.0
-# Ranges are not made smaller than this: a task costs more than it saves.
-_SMALLEST_RANGE: Final = 100_000
-_RANGES_PER_READER: Final = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnumerationSettings:
-    """What is read, and how it is found.
-
-    Attributes:
-        config: Properties of the client.
-        subscription: Which partitions.
-        start: Where reading begins in partitions found at the start.
-        stop: Where it ends; None for never.
-        bounded: The source is bounded; else one with an end is a stream that ends.
-        isolation: What is read decides where partitions end.
-        on_data_loss: `fail`, `earliest` or `latest`.
-        discovery_interval: Time between looks for partitions; None looks once.
-        poll_interval: Time between looks for new records.
-        commit_offsets: Commit the group's offsets.
-    """
-
-    config: ClientConfig
-    subscription: Subscription
-    start: OffsetsInitializer
-    stop: OffsetsInitializer | None
-    bounded: bool
-    isolation: IsolationLevel
-    on_data_loss: str
-    discovery_interval: timedelta | None
-    poll_interval: timedelta
-    commit_offsets: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,21 +77,6 @@ class KafkaEnumeratorState:
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
     """How the state is stored."""
     return JsonDataclassSerializer(KafkaEnumeratorState)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What a look for partitions gave.
-
-    Attributes:
-        partitions: All that are there, with the ids of their topics.
-        new: Splits of those that were not known.
-        made_anew: Where reading starts in partitions whose topic was made anew.
-    """
-
-    partitions: Mapping[TopicPartition, str]
-    new: tuple[KafkaPartitionSplit, ...]
-    made_anew: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)
@@ -176,6 +124,7 @@ class KafkaEnumerator(
         self._settings = settings
         self._wire = Wire(settings.config)
         self._cluster = Cluster(self._wire)
+        self._discovery = Discovery(context, settings, self._cluster)
         # Looks run on other threads: what they read of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
@@ -199,12 +148,14 @@ class KafkaEnumerator(
         self._cut_off: dict[TopicPartition, _Cut] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._cuts: dict[TopicPartition, int] = {}
-        self._uncommitted: dict[TopicPartition, int] = {}
-        self._committing = False
-        self._commits_in_order = threading.Lock()
         self._told: set[int] = set()
         self._turn = itertools.count()
-        self._group = settings.config.get(GROUP_ID)
+        group = settings.config.get(GROUP_ID)
+        self._group_offsets = (
+            GroupOffsets(context, self._cluster, group)
+            if group is not None and settings.commit_offsets
+            else None
+        )
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -223,17 +174,11 @@ class KafkaEnumerator(
 
     def close(self) -> None:
         """Commit the group's last offsets, as calls under way are dropped now, and disconnect."""
-        # A commit that is still under way has older offsets: it must not come last.
-        ended = self._commits_in_order.acquire(timeout=_LAST_COMMIT_SECONDS)
         try:
-            if self._group is not None and self._uncommitted and ended:
-                self._cluster.commit(self._group, self._uncommitted, timeout=_LAST_COMMIT_SECONDS)
-        except ConnectorError as error:
-            self._not_committed(error)
+            if self._group_offsets is not None:
+                self._group_offsets.close()
         finally:
             self._wire.close()
-            if ended:
-                self._commits_in_order.release()
 
     def add_reader(self, subtask_id: int) -> None:
         """Give the reader what was found for it."""
@@ -280,139 +225,11 @@ class KafkaEnumerator(
 
     # --- partitions ------------------------------------------------------------------------------
 
-    def _look(self) -> _Found:
-        """Find partitions and where to read the new ones. Worker thread."""
-        settings, known, started = self._settings, self._known, self._started
-        partitions = settings.subscription.find(self._cluster)
-        if not started:
-            settings.subscription.check_complete(partitions)
-        new = [each for each in partitions if str(each) not in known]
-        made_anew = [
-            each
-            for each, topic_id in partitions.items()
-            if topic_id and known.get(str(each), topic_id) not in ("", topic_id)
-        ]
-        starts = self._resolve(OffsetsInitializer.earliest() if started else settings.start, new)
-        stops = {} if settings.stop is None else self._resolve(settings.stop, new)
-        if not started:
-            starts = self._within_log(starts, stops)
-        return _Found(
-            partitions=partitions,
-            new=tuple(
-                split
-                for each in sorted(new)
-                for split in self._splits_of(each, partitions[each], starts[each], stops.get(each))
-            ),
-            made_anew=self._resolve(
-                OffsetsInitializer.latest()
-                if settings.on_data_loss == "latest"
-                else OffsetsInitializer.earliest(),
-                made_anew,
-            ),
-        )
+    def _look(self) -> FoundPartitions:
+        """Find partitions. Worker thread."""
+        return self._discovery.look(self._known, started=self._started)
 
-    def _within_log(
-        self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """Compare offsets that do not come from the log with its end; nothing is there beyond it.
-
-        Returns:
-            Where reading starts. A group's offset that lies beyond the end tells of records that
-            are lost, of which `on-data-loss` says what is done.
-        """
-        settings = self._settings
-        ended = settings.bounded and settings.stop is not None and settings.stop.is_given
-        if not (settings.start.is_given or ended):
-            return dict(starts)
-        ends = self._cluster.offsets(starts, LATEST)
-        if ended:
-            self._check_ends(stops, ends)
-        beyond = {each: offset for each, offset in starts.items() if offset > ends[each]}
-        if not beyond:
-            return dict(starts)
-        found, expected = _listed(beyond), _listed({each: ends[each] for each in beyond})
-        if any(settings.start.stated(each) for each in beyond):
-            raise InvalidOptionError(
-                "reading cannot start beyond the end of the log",
-                expected=f"at most {expected}, where the log ends now",
-                found=found,
-                option="scan.startup.specific-offsets",
-                hint="check the offsets; latest-offset starts at the end of the log",
-            )
-        if settings.on_data_loss == "fail":
-            raise DataLossError(
-                f"the group {self._group!r} committed offsets beyond the end of the log",
-                expected=f"at most {expected}, where the log ends now",
-                found=found,
-                option="on-data-loss",
-                hint="the topic was recreated or lost its end; set on-data-loss to earliest or "
-                "latest, or start elsewhere",
-            )
-        _logger.error("offsets of group %r are beyond the end of the log: %s", self._group, found)
-        instead = (
-            OffsetsInitializer.latest()
-            if settings.on_data_loss == "latest"
-            else OffsetsInitializer.earliest()
-        )
-        return {**starts, **self._resolve(instead, list(beyond))}
-
-    def _check_ends(
-        self, stops: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-    ) -> None:
-        beyond = {each: offset for each, offset in stops.items() if offset > ends[each]}
-        if not beyond:
-            return
-        stop = self._settings.stop
-        assert stop is not None
-        stated = any(stop.stated(each) for each in beyond)
-        raise InvalidOptionError(
-            "a bounded source cannot end beyond the end of the log",
-            expected=f"at most {_listed({each: ends[each] for each in beyond})}, where the log "
-            "ends now",
-            found=_listed(beyond),
-            option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
-            hint="latest-offset reads the existing records; a stream that ends (as_stream=True, "
-            "scan.bounded.stream) waits for the missing ones",
-        )
-
-    def _resolve(
-        self, offsets: OffsetsInitializer, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        return offsets.resolve(
-            self._cluster, partitions, group=self._group, isolation=self._settings.isolation
-        )
-
-    def _splits_of(
-        self, partition: TopicPartition, topic_id: str, start: int, stop: int | None
-    ) -> Iterable[KafkaPartitionSplit]:
-        if stop is not None:
-            stop = max(start, stop)
-        whole = KafkaPartitionSplit(
-            split_id=str(partition),
-            topic=partition.topic,
-            partition=partition.partition,
-            topic_id=topic_id,
-            offset=start,
-            stop=stop if self._settings.bounded else None,
-            last_stop=stop,
-        )
-        if stop is None or not self._settings.bounded or self._context.event_time_order:
-            return [whole]
-        most = max(
-            _SMALLEST_RANGE,
-            -(-(stop - start) // (_RANGES_PER_READER * self._context.current_parallelism)),
-        )
-        if stop - start <= most:
-            return [whole]
-        bounds = [*range(start, stop, most), stop]
-        return [
-            replace(
-                whole, split_id=f"{partition}@{begin}-{end}", offset=begin, stop=end, last_stop=end
-            )
-            for begin, end in itertools.pairwise(bounds)
-        ]
-
-    def _take_found(self, found: _Found | None, error: BaseException | None) -> None:
+    def _take_found(self, found: FoundPartitions | None, error: BaseException | None) -> None:
         if found is None:
             assert error is not None
             self._look_failed(error)
@@ -455,7 +272,7 @@ class KafkaEnumerator(
         if self._settings.discovery_interval is None:
             self._context.call_async(self._look, self._take_found)
 
-    def _note_vanished(self, found: _Found) -> None:
+    def _note_vanished(self, found: FoundPartitions) -> None:
         """Partitions that were deleted, or deleted and made anew, have lost their records."""
         now = time.monotonic()
         there = {str(each) for each in found.partitions}
@@ -574,8 +391,8 @@ class KafkaEnumerator(
                 continue
             lag = max(0, end - position)
             pending += lag
-            metrics.set(_gauge(partition, "currentOffset"), position)
-            metrics.set(_gauge(partition, "recordsLag"), lag)
+            metrics.set(gauge_of(partition, "currentOffset"), position)
+            metrics.set(gauge_of(partition, "recordsLag"), lag)
         metrics.set(SourceMetric.PENDING_RECORDS, pending)
 
     # --- the end of a run to what is available now -----------------------------------------------
@@ -583,13 +400,14 @@ class KafkaEnumerator(
     def freeze_end(self) -> None:
         """Look once more; what is there then is the end."""
 
-        def look() -> tuple[_Found, dict[TopicPartition, int]]:
+        def look() -> tuple[FoundPartitions, dict[TopicPartition, int]]:
             found = self._look()
             ends = self._cluster.offsets(found.partitions, LATEST, self._settings.isolation)
             return found, ends
 
         def take(
-            result: tuple[_Found, dict[TopicPartition, int]] | None, error: BaseException | None
+            result: tuple[FoundPartitions, dict[TopicPartition, int]] | None,
+            error: BaseException | None,
         ) -> None:
             if result is None:
                 assert error is not None
@@ -615,44 +433,8 @@ class KafkaEnumerator(
         ended = _by_partition((split, split.stop) for split in finished)
         self._positions |= ended  # no plan comes to them any more
         self._set_gauges()
-        if self._group is not None and self._settings.commit_offsets:
-            self._uncommitted |= left | ended
-            self._commit()
-
-    def _commit(self) -> None:
-        group, offsets = self._group, dict(self._uncommitted)
-        if self._committing or not offsets or group is None:
-            return
-        self._committing = True
-
-        def done(_: None, error: BaseException | None) -> None:
-            self._committing = False
-            for partition, offset in offsets.items():
-                if self._uncommitted[partition] == offset:
-                    del self._uncommitted[partition]
-            metrics = self._context.metric_group
-            if error is None:
-                metrics.inc("commitsSucceeded")
-                for partition, offset in offsets.items():
-                    metrics.set(_gauge(partition, "committedOffset"), offset)
-            else:
-                metrics.inc("commitsFailed")
-                self._not_committed(error)
-            self._commit()
-
-        def commit() -> None:
-            with self._commits_in_order:
-                self._cluster.commit(group, offsets)
-
-        self._context.call_async(commit, done)
-
-    def _not_committed(self, error: BaseException) -> None:
-        _logger.warning(
-            "the offsets of group %r were not committed; the pipeline's own positions are not "
-            "affected",
-            self._group,
-            exc_info=error,
-        )
+        if self._group_offsets is not None:
+            self._group_offsets.commit(left | ended)
 
     # --- assignment ------------------------------------------------------------------------------
 
@@ -684,12 +466,6 @@ class KafkaEnumerator(
         return (zlib.crc32(split.topic.encode()) + split.partition) % readers
 
 
-def _listed(offsets: Mapping[TopicPartition, int]) -> str:
-    """A few offsets, for an error."""
-    listed = ", ".join(f"{each}: {offset}" for each, offset in itertools.islice(offsets.items(), 5))
-    return listed if len(offsets) <= 5 else f"{listed} and {len(offsets) - 5} more"
-
-
 def _partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
@@ -704,8 +480,3 @@ def _by_partition(
         for split, offset in positions
         if offset is not None and split.split_id == str(split.topic_partition)
     }
-
-
-def _gauge(partition: TopicPartition, name: str) -> str:
-    """Name of a gauge of a partition, as Flink's reader calls it."""
-    return f"topic.{partition.topic}.partition.{partition.partition}.{name}"

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks for partitions, and says where reading of the new ones starts and ends. Driver."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from connector_kafka.client.config import GROUP_ID, ClientConfig
+from connector_kafka.client.metadata import LATEST, Cluster, IsolationLevel, TopicPartition
+from connector_kafka.source.offsets import OffsetsInitializer
+from connector_kafka.source.split import KafkaPartitionSplit
+from connector_kafka.source.subscription import Subscription
+from connectors_core.errors import DataLossError, InvalidOptionError
+from connectors_core.source import SplitEnumeratorContext
+
+__all__ = ["Discovery", "EnumerationSettings", "FoundPartitions"]
+
+_logger = logging.getLogger(__name__)
+
+# Ranges are not made smaller than this: a task costs more than it saves.
+_SMALLEST_RANGE: Final = 100_000
+_RANGES_PER_READER: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnumerationSettings:
+    """What is read, and how it is found.
+
+    Attributes:
+        config: Properties of the client.
+        subscription: Which partitions.
+        start: Where reading begins in partitions found at the start.
+        stop: Where it ends; None for never.
+        bounded: The source is bounded; else one with an end is a stream that ends.
+        isolation: What is read decides where partitions end.
+        on_data_loss: `fail`, `earliest` or `latest`.
+        discovery_interval: Time between looks for partitions; None looks once.
+        poll_interval: Time between looks for new records.
+        commit_offsets: Commit the group's offsets.
+    """
+
+    config: ClientConfig
+    subscription: Subscription
+    start: OffsetsInitializer
+    stop: OffsetsInitializer | None
+    bounded: bool
+    isolation: IsolationLevel
+    on_data_loss: str
+    discovery_interval: timedelta | None
+    poll_interval: timedelta
+    commit_offsets: bool
+
+
+@dataclass(frozen=True)
+class FoundPartitions:
+    """What a look for partitions gave.
+
+    Attributes:
+        partitions: All that are there, with the ids of their topics.
+        new: Splits of those that were not known.
+        made_anew: Where reading starts in partitions whose topic was made anew.
+    """
+
+    partitions: Mapping[TopicPartition, str]
+    new: tuple[KafkaPartitionSplit, ...]
+    made_anew: Mapping[TopicPartition, int]
+
+
+class Discovery:
+    """Looks for the partitions of a subscription, on worker threads.
+
+    Args:
+        context: The coordinator.
+        settings: What is read.
+        cluster: Where it is.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[KafkaPartitionSplit],
+        settings: EnumerationSettings,
+        cluster: Cluster,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._cluster = cluster
+        self._group = settings.config.get(GROUP_ID)
+
+    def look(self, known: Mapping[str, str], *, started: bool) -> FoundPartitions:
+        """Find partitions and where to read the new ones.
+
+        Args:
+            known: The topic id of every partition that was found before, by `topic-partition`.
+            started: The partitions of the start were found; what is new is read from the earliest.
+        """
+        settings = self._settings
+        partitions = settings.subscription.find(self._cluster)
+        if not started:
+            settings.subscription.check_complete(partitions)
+        new = [each for each in partitions if str(each) not in known]
+        made_anew = [
+            each
+            for each, topic_id in partitions.items()
+            if topic_id and known.get(str(each), topic_id) not in ("", topic_id)
+        ]
+        starts = self._resolve(OffsetsInitializer.earliest() if started else settings.start, new)
+        stops = {} if settings.stop is None else self._resolve(settings.stop, new)
+        if not started:
+            starts = self._within_log(starts, stops)
+        return FoundPartitions(
+            partitions=partitions,
+            new=tuple(
+                split
+                for each in sorted(new)
+                for split in self._splits_of(each, partitions[each], starts[each], stops.get(each))
+            ),
+            made_anew=self._resolve(
+                OffsetsInitializer.latest()
+                if settings.on_data_loss == "latest"
+                else OffsetsInitializer.earliest(),
+                made_anew,
+            ),
+        )
+
+    def _within_log(
+        self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Compare offsets that do not come from the log with its end; nothing is there beyond it.
+
+        Returns:
+            Where reading starts. A group's offset that lies beyond the end tells of records that
+            are lost, of which `on-data-loss` says what is done.
+        """
+        settings = self._settings
+        ended = settings.bounded and settings.stop is not None and settings.stop.is_given
+        if not (settings.start.is_given or ended):
+            return dict(starts)
+        ends = self._cluster.offsets(starts, LATEST)
+        if ended:
+            self._check_ends(stops, ends)
+        beyond = {each: offset for each, offset in starts.items() if offset > ends[each]}
+        if not beyond:
+            return dict(starts)
+        found, expected = _listed(beyond), _listed({each: ends[each] for each in beyond})
+        if any(settings.start.stated(each) for each in beyond):
+            raise InvalidOptionError(
+                "reading cannot start beyond the end of the log",
+                expected=f"at most {expected}, where the log ends now",
+                found=found,
+                option="scan.startup.specific-offsets",
+                hint="check the offsets; latest-offset starts at the end of the log",
+            )
+        if settings.on_data_loss == "fail":
+            raise DataLossError(
+                f"the group {self._group!r} committed offsets beyond the end of the log",
+                expected=f"at most {expected}, where the log ends now",
+                found=found,
+                option="on-data-loss",
+                hint="the topic was recreated or lost its end; set on-data-loss to earliest or "
+                "latest, or start elsewhere",
+            )
+        _logger.error("offsets of group %r are beyond the end of the log: %s", self._group, found)
+        instead = (
+            OffsetsInitializer.latest()
+            if settings.on_data_loss == "latest"
+            else OffsetsInitializer.earliest()
+        )
+        return {**starts, **self._resolve(instead, list(beyond))}
+
+    def _check_ends(
+        self, stops: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        beyond = {each: offset for each, offset in stops.items() if offset > ends[each]}
+        if not beyond:
+            return
+        stop = self._settings.stop
+        assert stop is not None
+        stated = any(stop.stated(each) for each in beyond)
+        raise InvalidOptionError(
+            "a bounded source cannot end beyond the end of the log",
+            expected=f"at most {_listed({each: ends[each] for each in beyond})}, where the log "
+            "ends now",
+            found=_listed(beyond),
+            option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
+            hint="latest-offset reads the existing records; a stream that ends (as_stream=True, "
+            "scan.bounded.stream) waits for the missing ones",
+        )
+
+    def _resolve(
+        self, offsets: OffsetsInitializer, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return offsets.resolve(
+            self._cluster, partitions, group=self._group, isolation=self._settings.isolation
+        )
+
+    def _splits_of(
+        self, partition: TopicPartition, topic_id: str, start: int, stop: int | None
+    ) -> Iterable[KafkaPartitionSplit]:
+        if stop is not None:
+            stop = max(start, stop)
+        whole = KafkaPartitionSplit(
+            split_id=str(partition),
+            topic=partition.topic,
+            partition=partition.partition,
+            topic_id=topic_id,
+            offset=start,
+            stop=stop if self._settings.bounded else None,
+            last_stop=stop,
+        )
+        if stop is None or not self._settings.bounded or self._context.event_time_order:
+            return [whole]
+        most = max(
+            _SMALLEST_RANGE,
+            -(-(stop - start) // (_RANGES_PER_READER * self._context.current_parallelism)),
+        )
+        if stop - start <= most:
+            return [whole]
+        bounds = [*range(start, stop, most), stop]
+        return [
+            replace(
+                whole, split_id=f"{partition}@{begin}-{end}", offset=begin, stop=end, last_stop=end
+            )
+            for begin, end in itertools.pairwise(bounds)
+        ]
+
+
+def _listed(offsets: Mapping[TopicPartition, int]) -> str:
+    """A few offsets, for an error."""
+    listed = ", ".join(f"{each}: {offset}" for each, offset in itertools.islice(offsets.items(), 5))
+    return listed if len(offsets) <= 5 else f"{listed} and {len(offsets) - 5} more"

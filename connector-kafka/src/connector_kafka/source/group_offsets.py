@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commits the offsets of a consumer group, for others to see. Driver."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from connector_kafka.client.metadata import Cluster, TopicPartition
+from connector_kafka.source.split import KafkaPartitionSplit
+from connectors_core.errors import ConnectorError
+from connectors_core.source import SplitEnumeratorContext
+
+__all__ = ["GroupOffsets", "gauge_of"]
+
+_logger = logging.getLogger(__name__)
+
+_LAST_COMMIT_SECONDS: Final = 5.0
+
+
+class GroupOffsets:
+    """The offsets of one group. Commits follow one another, and a failure stops nothing.
+
+    Args:
+        context: The coordinator.
+        cluster: Where they are committed.
+        group: The group.
+    """
+
+    def __init__(
+        self, context: SplitEnumeratorContext[KafkaPartitionSplit], cluster: Cluster, group: str
+    ) -> None:
+        self._context = context
+        self._cluster = cluster
+        self._group = group
+        self._uncommitted: dict[TopicPartition, int] = {}
+        self._committing = False
+        self._in_order = threading.Lock()
+        self._closed = False
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit these offsets, once the commit that is under way has ended."""
+        self._uncommitted |= offsets
+        self._commit()
+
+    def close(self) -> None:
+        """Commit the last offsets, as calls under way are dropped now."""
+        # A commit that is still under way has older offsets: it must not come last.
+        ended = self._in_order.acquire(timeout=_LAST_COMMIT_SECONDS)
+        self._closed = True
+        try:
+            if self._uncommitted and ended:
+                self._cluster.commit(self._group, self._uncommitted, timeout=_LAST_COMMIT_SECONDS)
+        except ConnectorError as error:
+            self._not_committed(error)
+        finally:
+            if ended:
+                self._in_order.release()
+
+    def _commit(self) -> None:
+        offsets = dict(self._uncommitted)
+        if self._committing or not offsets:
+            return
+        self._committing = True
+
+        def done(_: None, error: BaseException | None) -> None:
+            self._committing = False
+            for partition, offset in offsets.items():
+                if self._uncommitted[partition] == offset:
+                    del self._uncommitted[partition]
+            metrics = self._context.metric_group
+            if error is None:
+                metrics.inc("commitsSucceeded")
+                for partition, offset in offsets.items():
+                    metrics.set(gauge_of(partition, "committedOffset"), offset)
+            else:
+                metrics.inc("commitsFailed")
+                self._not_committed(error)
+            self._commit()
+
+        def commit() -> None:
+            with self._in_order:
+                if not self._closed:
+                    self._cluster.commit(self._group, offsets)
+
+        self._context.call_async(commit, done)
+
+    def _not_committed(self, error: BaseException) -> None:
+        _logger.warning(
+            "the offsets of group %r were not committed; the pipeline's own positions are not "
+            "affected",
+            self._group,
+            exc_info=error,
+        )
+
+
+def gauge_of(partition: TopicPartition, name: str) -> str:
+    """Name of a gauge of a partition, as Flink's reader calls it."""
+    return f"topic.{partition.topic}.partition.{partition.partition}.{name}"
