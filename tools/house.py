@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -18,6 +19,10 @@ FORBIDDEN = {
     ),
     "the path of a machine": re.compile(r"(?<![\w.$}])/(root|work|home/\w+|Users/\w+)/"),
 }
+
+# Of a package's src; what is larger is split.
+LINES_OF_A_MODULE = 700
+LINES_OF_A_CLASS = 450
 
 
 def files() -> list[Path]:
@@ -43,6 +48,24 @@ def breaches(path: Path) -> list[str]:
     source = path.suffix in SOURCES or (lines and lines[0].startswith("#!"))
     if source and not any(SPDX in line for line in lines[:3]):
         found.append(f"{name}:1: expected `{SPDX}` in the first three lines")
+    if path.suffix == ".py" and name.parts[1:2] == ("src",):
+        found += [f"{name}:{breach}" for breach in too_large(lines)]
+    return found
+
+
+def too_large(lines: list[str]) -> list[str]:
+    """What is too large in a module, each as `line: reason`."""
+    found = []
+    if len(lines) > LINES_OF_A_MODULE:
+        found.append(f"1: a module of {len(lines)} lines, the most is {LINES_OF_A_MODULE}")
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.ClassDef) and node.end_lineno is not None:
+            size = node.end_lineno - node.lineno + 1
+            if size > LINES_OF_A_CLASS:
+                found.append(
+                    f"{node.lineno}: class {node.name} of {size} lines, "
+                    f"the most is {LINES_OF_A_CLASS}"
+                )
     return found
 
 

@@ -12,7 +12,7 @@ from test_topologies_on_spark import Sorted, SortingSuite
 from connectors_core.testing import FaultPoint, LocalSpark
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.merging_sink import SortingDirectorySink
-from connectors_core.testing.sink_suite import SinkTrial
+from connectors_core.testing.sink_trial import SinkTrial
 
 SUITE = SortingSuite()
 NewTrial = Callable[[type[DirectorySink]], SinkTrial]

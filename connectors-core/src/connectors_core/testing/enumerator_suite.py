@@ -13,225 +13,39 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.source import Boundedness, SourceEvent, SupportsAvailableNow
+from connectors_core.source import Boundedness
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.enumeration import Enumeration, all_splits
+from connectors_core.testing.enumerator_assignment_cases import (
+    SPLITS,
+    EnumeratorAssignmentCases,
+    assert_all_told,
+    assert_once,
+    freeze_end,
+    ids_of,
+)
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.source_unit import (
-    Batches,
-    Reading,
-    SourceUnitSuite,
     SourceUnitTrial,
 )
 from connectors_core.testing.traces import assert_unseen, chain_of, error_texts, nothing_left
 
-_SPLITS: Final = 5
 _MANY_SPLITS: Final = 9
 _ROUNDS_OF_FAILURE: Final = 50
 _STEPS: Final = 80
 _MOST_SPLITS_IN_A_WALK: Final = 12
 
 
-class SplitEnumeratorTestSuite(SourceUnitSuite):
+class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     """Cases for the enumerators of a source, without a pipeline. Derive as `SourceTestSuite`."""
 
-    # --- Discovery and assignment ---------------------------------------------------------------
-
-    @case()
-    def test_nothing_happens_before_the_start(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits()
-        life = Enumeration(trial.source())
-        for subtask in range(life.context.current_parallelism):
-            life.context.register(subtask)
-        life.context.work()
-        assert not life.context.assigned, "splits are assigned before the start"
-        assert not life.context.calls, "it works before the start"
-
-    @case()
-    def test_every_split_is_assigned_once(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
-        source = trial.source()
-        splits = all_splits(source)
-        _assert_once(splits)
-        trial.assert_complete(source, trial.read(source, splits))
-
-    @case(after="test_every_split_is_assigned_once")
-    def test_a_split_has_the_same_id_whenever_it_is_found(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
-        assert _ids(all_splits(trial.source())) == _ids(all_splits(trial.source()))
-
-    @case(Capability.BOUNDED, after="test_every_split_is_assigned_once")
-    @pytest.mark.parametrize("splits", [0, 1, _SPLITS])
-    def test_every_reader_is_told_that_there_are_no_more(
-        self, trial: SourceUnitTrial, splits: int
-    ) -> None:
-        trial.write_splits(splits)
-        life = Enumeration(trial.source(Boundedness.BOUNDED), 3).start()
-        life.ask_on()
-        _assert_all_told(life)
-
-    @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
-    def test_several_readers_share_the_splits(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
-        source = trial.source()
-        life = Enumeration(source, 3).start()
-        life.ask_on()
-        _assert_once(life.splits)
-        assert _ids(life.splits) == _ids(all_splits(source))
-
-    @case(Capability.UNBOUNDED, after="test_every_split_is_assigned_once")
-    def test_without_an_end_no_reader_is_told_of_one(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits()
-        life = Enumeration(trial.source(Boundedness.CONTINUOUS_UNBOUNDED), 2).start()
-        life.ask_on()
-        assert not life.context.no_more, "it says that there are no more splits"
-
-    @case(
-        Capability.UNBOUNDED,
-        Capability.DISCOVERY,
-        after="test_without_an_end_no_reader_is_told_of_one",
-    )
-    def test_splits_that_appear_are_found_once(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
-        life = Enumeration(source, 2).start()
-        life.ask_on()
-        trial.write_splits(2)
-        life.ask_on()
-        _assert_once(life.splits)
-        trial.assert_complete(source, trial.read(source, life.planned(life.splits)))
-
-    @case(
-        Capability.UNBOUNDED,
-        Capability.DISCOVERY,
-        since="1.3",
-        after=(
-            "test_splits_that_appear_are_found_once",
-            "test_a_split_has_the_same_id_whenever_it_is_found",
-        ),
-    )
-    def test_a_split_that_appears_before_every_request_keeps_no_other_waiting(
-        self, trial: SourceUnitTrial
-    ) -> None:
-        """Later ones are smaller: a source may give the largest first."""
-        trial.write_splits(_SPLITS)
-        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
-        first = {split.split_id for split in all_splits(source)}
-        life = Enumeration(source).start()
-        for _ in range(2 * len(first)):
-            trial.write_splits(rows_each=1)
-            life.context.let_time_pass()
-            life.request()
-        waiting = first - {split.split_id for split in life.splits}
-        assert not waiting, f"never assigned: {', '.join(sorted(waiting))}"
-
-    @case(
-        Capability.UNBOUNDED,
-        after=(
-            "test_every_reader_is_told_that_there_are_no_more",
-            "test_a_split_has_the_same_id_whenever_it_is_found",
-        ),
-    )
-    def test_a_run_to_what_is_available_now_ends(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
-        life = Enumeration(source, 2).start()
-        trial.write_splits()
-        _freeze(life)
-        _assert_once(life.splits)
-        trial.assert_complete(source, trial.read(source, life.planned(life.splits)))
-        _assert_all_told(life)
-
-    @case(
-        Capability.UNBOUNDED,
-        since="1.3",
-        after=(
-            "test_a_run_to_what_is_available_now_ends",
-            "test_an_enumerator_restored_at_any_moment_goes_on",
-        ),
-    )
-    def test_events_that_come_again_before_their_splits_are_found_again_double_nothing(
-        self, trial: SourceUnitTrial
-    ) -> None:
-        """As when a driver crashes in the first epoch of a run to what is available now."""
-        trial.write_splits(2)
-        source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
-        life = Enumeration(source).begin()
-        state = life.snapshot()  # the plan before the one that has the splits
-        _freeze(life)
-        batches, events = _read_to_the_end(trial, source, life.planned(life.splits))
-        restored = Enumeration(source, state=state, passed_over=_ids(life.splits)).begin()
-        for event in events:
-            restored.enumerator.handle_source_event(0, event)
-        _freeze(restored)
-        again, _ = _read_to_the_end(trial, source, restored.planned(restored.splits))
-        trial.assert_complete(source, batches + again)
-
-    # --- Splits that come back ------------------------------------------------------------------
-
-    @case(after="test_several_readers_share_the_splits")
-    def test_splits_of_a_reader_that_goes_away_go_to_others(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
-        source = trial.source()
-        life = Enumeration(source, 2).start()
-        for subtask in (0, 1):
-            life.request(subtask)
-        kept = life.lose_reader(1)
-        life.ask_on()
-        _assert_once(kept + life.splits)
-        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
-
-    @case(
-        Capability.BOUNDED,
-        after=(
-            "test_splits_of_a_reader_that_goes_away_go_to_others",
-            "test_every_reader_is_told_that_there_are_no_more",
-        ),
-    )
-    def test_splits_that_come_back_late_are_assigned_too(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
-        source = trial.source(Boundedness.BOUNDED)
-        life = Enumeration(source, 2).start()
-        life.ask_on()
-        kept = life.lose_reader(1)
-        life.ask_on()
-        _assert_once(kept + life.splits)
-        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
-
-    @case(
-        after=(
-            "test_splits_of_a_reader_that_goes_away_go_to_others",
-            "test_splits_that_come_back_late_are_assigned_too",
-        )
-    )
-    def test_a_split_that_comes_back_keeps_its_position(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits()
-        source = trial.source()
-        life = Enumeration(source, 2).start()
-        life.request(1)
-        with Reading(source, trial.deadline) as reading:
-            reading.add(life.splits)
-            for _ in reading.steps():
-                if reading.batches:
-                    break
-            moved = reading.reader.snapshot_state()
-        if not moved:
-            pytest.skip("the only batch of the split is its last")
-        life.context.assigned[:] = [(1, split) for split in moved]
-        life.lose_reader(1)
-        life.ask_on()
-        serializer = source.split_serializer()
-        again = {split.split_id: serializer.serialize(split) for split in life.splits}
-        for split in moved:
-            assert again.get(split.split_id) == serializer.serialize(split)
-
-    # --- Snapshots ------------------------------------------------------------------------------
+    # --- Snapshots --------------------------------------------------------------------------------
 
     @case(after="test_every_split_is_assigned_once")
     def test_a_snapshot_stays_as_it_was_taken(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
+        trial.write_splits(SPLITS)
         source = trial.source()
         serializer = source.enumerator_state_serializer()
         life = Enumeration(source).start()
@@ -243,7 +57,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
 
     @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
     def test_an_enumerator_restored_at_any_moment_goes_on(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(_SPLITS)
+        trial.write_splits(SPLITS)
         source = trial.source()
         expected = all_splits(source)
         for requests in range(len(expected) + 1):
@@ -253,8 +67,8 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
                 life.request()
             restored = Enumeration(source, state=life.snapshot()).start()
             restored.ask_on()
-            _assert_once(life.splits + restored.splits)
-            assert _ids(life.splits + restored.splits) == _ids(expected), "splits are lost"
+            assert_once(life.splits + restored.splits)
+            assert ids_of(life.splits + restored.splits) == ids_of(expected), "splits are lost"
 
     @case(
         since="1.3",
@@ -279,8 +93,8 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
             kept += life.splits
             life = Enumeration(source, 1, state=life.snapshot()).start()
         life.ask_on()
-        _assert_once(kept + life.splits)
-        assert _ids(kept + life.splits) == _ids(all_splits(source)), "splits are lost"
+        assert_once(kept + life.splits)
+        assert ids_of(kept + life.splits) == ids_of(all_splits(source)), "splits are lost"
 
     @case(
         Capability.UNBOUNDED,
@@ -301,7 +115,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         restored.ask_on()
         trial.write_splits()
         restored.ask_on()
-        _assert_once(life.splits + restored.splits)
+        assert_once(life.splits + restored.splits)
         splits = restored.planned(life.splits + restored.splits)
         trial.assert_complete(source, trial.read(source, splits))
 
@@ -314,14 +128,14 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
             "test_an_enumerator_restored_at_any_moment_goes_on",
         ),
     )
-    @pytest.mark.parametrize("requests", [1, _SPLITS])
+    @pytest.mark.parametrize("requests", [1, SPLITS])
     def test_what_appears_behind_the_end_is_not_found_after_a_restart(
         self, trial: SourceUnitTrial, requests: int
     ) -> None:
         """The end of a bounded source is where it was when it began."""
-        trial.write_splits(_SPLITS)
+        trial.write_splits(SPLITS)
         source = trial.source(Boundedness.BOUNDED)
-        expected = _ids(all_splits(source))
+        expected = ids_of(all_splits(source))
         life = Enumeration(source).start()
         for _ in range(requests):
             life.request()
@@ -329,12 +143,12 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         trial.write_splits(2)
         restored = Enumeration(source, state=state).start()
         restored.ask_on()
-        _assert_once(life.splits + restored.splits)
-        found = _ids(life.splits + restored.splits)
+        assert_once(life.splits + restored.splits)
+        found = ids_of(life.splits + restored.splits)
         assert found == expected, f"found {len(found)} splits, {len(expected)} before the end"
-        _assert_all_told(restored)
+        assert_all_told(restored)
 
-    # --- Outages --------------------------------------------------------------------------------
+    # --- Outages ----------------------------------------------------------------------------------
 
     @case(Capability.OUTAGES, since="1.3", after="test_several_readers_share_the_splits")
     @pytest.mark.parametrize("outage", Outage)
@@ -342,7 +156,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
         self, trial: SourceUnitTrial, outage: Outage
     ) -> None:
         """Looking for splits fails with what is worth another attempt, or goes on when it can."""
-        trial.write_splits(_SPLITS)
+        trial.write_splits(SPLITS)
         for boundedness in trial.boundednesses:
             source = trial.source(boundedness)
             with contextlib.ExitStack() as stack:
@@ -362,7 +176,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
                     life = Enumeration(source, 2).start()
                     stack.callback(life.enumerator.close)
                 life.ask_on()
-                _assert_once(life.splits)
+                assert_once(life.splits)
                 trial.assert_complete(source, trial.read(source, life.planned(life.splits)))
 
     @case(
@@ -401,7 +215,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
                 life = Enumeration(source, 2, state=state).start()
                 stack.callback(life.enumerator.close)
             life.ask_on()
-            _assert_once(found + life.splits)
+            assert_once(found + life.splits)
             splits = life.planned(found + life.splits)
             trial.assert_complete(source, trial.read(source, splits))
 
@@ -443,7 +257,7 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
                 except Exception as error:
                     yield error
 
-    # --- Anything in any order ------------------------------------------------------------------
+    # --- Anything in any order --------------------------------------------------------------------
 
     @case(
         Capability.BOUNDED,
@@ -471,11 +285,11 @@ class SplitEnumeratorTestSuite(SourceUnitSuite):
     def test_a_random_walk_while_splits_appear_loses_and_doubles_nothing(
         self, trial: SourceUnitTrial, walk: int
     ) -> None:
-        trial.write_splits(_SPLITS)
+        trial.write_splits(SPLITS)
         source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
         _Walk(trial, source, random.Random(f"{self.seed}/{walk}"), appear=True).go()
 
-    # --- Errors and the end ---------------------------------------------------------------------
+    # --- Errors and the end -----------------------------------------------------------------------
 
     @case()
     def test_an_error_of_a_discovery_reaches_the_coordinator(self, trial: SourceUnitTrial) -> None:
@@ -550,13 +364,13 @@ class _Walk:
             action()
             self._take()
         if self._appear:
-            _freeze(self._life)
+            freeze_end(self._life)
         else:
             self._life.ask_on()
         self._take()
-        _assert_all_told(self._life)
+        assert_all_told(self._life)
         found = self._held.keys() | self._finished
-        lost = sorted(set(_ids(all_splits(self._source))) - found)
+        lost = sorted(set(ids_of(all_splits(self._source))) - found)
         assert not lost, f"lost: {lost}"
 
     def request(self) -> None:
@@ -609,38 +423,3 @@ class _Walk:
             self._held[split.split_id] = subtask, split
             self._since_snapshot.add(split.split_id)
         self._life.context.assigned.clear()
-
-
-def _freeze(life: Enumeration) -> None:
-    assert isinstance(life.enumerator, SupportsAvailableNow), (
-        "the enumerator of an unbounded source has no freeze_end"
-    )
-    life.enumerator.freeze_end()
-    life.context.work()
-    life.ask_on()
-
-
-def _read_to_the_end(
-    trial: SourceUnitTrial, source: AnySource, splits: Sequence[Any]
-) -> tuple[Batches, list[SourceEvent]]:
-    with Reading(source, trial.deadline) as reading:
-        reading.add(splits)
-        reading.reader.notify_no_more_splits()
-        for _ in reading.steps():
-            pass
-        return reading.batches, reading.events
-
-
-def _assert_all_told(life: Enumeration) -> None:
-    untold = sorted(life.context.registered_readers - life.context.no_more)
-    assert not untold, f"readers that wait for ever: {untold}"
-
-
-def _ids(splits: Sequence[Any]) -> list[str]:
-    return sorted(split.split_id for split in splits)
-
-
-def _assert_once(splits: Sequence[Any]) -> None:
-    ids = _ids(splits)
-    doubled = sorted({each for each in ids if ids.count(each) > 1})
-    assert not doubled, f"assigned twice: {doubled}"

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -17,16 +16,14 @@ import pytest
 from connectors_core.source import Boundedness, InputStatus
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
-from connectors_core.testing.context import ROWS
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.pace import Deadline, stretched
+from connectors_core.testing.reader_reading_cases import ReaderReadingCases, reading_of
 from connectors_core.testing.source_unit import (
     ROWS_PER_SPLIT,
     Reading,
-    SourceUnitSuite,
     SourceUnitTrial,
     splits_of,
-    table_of,
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 
@@ -37,7 +34,7 @@ _POLLS_OF_A_PAUSE: Final = 5
 _PICKLING: Final = ("pickle", "cloudpickle")
 
 
-class SourceReaderTestSuite(SourceUnitSuite):
+class SourceReaderTestSuite(ReaderReadingCases):
     """Cases for the readers of a source, without a pipeline. Derive as from `SourceTestSuite`.
 
     Attributes:
@@ -46,210 +43,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
 
     closes_within: ClassVar[float] = 5.0
 
-    # --- Reading --------------------------------------------------------------------------------
-
-    @case()
-    def test_a_split_is_read_to_its_end(self, trial: SourceUnitTrial) -> None:
-        """Flink's ``testRead``."""
-        trial.write_splits()
-        source = trial.source()
-        trial.assert_complete(source, trial.read(source, splits_of(source)))
-
-    @case(after="test_a_split_is_read_to_its_end")
-    def test_splits_given_at_once_are_all_read(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(4)
-        source = trial.source()
-        trial.assert_complete(source, trial.read(source, splits_of(source)))
-
-    @case(after="test_splits_given_at_once_are_all_read")
-    def test_splits_added_while_others_are_read_are_read_too(self, trial: SourceUnitTrial) -> None:
-        """Flink's ``testAddSplitToExistingFetcher``, for any reader."""
-        trial.write_splits(4)
-        source = trial.source()
-        first, *others = splits_of(source)
-        with _reading(trial, source, [first]) as reading:
-            for _ in reading.steps():
-                if reading.batches:
-                    break
-            reading.add(others[:1])
-            reading.poll()
-            reading.add(others[1:])
-            reading.read(trial.rows_written)
-            trial.assert_complete(source, reading.batches)
-
-    @case(after="test_splits_given_at_once_are_all_read")
-    def test_a_split_without_rows_holds_nothing_up(self, trial: SourceUnitTrial) -> None:
-        with contextlib.closing(trial.context.create_split()) as writer:
-            writer.write(ROWS.empty_table())
-        trial.write_splits()
-        source = trial.source()
-        trial.assert_complete(source, trial.read(source, splits_of(source)))
-
-    @case(after="test_a_split_is_read_to_its_end")
-    def test_a_poll_gives_one_batch_at_most(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
-            emitted = 0
-            for _ in reading.steps():
-                assert len(reading.batches) <= emitted + 1, "a poll gave several batches"
-                emitted = len(reading.batches)
-                if reading.count >= trial.rows_written:
-                    break
-
-    @case(after="test_a_split_is_read_to_its_end")
-    def test_batches_have_the_schema_of_the_source(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits()
-        source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
-            reading.read(trial.rows_written)
-            for _, batch in reading.batches:
-                assert batch.schema.equals(source.schema()), (
-                    f"a batch of {batch.schema}, declared is {source.schema()}"
-                )
-
-    @case(after="test_a_split_is_read_to_its_end")
-    def test_the_same_split_gives_the_same_rows_again(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source()
-        traits = source.split_traits()
-        if not traits.replayable:
-            pytest.skip("the splits of the source cannot be read again")
-        found = []
-        splits = splits_of(source)
-        for _ in range(2):
-            with _reading(trial, source, splits) as reading:
-                reading.read(trial.rows_written)
-                read = reading.batches
-                rows = {each.split_id: table_of(source, read, each.split_id) for each in splits}
-                cuts = [(split_id, batch.num_rows) for split_id, batch in read]
-                found.append((rows, cuts if traits.ordered else None))
-        assert found[0][0] == found[1][0], "the rows of a split or their order differ"
-        assert found[0][1] == found[1][1], "batches are cut elsewhere, which `ordered` forbids"
-
-    # --- The end --------------------------------------------------------------------------------
-
-    @case()
-    def test_a_reader_without_splits_waits_until_it_is_told_that_there_are_none(
-        self, trial: SourceUnitTrial
-    ) -> None:
-        """Flink's ``testPollingFromEmptyQueue``, and the end of FLIP-27."""
-        trial.write_splits()
-        with _reading(trial, trial.source()) as reading:
-            for _ in range(3):
-                status = reading.poll()
-                assert status is InputStatus.NOTHING_AVAILABLE, f"{status}, and it was told nothing"
-            reading.reader.notify_no_more_splits()
-            assert reading.poll() is InputStatus.END_OF_INPUT
-
-    @case(
-        Capability.BOUNDED,
-        after=(
-            "test_a_split_is_read_to_its_end",
-            "test_a_reader_without_splits_waits_until_it_is_told_that_there_are_none",
-        ),
-    )
-    def test_a_reader_that_read_its_splits_waits_for_more(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits()
-        source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
-            for status in reading.steps():
-                assert status is not InputStatus.END_OF_INPUT, "it was not told that it is the end"
-                if status is InputStatus.NOTHING_AVAILABLE and not reading.state():
-                    break
-
-    @case(
-        Capability.BOUNDED,
-        after=(
-            "test_splits_given_at_once_are_all_read",
-            "test_a_reader_without_splits_waits_until_it_is_told_that_there_are_none",
-        ),
-    )
-    def test_the_end_comes_behind_the_last_row_and_stays(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
-            reading.reader.notify_no_more_splits()
-            for _ in reading.steps():
-                pass
-            missing = trial.rows_written - reading.count
-            assert not missing, f"the end came {missing} rows too early"
-            assert reading.poll() is InputStatus.END_OF_INPUT
-            assert reading.count == trial.rows_written
-
-    # --- State ----------------------------------------------------------------------------------
-
-    @case(Capability.BOUNDED, after="test_splits_given_at_once_are_all_read")
-    def test_a_split_is_in_the_state_until_it_is_read(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source()
-        splits = splits_of(source)
-        ids = {split.split_id for split in splits}
-        with _reading(trial, source, splits) as reading:
-            assert reading.state().keys() == ids, "not all splits that were added are there"
-            left = dict.fromkeys(ids, 0)
-            for _ in reading.steps():
-                in_state = reading.state().keys()
-                for split_id in ids - in_state:
-                    rows = sum(b.num_rows for i, b in reading.batches if i == split_id)
-                    known = left[split_id] or rows
-                    assert rows == known, f"rows of {split_id!r} came after it had left the state"
-                    left[split_id] = rows
-                if reading.count >= trial.rows_written and not in_state:
-                    break
-
-    @case(after="test_splits_given_at_once_are_all_read")
-    def test_a_position_moves_forward_with_every_batch(self, trial: SourceUnitTrial) -> None:
-        trial.write_splits(2)
-        source = trial.source()
-        splits = splits_of(source)
-        with _reading(trial, source, splits) as reading:
-            seen = {split_id: [state] for split_id, state in reading.state().items()}
-            emitted = 0
-            for _ in reading.steps():
-                new = {split_id for split_id, _ in reading.batches[emitted:]}
-                emitted = len(reading.batches)
-                for split_id, state in reading.state().items():
-                    if split_id in new:
-                        assert state not in seen[split_id], (
-                            f"rows of {split_id!r} were emitted, and its position is one that it "
-                            f"had before: {state[1]!r}"
-                        )
-                        seen[split_id].append(state)
-                if reading.count >= trial.rows_written:
-                    break
-
-    @case(
-        after=(
-            "test_a_position_moves_forward_with_every_batch",
-            "test_a_split_is_in_the_state_until_it_is_read",
-            "test_the_same_split_gives_the_same_rows_again",
-        )
-    )
-    def test_a_reader_made_anew_at_any_position_gives_the_rest(
-        self, trial: SourceUnitTrial
-    ) -> None:
-        """Flink's ``testSnapshot``, for every position and not only the last."""
-        trial.write_splits(3)
-        source = trial.source()
-        cuts = []
-        with _reading(trial, source, splits_of(source)) as reading:
-            cuts.append((0, reading.state()))
-            for _ in reading.steps():
-                cuts.append((len(reading.batches), reading.state()))
-                if reading.count >= trial.rows_written:
-                    break
-            batches = reading.batches
-        for emitted, state in cuts:
-            before = batches[:emitted]
-            left = trial.rows_written - sum(batch.num_rows for _, batch in before)
-            print(f"go on behind {emitted} of {len(batches)} batches: {left} rows are left")
-            with _reading(trial, source) as again:
-                again.go_on_from(state)
-                again.read(left)
-            trial.assert_complete(source, before + again.batches)
-
-    # --- Pausing --------------------------------------------------------------------------------
+    # --- Pausing ----------------------------------------------------------------------------------
 
     @case(
         since="1.3",
@@ -268,7 +62,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         all_rows = Counter[str]()
         for split_id, batch in trial.read(source, splits):
             all_rows[split_id] += batch.num_rows
-        with _reading(trial, source, splits) as reading:
+        with reading_of(trial, source, splits) as reading:
             for _ in reading.steps():
                 if reading.batches:
                     break
@@ -293,12 +87,12 @@ class SourceReaderTestSuite(SourceUnitSuite):
             reading.read(trial.rows_written)
             trial.assert_complete(source, reading.batches)
 
-    # --- Waiting --------------------------------------------------------------------------------
+    # --- Waiting ----------------------------------------------------------------------------------
 
     @case()
     def test_waiting_in_vain_ends_in_time(self, trial: SourceUnitTrial) -> None:
         trial.write_splits()
-        with _reading(trial, trial.source()) as reading:
+        with reading_of(trial, trial.source()) as reading:
             patience = Deadline(self.closes_within)
             assert not reading.reader.wait_available(0.05), "there is nothing, and it says there is"
             assert not patience.passed, "it waits longer than it may"
@@ -308,15 +102,15 @@ class SourceReaderTestSuite(SourceUnitSuite):
         """Flink's ``testAvailableOnEmptyQueue``."""
         trial.write_splits()
         source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
+        with reading_of(trial, source, splits_of(source)) as reading:
             there = reading.reader.wait_available(stretched(trial.deadline))
             assert there, "there are rows, and it waits"
-        with _reading(trial, source) as reading:
+        with reading_of(trial, source) as reading:
             reading.reader.notify_no_more_splits()
             there = reading.reader.wait_available(stretched(trial.deadline))
             assert there, "it is the end, and it waits"
 
-    # --- Closing --------------------------------------------------------------------------------
+    # --- Closing ----------------------------------------------------------------------------------
 
     @case()
     def test_closing_in_the_middle_is_quick(self, trial: SourceUnitTrial) -> None:
@@ -344,7 +138,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         trial.write_splits()
         Reading(trial.source(), trial.deadline, start=False).close()
 
-    # --- Outages --------------------------------------------------------------------------------
+    # --- Outages ----------------------------------------------------------------------------------
 
     @case(
         Capability.OUTAGES,
@@ -364,7 +158,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         source = trial.source()
         splits = splits_of(source)
         rows = trial.rows_written
-        with _reading(trial, source) as reading:
+        with reading_of(trial, source) as reading:
             error = reading.read_through(self.outage(outage), splits, behind=behind, rows=rows)
             if error is None:
                 trial.assert_complete(source, reading.batches)
@@ -374,7 +168,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         if not state and not batches:  # it failed before its first poll ended
             trial.assert_complete(source, trial.read(source, splits))
             return
-        with _reading(trial, source) as again:
+        with reading_of(trial, source) as again:
             again.go_on_from(state)
             again.read(rows - sum(batch.num_rows for _, batch in batches))
         trial.assert_complete(source, batches + again.batches)
@@ -394,12 +188,12 @@ class SourceReaderTestSuite(SourceUnitSuite):
         splits = splits_of(source)
         with nothing_left(tmp_path / "temporary"):
             for outage, behind in itertools.product(LEAVING, (0, 1)):
-                with _reading(trial, source) as reading:
+                with reading_of(trial, source) as reading:
                     reading.read_through(
                         self.outage(outage), splits, behind=behind, rows=trial.rows_written
                     )
 
-    # --- The source as a factory ----------------------------------------------------------------
+    # --- The source as a factory ------------------------------------------------------------------
 
     @case(after="test_splits_given_at_once_are_all_read")
     @pytest.mark.parametrize("pickling", _PICKLING)
@@ -414,19 +208,19 @@ class SourceReaderTestSuite(SourceUnitSuite):
     def test_a_source_that_made_a_reader_can_still_be_pickled(self, trial: SourceUnitTrial) -> None:
         trial.write_splits()
         source = trial.source()
-        with _reading(trial, source, splits_of(source)) as reading:
+        with reading_of(trial, source, splits_of(source)) as reading:
             reading.poll()
             _copy(source, "pickle")
             _copy(source, "cloudpickle")
 
-    # --- Records that cannot be read, and what must not be seen ---------------------------------
+    # --- Records that cannot be read, and what must not be seen -----------------------------------
 
     @case(Capability.POISON_READS, after="test_a_split_is_read_to_its_end")
     def test_a_bad_record_is_handed_over_with_its_place(self, trial: SourceUnitTrial) -> None:
         trial.write_splits(2, poison=True)
         source = trial.source()
         splits = splits_of(source)
-        with _reading(trial, source, splits) as reading:
+        with reading_of(trial, source, splits) as reading:
             for status in reading.steps():
                 complete = reading.count >= trial.rows_written and len(reading.bad_records) >= 2
                 if complete and status is not InputStatus.MORE_AVAILABLE:
@@ -454,7 +248,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
             before = batches[:emitted]
             left = trial.rows_written - sum(batch.num_rows for _, batch in before)
             print(f"go on behind {emitted} batches and {met} bad records")
-            with _reading(trial, source) as again:
+            with reading_of(trial, source) as again:
                 again.go_on_from(state)
                 _read_rest(trial, again, left)
                 trial.assert_complete(source, before + again.batches)
@@ -474,7 +268,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         assert len(set(places)) == len(places), f"bad records share a place: {places}"
         for emitted, met, state in cuts:
             left = trial.rows_written - sum(batch.num_rows for _, batch in batches[:emitted])
-            with _reading(trial, source) as again:
+            with reading_of(trial, source) as again:
                 again.go_on_from(state)
                 _read_rest(trial, again, left)
                 others = [place for place in again.bad_places if place not in places]
@@ -494,7 +288,7 @@ class SourceReaderTestSuite(SourceUnitSuite):
         splits = splits_of(source)
         seen = [repr(source), str(source), repr(splits)]
         seen += [serializer.serialize(split).decode(errors="replace") for split in splits]
-        with _reading(trial, source, splits) as reading:
+        with reading_of(trial, source, splits) as reading:
             reading.read(trial.rows_written)
             seen.append(repr(reading.reader))
             reading.close()
@@ -521,21 +315,13 @@ class SourceReaderTestSuite(SourceUnitSuite):
         splits = splits_of(source)
         seen = []
         for outage, behind in itertools.product(FAILING, (0, 1)):
-            with _reading(trial, source) as reading:
+            with reading_of(trial, source) as reading:
                 error = reading.read_through(
                     self.outage(outage), splits, behind=behind, rows=trial.rows_written
                 )
                 if error is not None:
                     seen += error_texts(error)
         assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
-
-
-@contextlib.contextmanager
-def _reading(trial: SourceUnitTrial, source: Any, splits: Sequence[Any] = ()) -> Iterator[Reading]:
-    with Reading(source, trial.deadline) as reading:
-        if splits:
-            reading.add(splits)
-        yield reading
 
 
 def _read_around_poison(
@@ -551,7 +337,7 @@ def _read_around_poison(
     source = trial.source()
     bad = len(_AROUND_POISON) - 1
     cuts = []
-    with _reading(trial, source, splits_of(source)) as reading:
+    with reading_of(trial, source, splits_of(source)) as reading:
         cuts.append((0, 0, reading.state()))
         for _ in reading.steps():
             cuts.append((len(reading.batches), len(reading.bad_records), reading.state()))
@@ -577,7 +363,7 @@ def _interrupted(trial: SourceUnitTrial) -> Iterator[Reading]:
     source = trial.source()
     splits = splits_of(source)
     for rows in (0, 1, ROWS_PER_SPLIT + 1):
-        with _reading(trial, source, splits) as reading:
+        with reading_of(trial, source, splits) as reading:
             if rows:
                 for _ in reading.steps():
                     if reading.count >= rows:

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case of a sink at work."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.state import StateStore
+from connectors_core.sink import Sink
+from connectors_core.source import DataGeneratorSource, PlanLimits
+from connectors_core.source.source import AnySource
+from connectors_core.spark.status import PipelineState
+from connectors_core.testing.context import ROWS, SinkExternalContext
+from connectors_core.testing.data import (
+    assert_at_least,
+    assert_exactly,
+    make_rows,
+)
+from connectors_core.testing.driver import DriverJob
+from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.faults import (
+    Fault,
+    FaultAction,
+    FaultPoint,
+    injected,
+)
+from connectors_core.testing.topologies import Topology, Watch
+from connectors_core.testing.trial import (
+    Trial,
+)
+
+# Most of what a case costs on Spark are its micro-batches: a few where that is enough.
+TOTAL: Final = 120
+PLANS: Final = 4
+MANY_PLANS: Final = 10
+FURTHER: Final = pa.field("extra", pa.string())
+
+
+class SinkTrial(Trial):
+    """One case at work: its external system, its pipelines, and what was written."""
+
+    def __init__(
+        self,
+        environment: TestEnvironment,
+        new_context: Callable[[str], SinkExternalContext],
+        root: Path,
+        seed: int,
+        exactly_once: bool,
+    ) -> None:
+        super().__init__(environment, root, seed)
+        self.new_context = new_context
+        self.context = new_context("external")
+        self._exactly_once = exactly_once
+        self._outages = itertools.count()
+
+    def expected(self) -> list[pa.Table]:
+        """All rows that a pipeline writes."""
+        return [make_rows(0, 0, TOTAL, self._seed)]
+
+    def pipeline(self, **settings: Any) -> Any:
+        """A pipeline of known rows into the sink; each one goes on from the one before."""
+        return self.job(**settings).build(self.environment)
+
+    def write_all(self, **settings: Any) -> None:
+        """Run a pipeline to its end."""
+        with self.pipeline(**settings) as pipeline:
+            self.run_to_end(pipeline)
+
+    def write_some(self, **settings: Any) -> None:
+        """Run a pipeline for two epochs or more, and stop it."""
+        with self.pipeline(plans=MANY_PLANS, **settings) as pipeline:
+            pipeline.start()
+            self.wait(
+                lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
+            )
+
+    def lose_an_epoch(self) -> None:
+        """Run a pipeline until it fails, and lose what it has decided and not committed."""
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=self.root / "failed"
+        )
+        with injected(fault), self.pipeline() as pipeline:
+            self.run_to_failure(pipeline)
+        assert fault.fired
+        self.context.lose(self.decided(epoch=1))
+
+    def write_through(self, outage: AbstractContextManager[threading.Event]) -> Exception | None:
+        """Run a pipeline that meets an outage when it has written some rows and has more in hand.
+
+        Returns:
+            What it failed with; None if it came to its end.
+        """
+        number = next(self._outages)
+        begun = self.root / f"outage-{number}"
+        held = Fault(
+            FaultPoint.READER_FETCHED,
+            action=FaultAction.HANG,
+            where={"subtask": 0},
+            once=self.root / f"held-{number}",
+            until=begun,
+        )
+        with injected(held), self.pipeline() as pipeline, contextlib.ExitStack() as ends:
+            ends.callback(begun.touch)
+            pipeline.start()
+
+            def has_rows() -> bool:
+                (query,) = pipeline.status().queries
+                return held.fired or query.state is not PipelineState.RUNNING
+
+            self.wait(has_rows, "rows", pipeline)
+            ends.enter_context(outage)
+            begun.touch()
+            return self.go_through(pipeline, None)
+
+    def job(
+        self,
+        *,
+        parallelism: int = 2,
+        plans: int = PLANS,
+        sink: Sink | None = None,
+        other: Sink | None = None,
+        nulls: bool = False,
+        further_column: bool = False,
+        writers: int | None = None,
+    ) -> DriverJob:
+        """The same pipeline for a process of its own."""
+        source = DataGeneratorSource(
+            functools.partial(_generate, self._seed, nulls, further_column),
+            TOTAL,
+            ROWS.append(FURTHER) if further_column else ROWS,
+            split_rows=TOTAL // 8,
+            batch_rows=7,
+        )
+        sinks: dict[str, Sink] = {"out": sink or self.context.create_sink()}
+        if other is not None:
+            sinks["other"] = other
+        return dataclasses.replace(self._job(source, sinks, parallelism, plans), writers=writers)
+
+    def job_of(self, rows: pa.Table) -> DriverJob:
+        """A pipeline of these rows into the sink."""
+        source = DataGeneratorSource(
+            functools.partial(_take, rows), rows.num_rows, rows.schema, batch_rows=2
+        )
+        return self._job(source, {"out": self.context.create_sink()}, parallelism=1, plans=1)
+
+    def _job(
+        self, source: AnySource, sinks: Mapping[str, Sink], parallelism: int, plans: int
+    ) -> DriverJob:
+        return DriverJob(
+            location=str(self.location),
+            source=source,
+            sinks=sinks,
+            settings={"limits": PlanLimits(rows=TOTAL // plans)},
+            parallelism=parallelism,
+            spark=self.environment.session,
+        )
+
+    def watch(self, topology: Topology, *, fails_before: bool | None = None) -> Watch:
+        """A watch over the topologies of sinks, for a case of one of them.
+
+        Args:
+            topology: Of which the case is; it does not apply to a sink without it.
+            fails_before: Whether the driver fails before the topology, or after it; None: not.
+        """
+        if not topology.is_of(self.context.create_sink()):
+            pytest.skip(f"the sink has no {topology} topology")
+        return Watch(
+            look=lambda: self.context.read_back().num_rows,
+            fails_at=None if fails_before is None else topology,
+            before=bool(fails_before),
+            marker=self.root / "failed",
+        )
+
+    def epochs(self) -> list[int]:
+        """The epochs that were decided."""
+        return sorted(decisions_since(self._store, 0))
+
+    def rows_decided(self, epoch: int) -> int:
+        """How many rows were decided on up to an epoch."""
+        decisions = decisions_since(self._store, 0)
+        return sum(d.sinks["out"].rows for number, d in decisions.items() if number <= epoch)
+
+    def assert_post_committed(self) -> None:
+        """The post-commit topology has acted on all that was decided on."""
+        committed = [each for epoch in self.epochs() for each in self.decided(epoch)]
+        self.context.assert_post_committed(committed)
+
+    def decided(self, epoch: int) -> list[Any]:
+        """The committables that an epoch was decided on."""
+        sink: Any = self.context.create_sink()
+        decided = decisions_since(self._store, epoch)[epoch].sinks["out"]
+        stored = [each.committable for each in decided.committables]
+        serializer = sink.committable_serializer()
+        return [serializer.deserialize(each.version, each.data) for each in stored]
+
+    def assert_states(self) -> None:
+        """The states in the newest decision are those of writers that saw each row once."""
+        sink: Any = self.context.create_sink()
+        newest = newest_decision(self._store)
+        decided = decisions_since(self._store, newest)[newest].sinks["out"]
+        stored = [each for own in decided.writer_states for each in own]
+        serializer = sink.writer_state_serializer()
+        states = [serializer.deserialize(each.version, each.data) for each in stored]
+        self.context.assert_states(states, TOTAL)
+
+    @property
+    def _store(self) -> StateStore:
+        return StateStore(str(self.location)).child("query-0")
+
+    def assert_complete(self, context: SinkExternalContext | None = None) -> None:
+        """All rows are visible, once if that is promised, and nothing is left over."""
+        context = context or self.context
+        self.assert_rows(context)
+        left = list(context.leftovers())
+        assert not left, f"left behind: {', '.join(left[:5])}"
+
+    def assert_rows(self, context: SinkExternalContext | None = None) -> None:
+        """All rows are visible, once if that is promised."""
+        context = context or self.context
+        found = context.read_back()
+        if self._exactly_once:
+            assert_exactly(found, self.expected())
+        else:
+            assert_at_least(found, self.expected())
+
+
+def _generate(seed: int, nulls: bool, further_column: bool, indices: pa.Array) -> pa.RecordBatch:
+    """Rows by number; every other one without a text, or all with a further column."""
+    numbers = indices.to_pylist()
+    rows = pa.concat_tables([make_rows(0, number, 1, seed) for number in numbers])
+    if nulls:
+        texts = [
+            t if n % 2 else None for n, t in zip(numbers, rows["text"].to_pylist(), strict=True)
+        ]
+        rows = rows.set_column(3, ROWS.field("text"), pa.array(texts, pa.string()))
+    if further_column:
+        rows = rows.append_column(FURTHER, rows["text"])
+    return _only_batch(rows)
+
+
+def _take(rows: pa.Table, indices: pa.Array) -> pa.RecordBatch:
+    return _only_batch(rows.take(indices))
+
+
+def _only_batch(rows: pa.Table) -> pa.RecordBatch:
+    (batch,) = rows.combine_chunks().to_batches()
+    return batch

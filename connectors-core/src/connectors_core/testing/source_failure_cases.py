@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of a source: failures of tasks and drivers, bad records, and outages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from connectors_core.records import RecordPolicy
+from connectors_core.source import (
+    Boundedness,
+    PlanLimits,
+)
+from connectors_core.testing.capabilities import Capability
+from connectors_core.testing.cases import case
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.faults import (
+    READING_FREEZES,
+    READING_POINTS,
+    SUCCESSORS,
+    Fault,
+    FaultAction,
+    FaultPoint,
+    injected,
+)
+from connectors_core.testing.outages import Outage
+from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
+from connectors_core.testing.trial import (
+    WRONG_CLOCKS,
+    PipelineSuite,
+    in_full_on_spark,
+    meetings,
+    outages,
+)
+
+# Cases of what fails by itself come before those of kills, freezes and storage.
+_FAILURES: Final = (
+    "test_a_driver_that_fails_is_restarted_exactly",
+    "test_a_task_that_fails_is_repeated_exactly",
+)
+# Which meetings of two drivers every run has.
+READING_MEETINGS: Final = frozenset(
+    {(FaultPoint.BEFORE_PLAN, "has ended"), (FaultPoint.BEFORE_REPORT, "writes")}
+)
+_PLACE: Final = ("split_id", "position")
+
+
+class SourceFailureCases(PipelineSuite, part=True):
+    """Cases of what a source reads while something fails."""
+
+    # --- Failures ---------------------------------------------------------------------------------
+
+    @case(
+        Capability.BOUNDED,
+        after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
+    )
+    @pytest.mark.parametrize(
+        "point",
+        [
+            in_full_on_spark(FaultPoint.READER_FETCHED),
+            in_full_on_spark(FaultPoint.BEFORE_REPORT),
+            FaultPoint.AFTER_REPORT,
+        ],
+    )
+    def test_a_task_that_fails_is_repeated_exactly(
+        self, trial: SourceTrial, point: FaultPoint
+    ) -> None:
+        trial.write_split(2)
+        fault = Fault(point, action=FaultAction.RAISE, once=trial.root / "failed")
+        with injected(fault):
+            trial.read_all()
+        assert fault.fired
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.WORKERS_CAN_DIE,
+        after="test_a_task_that_fails_is_repeated_exactly",
+    )
+    def test_a_worker_that_is_killed_is_replaced(self, trial: SourceTrial) -> None:
+        """Flink's ``testTaskManagerFailure``."""
+        trial.write_split(2)
+        fault = trial.death_of_a_worker(FaultPoint.READER_FETCHED)
+        with injected(fault):
+            trial.read_all()
+        assert fault.fired
+        trial.assert_complete()
+
+    @case(Capability.BOUNDED, after="test_a_restart_in_the_middle_of_splits")
+    @pytest.mark.parametrize(
+        "point",
+        [
+            in_full_on_spark(FaultPoint.AFTER_PLAN),
+            in_full_on_spark(FaultPoint.BEFORE_DECISION),
+            FaultPoint.AFTER_DECISION,
+            in_full_on_spark(FaultPoint.BEFORE_SPARK_COMMIT),
+        ],
+    )
+    @pytest.mark.cell
+    def test_a_driver_that_fails_is_restarted_exactly(
+        self, trial: SourceTrial, point: FaultPoint
+    ) -> None:
+        trial.write_split(2)
+        few = PlanLimits(rows=ROWS_PER_SPLIT // 2)
+        fault = Fault(point, action=FaultAction.RAISE, nth=2, once=trial.root / "failed")
+        with injected(fault), trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.read_all(limits=few)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.REPLAYABLE,
+        after=_FAILURES,
+    )
+    @pytest.mark.slow
+    def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
+        self, trial: SourceTrial
+    ) -> None:
+        """Real processes, SIGKILL: the crash matrix as a chain."""
+        trial.write_split(6)
+        job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
+        trial.kill_at_each(job, READING_POINTS, trial.assert_complete)
+
+    @case(
+        Capability.BOUNDED,
+        since="1.3",
+        after=_FAILURES,
+    )
+    @pytest.mark.parametrize(("point", "successor"), meetings(READING_FREEZES, READING_MEETINGS))
+    @pytest.mark.slow_on_spark
+    def test_a_driver_that_was_frozen_resumes_beside_its_successor(
+        self, trial: SourceTrial, point: FaultPoint, successor: str
+    ) -> None:
+        """SIGSTOP, a takeover, SIGCONT: what the two plan and read is the same, or is read once."""
+        trial.write_split(6)
+        job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
+        trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_complete)
+
+    @case(
+        Capability.BOUNDED,
+        since="1.3",
+        after=_FAILURES,
+    )
+    @pytest.mark.parametrize("point", [FaultPoint.BEFORE_PLAN, FaultPoint.READER_FETCHED])
+    @pytest.mark.slow_on_spark
+    def test_full_storage_loses_and_doubles_nothing(
+        self, trial: SourceTrial, point: FaultPoint
+    ) -> None:
+        """No plan or report can be written from a point on, until there is space again.
+
+        Of a source it judges what cases of failing tasks and drivers do, too.
+        """
+        job = trial.job_of_few_rows()
+        trial.run_out_of_space(job, point)
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(Capability.BOUNDED, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
+    @pytest.mark.slow_on_spark
+    def test_state_of_which_a_file_is_lost_is_refused(self, trial: SourceTrial) -> None:
+        """No connector can break it: none of its parts is asked before the state is judged."""
+        job = trial.job_of_few_rows()
+        trial.fail_at(job, FaultPoint.BEFORE_SPARK_COMMIT)
+        read = trial.sink.read().num_rows
+        trial.lose_state(job, ("decisions", -1), ("plans", 1))
+        assert trial.sink.read().num_rows == read
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        since="1.3",
+        after=_FAILURES,
+    )
+    @pytest.mark.parametrize("hours", WRONG_CLOCKS)
+    @pytest.mark.slow_on_spark
+    def test_a_driver_with_another_clock_takes_over(self, trial: SourceTrial, hours: int) -> None:
+        """What a killed one has found and read is known, an hour old or to come, and in time."""
+        job = trial.job_of_few_rows()
+        trial.kill_with_wrong_clock(job, hours)
+        trial.run_again(job)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        after="test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
+    )
+    def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SourceTrial) -> None:
+        trial.write_split(2)
+        trial.read_all()
+        trial.environment.forget_last_batch(trial.location)
+        trial.read_all()
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.POISON_READS,
+        after="test_a_single_split_is_read_to_its_end",
+    )
+    def test_poison_fails_the_pipeline_and_names_the_record(self, trial: SourceTrial) -> None:
+        trial.write_split(poison=True)
+        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
+            failure = trial.run_to_failure(pipeline)
+        assert "BAD_RECORD" in str(failure), "the error does not say that a record is at fault"
+
+    @case(
+        Capability.BOUNDED,
+        Capability.POISON_READS,
+        after="test_poison_fails_the_pipeline_and_names_the_record",
+    )
+    @pytest.mark.slow_on_spark
+    def test_poison_is_skipped_and_counted(self, trial: SourceTrial) -> None:
+        trial.write_split(2, poison=True)
+        policy = RecordPolicy.skip()
+        with trial.pipeline(Boundedness.BOUNDED, record_policy=policy) as pipeline:
+            trial.run_to_end(pipeline)
+            (source,) = pipeline.status().sources
+        assert source.skipped == 2
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.POISON_READS,
+        after=("test_poison_is_skipped_and_counted", "test_a_task_that_fails_is_repeated_exactly"),
+    )
+    def test_poison_goes_to_the_dead_letters_once(self, trial: SourceTrial) -> None:
+        trial.write_split(2, poison=True)
+        letters = DirectorySink(trial.root / "letters")
+        policy = RecordPolicy.dead_letter(letters)
+        fault = Fault(FaultPoint.AFTER_REPORT, action=FaultAction.RAISE, once=trial.root / "failed")
+        with injected(fault):
+            trial.read_all(record_policy=policy)
+        assert letters.read().num_rows == 2
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.POISON_READS,
+        since="1.3",
+        after=(
+            "test_poison_goes_to_the_dead_letters_once",
+            "test_a_limit_of_rows_holds_in_every_plan",
+            "test_a_driver_that_fails_is_restarted_exactly",
+        ),
+    )
+    @pytest.mark.slow_on_spark
+    def test_poison_between_rows_is_met_once_whatever_cuts_the_split(
+        self, trial: SourceTrial
+    ) -> None:
+        """By limits that cut batches, and by a driver that fails."""
+        trial.write_split_with_poison(7, 6, ROWS_PER_SPLIT - 13)
+        trial.write_split_with_poison(1, ROWS_PER_SPLIT - 1)
+        letters = DirectorySink(trial.root / "letters")
+        settings: dict[str, Any] = {
+            "limits": PlanLimits(rows=17),
+            "record_policy": RecordPolicy.dead_letter(letters),
+        }
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=3, once=trial.root / "failed"
+        )
+        with injected(fault), trial.pipeline(Boundedness.BOUNDED, **settings) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.read_all(**settings)
+        found = letters.read()
+        places = set(zip(*(found[name].to_pylist() for name in _PLACE), strict=True))
+        assert found.num_rows == 3, f"{found.num_rows} of 3 bad records are dead letters"
+        assert len(places) == 3, f"bad records share a place: {places}"
+        trial.assert_complete()
+
+    # --- Outages ----------------------------------------------------------------------------------
+
+    @case(Capability.OUTAGES, since="1.3")
+    @pytest.mark.slow_on_spark
+    def test_a_system_that_is_not_there_is_named_in_time(self, trial: SourceTrial) -> None:
+        """Before the pipeline starts."""
+        self.assert_named_in_time(trial.context.create_source(Boundedness.BOUNDED))
+
+    @case(
+        Capability.BOUNDED,
+        Capability.OUTAGES,
+        since="1.3",
+        after=(
+            "test_a_restart_in_the_middle_of_splits",
+            "test_a_task_that_fails_is_repeated_exactly",
+        ),
+    )
+    @pytest.mark.parametrize("outage", outages(on_spark=Outage.STOPPED))
+    def test_an_outage_in_the_middle_loses_and_doubles_nothing(
+        self, trial: SourceTrial, outage: Outage
+    ) -> None:
+        """The pipeline goes on, or fails and is started again when the system is back."""
+        trial.write_split(3)
+        few = PlanLimits(rows=ROWS_PER_SPLIT // 2 if self.on_spark else ROWS_PER_SPLIT // 10)
+        with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
+            pipeline.start()
+            trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
+            failed = trial.go_through(pipeline, self.outage(outage))
+        if failed:
+            trial.read_all(limits=few)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.OUTAGES,
+        since="1.3",
+        after="test_an_outage_in_the_middle_loses_and_doubles_nothing",
+    )
+    @pytest.mark.parametrize("outage", outages())
+    def test_a_start_in_an_outage_loses_nothing(self, trial: SourceTrial, outage: Outage) -> None:
+        """Nothing that could be found is not nothing to read."""
+        trial.write_split(3)
+        with trial.pipeline(Boundedness.BOUNDED) as pipeline:
+            failed = trial.go_through(pipeline, self.outage(outage))
+        if failed:
+            trial.read_all()
+        trial.assert_complete()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case of a source at work."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
+from connectors_core.engine.state import StateStore
+from connectors_core.source import (
+    Boundedness,
+    PlanLimits,
+)
+from connectors_core.source.source import AnySource
+from connectors_core.source.watermarks import micros
+from connectors_core.testing.context import SourceExternalContext, SplitDataWriter
+from connectors_core.testing.data import (
+    assert_at_least,
+    assert_exactly,
+    assert_in_order,
+    make_rows,
+)
+from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.driver import DriverJob
+from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.trial import (
+    Trial,
+)
+
+ROWS_PER_SPLIT: Final = 60
+# So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
+MANY_SPLITS: Final = 12
+LARGE_TEXT: Final = 1_000
+
+
+class SourceTrial(Trial):
+    """One case at work: its external system, its pipelines, and what was written and read."""
+
+    def __init__(
+        self,
+        environment: TestEnvironment,
+        context: SourceExternalContext,
+        root: Path,
+        seed: int,
+        replayable: bool,
+    ) -> None:
+        super().__init__(environment, root, seed)
+        self.context = context
+        self.sink = DirectorySink(root / "out")
+        self._replayable = replayable
+        self._writers: list[SplitDataWriter] = []
+        self._next: list[int] = []
+        self.written: list[pa.Table] = []
+
+    def write_split(
+        self, count: int = 1, *, poison: bool = False, further_column: bool = False
+    ) -> None:
+        """Write new splits."""
+        for _ in range(count):
+            split = self.open_split()
+            self.grow_split(split, further_column=further_column)
+            if poison:
+                self._writers[split].write_poison()
+
+    def write_split_with_poison(self, *counts: int) -> None:
+        """Write a new split of so many rows, a bad record, so many more, and so on."""
+        split = self.open_split()
+        rows = make_rows(split, 0, sum(counts), self._seed)
+        starts = itertools.accumulate(counts, initial=0)
+        parts = [rows.slice(start, count) for start, count in zip(starts, counts, strict=False)]
+        self._writers[split].write_around_poison(*parts)
+        self._next[split] = rows.num_rows
+        self.written.append(rows)
+
+    def open_split(self, *, first: int = 0) -> int:
+        """A new split without rows, its number; its first row will be that of this number."""
+        self._writers.append(self.context.create_split())
+        self._next.append(first)
+        return len(self._writers) - 1
+
+    def grow_splits(self) -> None:
+        """Write more rows to every split."""
+        for split in range(len(self._writers)):
+            self.grow_split(split)
+
+    def grow_split(self, split: int, *, further_column: bool = False) -> None:
+        """Write more rows to a split."""
+        rows = make_rows(split, self._next[split], ROWS_PER_SPLIT, self._seed)
+        self._next[split] += ROWS_PER_SPLIT
+        self.written.append(rows)
+        if further_column:
+            rows = rows.append_column("extra", rows["text"])
+        self._writers[split].write(rows)
+
+    def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
+        """A pipeline from the source to a folder; each one goes on from the one before."""
+        return self.job(boundedness, parallelism=parallelism, **settings).build(self.environment)
+
+    def read_all(self, **settings: Any) -> None:
+        """Run a bounded pipeline to its end."""
+        with self.pipeline(Boundedness.BOUNDED, **settings) as pipeline:
+            self.run_to_end(pipeline)
+
+    def follow(self, **settings: Any) -> None:
+        """Run an unbounded pipeline until all that was written came out, and stop it."""
+        with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
+            pipeline.start()
+            self.wait_for_all(pipeline)
+
+    def job(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> DriverJob:
+        """The same pipeline for a process of its own."""
+        source = self.context.create_source(boundedness)
+        return self.job_of(source, parallelism=parallelism, **settings)
+
+    def job_of(self, source: AnySource, *, parallelism: int = 2, **settings: Any) -> DriverJob:
+        """A pipeline from this source to the folder."""
+        return DriverJob(
+            location=str(self.location),
+            source=source,
+            sinks={"out": self.sink},
+            settings=settings,
+            parallelism=parallelism,
+            spark=self.environment.session,
+        )
+
+    def job_of_few_rows(self) -> DriverJob:
+        """A bounded pipeline of new splits: some are begun, and some wait, wherever it ends."""
+        self.write_split(MANY_SPLITS // 2)
+        few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
+        return self.job(Boundedness.BOUNDED, limits=few)
+
+    def run_again(self, job: DriverJob) -> None:
+        """Run a pipeline to its end, in as few plans as it takes."""
+        with replace(job, settings={}).build(self.environment) as pipeline:
+            self.run_to_end(pipeline)
+
+    def peak_memory(self, name: str, rows: int, limits: PlanLimits) -> int:
+        """Bytes that a driver needs at most to read so many rows with long texts."""
+        texts = pa.repeat(pa.scalar("x" * LARGE_TEXT), rows)
+        written = make_rows(0, 0, 1, self._seed).take(pa.repeat(pa.scalar(0), rows))
+        self.context.create_split().write(written.set_column(3, "text", texts))
+        job = replace(
+            self.job(Boundedness.BOUNDED, parallelism=1, limits=limits),
+            location=str(self.root / name),
+            sinks={"out": DirectorySink(self.root / f"{name}-out")},
+            peak=str(self.root / f"{name}-peak"),
+        )
+        self.run_driver(job)
+        return int((self.root / f"{name}-peak").read_text())
+
+    def watermarks_and_times(self) -> Iterator[tuple[int | None, list[int]]]:
+        """For every plan with rows: the watermark it was made with, and the rows' event times."""
+        store = StateStore(str(self.location / "query-0"))
+        for epoch, decision in sorted(decisions_since(store, 0).items()):
+            (source,) = read_plan(store, decision.plan).sources.values()
+            rows = self.sink.read(epoch)
+            if rows.num_rows:
+                yield source.watermark, rows["at"].cast(pa.int64()).to_pylist()
+
+    def assert_nothing_late(self) -> None:
+        """No row came behind the watermark."""
+        for watermark, times in self.watermarks_and_times():
+            assert watermark is None or min(times) >= watermark, "rows came behind the watermark"
+
+    def assert_aligned(self, drift: timedelta) -> None:
+        """In no plan was a row further ahead than this of the next row of any split."""
+        waiting = {
+            table["split"][0].as_py(): table["at"].cast(pa.int64()).to_pylist()
+            for table in self.written
+        }
+        for epoch in sorted(decisions_since(StateStore(str(self.location / "query-0")), 0)):
+            read = self.sink.read(epoch)
+            if not read.num_rows:
+                continue
+            rows = self.context.to_rows(read)
+            lowest = min(times[0] for times in waiting.values() if times)
+            ahead = max(rows["at"].cast(pa.int64()).to_pylist()) - lowest
+            assert ahead <= micros(drift), f"a split is {ahead / 1e6} s ahead of another"
+            for split in rows["split"].to_pylist():
+                waiting[split].pop(0)
+
+    def wait_for_watermark(self, pipeline: Any, split: int, rows: int) -> None:
+        """Wait until the watermark is that of this many rows of a split."""
+        last = make_rows(split, rows - 1, 1, self._seed)["at"].cast(pa.int64())[0].as_py()
+
+        def there() -> bool:
+            (source,) = pipeline.status().sources
+            return source.watermark is not None and source.watermark >= last - 1
+
+        self.wait(there, f"the watermark of row {rows} of split {split}", pipeline)
+
+    def wait_for_all(self, pipeline: Any) -> None:
+        """Wait until as many rows came out as were written."""
+        expected = sum(table.num_rows for table in self.written)
+        self.wait(lambda: self.sink.read().num_rows >= expected, f"{expected} rows", pipeline)
+
+    def assert_complete(self) -> None:
+        """All that was written came out, the rows of a split in their order.
+
+        Each row once, unless the source cannot be read again.
+        """
+        read = self.sink.read()
+        found = self.context.to_rows(read) if read.num_columns else read
+        if self._replayable:
+            assert_exactly(found, self.written)
+            assert_in_order(found)
+        else:
+            assert_at_least(found, self.written)
+        assert self.sink.staged() == []
