@@ -163,6 +163,27 @@ def test_a_case_presupposes_cases_of_its_suite_only():
                 pass
 
 
+def test_a_case_may_presuppose_those_of_other_parts_of_its_suite():
+    class First(ConnectorSuite, part=True):
+        @case()
+        def test_that(self):
+            pass
+
+    class Second(ConnectorSuite, part=True):
+        @case(after="test_that")
+        def test_it(self):
+            pass
+
+    class Whole(Second, First):
+        pass
+
+    assert [name for name, _ in Whole.cases()] == ["test_it", "test_that"]
+    with pytest.raises(TypeError, match=r"Half\.test_it comes after test_that, which is no case"):
+
+        class Half(Second):
+            pass
+
+
 SYSTEM = """
 from contextlib import contextmanager
 from connectors_core.testing import ConnectorSuite, TestSystem, case

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the house."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+_spec = importlib.util.spec_from_file_location(
+    "house", Path(__file__).parents[2] / "tools/house.py"
+)
+house = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(house)
+
+
+def test_a_class_and_a_module_may_be_as_large_as_the_rule_and_no_larger() -> None:
+    large = ["class Large:", *["    x = 1"] * (house.LINES_OF_A_CLASS - 1)]
+    assert house.too_large(large) == []
+    assert house.too_large([*large, "    x = 1"]) == [
+        "1: class Large of 451 lines, the most is 450"
+    ]
+    assert house.too_large(["x = 1"] * 700) == []
+    assert house.too_large(["x = 1"] * 701) == ["1: a module of 701 lines, the most is 700"]
