@@ -132,7 +132,7 @@ def test_what_is_known_of_a_start_is_said_and_no_more(setup):
         setup.run(Fault(FaultPoint.AFTER_DECISION, nth=2, action=FaultAction.RAISE))
     for position, place in (([], "where its options say"), (["--at", "numbers=90"], "at 90")):
         said = done(setup, "rewind", "--to-start", *position, "--dry-run")
-        assert f"numbers begins {place}. Rows after that position are read again" in said
+        assert f"numbers starts {place}. Rows after that position are read again" in said
         assert "unread rows before it are never read" in said
         assert "How many is not known; 20 were read" in said
         assert "20 are read again" not in said
@@ -182,7 +182,7 @@ def test_it_is_taken_back_to_a_position_in_the_terms_of_the_source(setup):
     setup.source = Rewindable
     setup.run()
     said = done(setup, "rewind", "--to-start", "--at", "numbers=70", "--yes")
-    assert "numbers begins at 70" in said
+    assert "numbers starts at 70" in said
     with pytest.raises(FaultInjected):  # the next start finds the position too
         setup.run(Fault(FaultPoint.BEFORE_PLAN, action=FaultAction.RAISE))
     setup.run()
