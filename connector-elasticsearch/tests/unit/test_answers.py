@@ -14,7 +14,7 @@ import pytest
 from treating_server import Answer, TreatingServer
 
 from connector_elasticsearch import ElasticsearchConnection, ElasticsearchRetryableError
-from connector_elasticsearch.documents import DocumentSelection
+from connector_elasticsearch.documents import DocumentOptions
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connector_elasticsearch.source.searcher import PointInTime, Searcher, SearchSettings
@@ -130,9 +130,7 @@ def test_a_point_in_time_without_a_name_is_asked_for_again(server: Scripted, ans
 @pytest.mark.parametrize("answer", [b"[]", b'{"i":{}}', b'{"i":7}', b"{"])
 def test_a_mapping_that_says_nothing_is_asked_for_again(server: Scripted, answer: bytes) -> None:
     server.answers = [answer, b'{"i":{"mappings":{"properties":{"n":{"type":"long"}}}}}']
-    selection = DocumentSelection.of(
-        server.url, "i", query=None, schema=None, fields=(), array_fields=(), retry_timeout=IN_TIME
-    )
+    selection = DocumentOptions(server.url, "i").selection(IN_TIME)
     assert selection.layout.schema == SCHEMA
 
 

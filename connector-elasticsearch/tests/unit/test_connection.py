@@ -66,7 +66,7 @@ def test_options_make_the_same_connection() -> None:
         "connection.request-timeout": "5 s",
         "headers.x-tenant": "7",
     }
-    connection = ElasticsearchConnection.of(CONNECTION_OPTIONS.parse(given))
+    connection = ElasticsearchConnection.from_options(given)
     assert connection == ElasticsearchConnection(
         [HOST, "https://two.example:9200"],
         api_key=Secret(SECRET),
@@ -110,6 +110,11 @@ def test_what_does_not_go_together_is_refused(
         ElasticsearchConnection(hosts, **settings)
     assert refused.value.option == option
     assert SECRET not in str(refused.value)
+
+
+def test_hosts_are_taken_as_flink_writes_them() -> None:
+    connection = ElasticsearchConnection.from_options({"hosts": f"{HOST};https://two.example:9200"})
+    assert connection.hosts == (HOST, "https://two.example:9200")
 
 
 def test_certificates_that_cannot_be_read_are_named() -> None:

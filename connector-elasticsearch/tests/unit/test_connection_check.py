@@ -47,7 +47,9 @@ def test_a_time_that_is_too_short_is_named_as_it_was_given(given: str) -> None:
         server.bind(("127.0.0.1", 0))
         server.listen()
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        shown = "request_timeout" if given == "keywords" else "connection.request-timeout"
+        shown = (
+            "connection.request_timeout" if given == "keywords" else "connection.request-timeout"
+        )
         source = (
             ElasticsearchSource(
                 ElasticsearchConnection(address, request_timeout=timedelta(seconds=1)), "flights"

@@ -11,9 +11,9 @@ import pytest
 from elasticsearch_system import SUITES
 
 from connector_elasticsearch import (
-    SINK_OPTIONS,
-    SOURCE_OPTIONS,
-    TABLE_OPTIONS,
+    ELASTICSEARCH_SINK_OPTIONS,
+    ELASTICSEARCH_SOURCE_OPTIONS,
+    ELASTICSEARCH_TABLE_OPTIONS,
     ElasticsearchConnection,
     ElasticsearchSink,
     ElasticsearchSource,
@@ -35,7 +35,7 @@ class TestSourceOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = ElasticsearchSource
-    options = SOURCE_OPTIONS
+    options = ELASTICSEARCH_SOURCE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID
@@ -45,7 +45,7 @@ class TestTableOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = ElasticsearchTable
-    options = TABLE_OPTIONS
+    options = ELASTICSEARCH_TABLE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID
@@ -55,7 +55,7 @@ class TestSinkOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = ElasticsearchSink
-    options = SINK_OPTIONS
+    options = ELASTICSEARCH_SINK_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch.documents import DocumentSelection, selection
+from connector_elasticsearch.documents import DocumentOptions, selection
 from connector_elasticsearch.lookup import ElasticsearchTable
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -53,14 +53,8 @@ def test_the_mapping_is_asked_for_once_and_travels(monkeypatch: pytest.MonkeyPat
             pass
 
     monkeypatch.setattr(selection, "ElasticsearchClient", Client)
-    documents = DocumentSelection.of(
-        HOST,
-        ["flights-2013", "flights-2014"],
-        query=None,
-        schema=None,
-        fields=(),
-        array_fields=(),
-        retry_timeout=timedelta(seconds=1),
+    documents = DocumentOptions(HOST, ["flights-2013", "flights-2014"]).selection(
+        timedelta(seconds=1)
     )
     layout = documents.layout
     assert documents.layout is layout

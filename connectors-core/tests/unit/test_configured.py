@@ -166,6 +166,13 @@ def test_defaults_are_canonical(made: type[Configured]) -> None:
             assert each.parse(each.show(each.default)) == each.default
 
 
+def test_a_copy_has_other_values() -> None:
+    pump = Pump("a", schema="x INT", password=PASSWORD)
+    copy = pump.replaced(servers="b", look_interval=None)
+    assert (copy.servers, copy.look_interval, copy.schema()) == (("b",), None, "x INT")
+    assert copy.replaced(servers="a", look_interval="5 min") == pump
+
+
 def test_a_part_is_made_of_its_options() -> None:
     pump = Pump.from_options(
         {"properties.servers": "a", "start.mode": "time", "start.time": "5", "rolling.rows": "3"}

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only folder, beside `testing`, that imports the client library, elasticsearch-py."""
 
-from connector_elasticsearch.client.connection import ElasticsearchConnection
-from connector_elasticsearch.client.options import CONNECTION_OPTIONS
+from connector_elasticsearch.client.connection import CONNECTION_OPTIONS, ElasticsearchConnection
 from connector_elasticsearch.client.requests import (
     AsyncElasticsearchClient,
     ElasticsearchClient,

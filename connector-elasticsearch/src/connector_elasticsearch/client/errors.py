@@ -7,12 +7,6 @@ import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connector_elasticsearch.client.options import (
-    CA_FILE,
-    CERTIFICATE_FINGERPRINT,
-    HOSTS,
-    REQUEST_TIMEOUT,
-)
 from connector_elasticsearch.errors import (
     ElasticsearchAuthenticationError,
     ElasticsearchAuthorizationError,
@@ -105,14 +99,14 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
         made = ElasticsearchVersionError(
             "the server is not Elasticsearch, and other products are not supported",
             found=f"a response without the header X-Elastic-Product, from {_node(error)}",
-            option=HOSTS.key,
+            option="hosts",
             hint=f"check the server: curl {_node(error)}",
         )
     elif name in _MEDIA_TYPES or status == _NOT_ACCEPTABLE:
         made = ElasticsearchVersionError(
             "the server does not support the protocol of Elasticsearch 8, unlike versions 8 and 9",
             found=found,
-            option=HOSTS.key,
+            option="hosts",
             hint=f"check its version: curl {_node(error)}",
         )
     elif 300 <= status < 400:
@@ -166,20 +160,20 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
         return ElasticsearchAuthenticationError(
             f"the TLS connection failed: {doing}",
             found=refusal,
-            option=f"{CA_FILE.key}, {CERTIFICATE_FINGERPRINT.key}",
+            option="ssl.ca-file, ssl.certificate-fingerprint",
             hint="the server's certificate must be issued for the host in 'hosts' by an authority "
-            f"of {CA_FILE.key!r}, or have the fingerprint of {CERTIFICATE_FINGERPRINT.key!r}",
+            "of 'ssl.ca-file', or have the fingerprint of 'ssl.certificate-fingerprint'",
         )
     if isinstance(error, elastic_transport.ConnectionTimeout):
         return ElasticsearchRetryableError(
             f"Elasticsearch did not respond in time: {doing}",
             found=found,
-            option=REQUEST_TIMEOUT.key,
+            option="connection.request-timeout",
         )
     return ElasticsearchRetryableError(
         f"Elasticsearch is unreachable, or its response is unreadable: {doing}",
         found=found,
-        option=HOSTS.key,
+        option="hosts",
     )
 
 
@@ -188,7 +182,7 @@ def _redirected(status: int, origin: str, doing: str) -> ElasticsearchRequestErr
         f"the server redirects to another address, and redirects are not followed: {doing}",
         expected="a response: documents and credentials go only to the configured hosts",
         found=f"{status} to {origin}",
-        option=HOSTS.key,
+        option="hosts",
         hint="set the servers themselves, or the proxy that forwards requests",
     )
     made.status = status

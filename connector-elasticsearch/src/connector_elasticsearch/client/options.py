@@ -1,133 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a connection, declared once for source, sink and lookup."""
+"""The settings of a connection, for source, sink and lookup."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from connectors_core.options import (
     DURATION,
     JSON_MAP,
-    Option,
-    OptionSet,
+    Configured,
+    OptionType,
+    Setting,
     list_of,
     not_empty,
+    option,
     positive,
 )
 from connectors_core.secrets import Secret
 
-__all__ = [
-    "API_KEY",
-    "BEARER_TOKEN",
-    "CA_FILE",
-    "CERTIFICATE_FINGERPRINT",
-    "CLOUD_ID",
-    "CONNECTION_OPTIONS",
-    "HEADERS",
-    "HOSTS",
-    "PASSWORD",
-    "PATH_PREFIX",
-    "REQUEST_TIMEOUT",
-    "SINCE",
-    "USERNAME",
-]
+__all__ = ["SINCE", "ConnectionOptions"]
 
 SINCE: Final = "2.0.0"
 
-HOSTS: Final = Option(
-    "hosts",
-    list_of(str),
-    validator=not_empty,
-    aliases=("es.nodes", "nodes", "host", "url"),
-    doc="Where the servers listen, as `https://one:9200, https://two:9200`.",
-    since=SINCE,
-)
-CLOUD_ID: Final = Option(
-    "cloud-id",
-    str,
-    validator=not_empty,
-    doc="Id of a deployment of Elastic Cloud, in place of `hosts`.",
-    since=SINCE,
-)
-USERNAME: Final = Option(
-    "username",
-    str,
-    validator=not_empty,
-    aliases=("es.net.http.auth.user", "user"),
-    doc="Who logs in, with `password`.",
-    since=SINCE,
-)
-PASSWORD: Final = Option(
-    "password", Secret, aliases=("es.net.http.auth.pass",), doc="The user's password.", since=SINCE
-)
-API_KEY: Final = Option(
-    "api-key",
-    Secret,
-    aliases=("es.net.http.auth.api.key",),
-    doc="API key to log in with: in its encoded form, or as `id:key`.",
-    since=SINCE,
-)
-BEARER_TOKEN: Final = Option(
-    "bearer-token",
-    Secret,
-    aliases=("token",),
-    doc="Token of a service account, or of a login service, to log in with.",
-    since=SINCE,
-)
-CA_FILE: Final = Option(
-    "ssl.ca-file",
-    str,
-    validator=not_empty,
-    aliases=("es.net.ssl.cert.file", "ca-certs"),
-    doc="PEM file of the authorities that may issue the servers' certificates, on every node of "
-    "the Spark cluster; by default those that the system trusts.",
-    since=SINCE,
-)
-CERTIFICATE_FINGERPRINT: Final = Option(
-    "ssl.certificate-fingerprint",
-    str,
-    aliases=("ssl-assert-fingerprint",),
-    doc="SHA-256 of the server's own certificate, in hexadecimal digits; nothing else of it is "
-    "checked then.",
-    since=SINCE,
-)
-PATH_PREFIX: Final = Option(
-    "connection.path-prefix",
-    str,
-    aliases=("es.nodes.path.prefix",),
-    doc="What stands before every path, as behind a proxy.",
-    since=SINCE,
-)
-REQUEST_TIMEOUT: Final = Option(
-    "connection.request-timeout",
-    DURATION,
-    default=timedelta(minutes=1),
-    validator=positive,
-    aliases=("connection.timeout", "socket.timeout", "es.http.timeout"),
-    doc="How long a request may take: to connect, to be sent, and until all of its answer is here.",
-    since=SINCE,
-)
-HEADERS: Final[Option[dict[str, Any]]] = Option(
-    "headers.*",
-    JSON_MAP,
-    secret=True,
-    doc="Further HTTP headers of every request, such as `headers.x-tenant`.",
-    since=SINCE,
-)
+_FINGERPRINT: Final = re.compile(r"[0-9a-fA-F]{64}")
 
-CONNECTION_OPTIONS: Final = OptionSet(
-    HOSTS,
-    CLOUD_ID,
-    USERNAME,
-    PASSWORD,
-    API_KEY,
-    BEARER_TOKEN,
-    CA_FILE,
-    CERTIFICATE_FINGERPRINT,
-    PATH_PREFIX,
-    REQUEST_TIMEOUT,
-    HEADERS,
-    scope="elasticsearch connection",
-)
-"""The options of `ElasticsearchConnection`, a part of those of the sink and the source."""
+
+def _fingerprint(value: Any) -> str:
+    digits = value.replace(":", "") if isinstance(value, str) else ""
+    if not _FINGERPRINT.fullmatch(digits):
+        raise ValueError("the 64 hexadecimal digits of a SHA-256, with or without colons")
+    return str(digits.lower())
+
+
+def _headers(value: object) -> dict[str, Secret]:
+    return {name: Secret(each) for name, each in JSON_MAP.parse(value).items()}
+
+
+class ConnectionOptions(Configured, scope="elasticsearch connection"):
+    """How Elasticsearch is reached; the settings of `ElasticsearchConnection`."""
+
+    hosts: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "hosts",
+        list_of(str, separator=",;"),
+        aliases=("es.nodes", "nodes", "host", "url"),
+        doc="Where the servers listen, as `https://one:9200, https://two:9200`.",
+        since=SINCE,
+        default=(),
+        kw_only=False,
+    )
+    cloud_id: Setting[str | None] = option(
+        "cloud-id",
+        str,
+        validator=not_empty,
+        doc="Id of a deployment of Elastic Cloud, in place of `hosts`.",
+        since=SINCE,
+        default=None,
+    )
+    username: Setting[str | None] = option(
+        "username",
+        str,
+        validator=not_empty,
+        aliases=("es.net.http.auth.user", "user"),
+        doc="Who logs in, with `password`.",
+        since=SINCE,
+        default=None,
+    )
+    password: Setting[Secret | None, Secret | str | None] = option(
+        "password",
+        Secret,
+        aliases=("es.net.http.auth.pass",),
+        doc="The user's password.",
+        since=SINCE,
+        default=None,
+    )
+    api_key: Setting[Secret | None, Secret | str | None] = option(
+        "api-key",
+        Secret,
+        aliases=("es.net.http.auth.api.key",),
+        doc="API key to log in with: in its encoded form, or as `id:key`.",
+        since=SINCE,
+        default=None,
+    )
+    bearer_token: Setting[Secret | None, Secret | str | None] = option(
+        "bearer-token",
+        Secret,
+        aliases=("token",),
+        doc="Token of a service account, or of a login service, to log in with.",
+        since=SINCE,
+        default=None,
+    )
+    ca_file: Setting[str | None, str | os.PathLike[str] | None] = option(
+        "ssl.ca-file",
+        str,
+        validator=not_empty,
+        aliases=("es.net.ssl.cert.file", "ca-certs"),
+        doc="PEM file of the authorities that may issue the servers' certificates, on every node "
+        "of the Spark cluster; by default those that the system trusts.",
+        since=SINCE,
+        default=None,
+    )
+    certificate_fingerprint: Setting[str | None] = option(
+        "ssl.certificate-fingerprint",
+        OptionType("string", _fingerprint),
+        aliases=("ssl-assert-fingerprint",),
+        doc="SHA-256 of the server's own certificate, in hexadecimal digits; nothing else of it is "
+        "checked then.",
+        since=SINCE,
+        default=None,
+    )
+    path_prefix: Setting[str | None] = option(
+        "connection.path-prefix",
+        str,
+        aliases=("es.nodes.path.prefix",),
+        doc="What stands before every path, as behind a proxy.",
+        since=SINCE,
+        default=None,
+    )
+    request_timeout: Setting[timedelta, timedelta | str] = option(
+        "connection.request-timeout",
+        DURATION,
+        default=timedelta(minutes=1),
+        validator=positive,
+        aliases=("connection.timeout", "socket.timeout", "es.http.timeout"),
+        doc="How long a request may take: to connect, to be sent, and until all of its answer is "
+        "here.",
+        since=SINCE,
+    )
+    headers: Setting[dict[str, Secret], Mapping[str, str | Secret] | None] = option(
+        "headers.*",
+        OptionType(JSON_MAP.name, _headers),
+        secret=True,
+        doc="Further HTTP headers of every request, such as `headers.x-tenant`.",
+        since=SINCE,
+        default=None,
+    )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -32,7 +31,7 @@ def check_reachable(connection: ElasticsearchConnection, timeout: float) -> None
         ConnectorError: None has, or the login is refused; names the address and the cause.
     """
     servers = max(1, len(connection.hosts))
-    each = replace(connection, request_timeout=timedelta(seconds=timeout / servers))
+    each = connection.replaced(request_timeout=timedelta(seconds=timeout / servers))
     with contextlib.closing(ElasticsearchClient(each)) as client:
         for left in reversed(range(servers)):
             try:

@@ -8,13 +8,16 @@ from connector_elasticsearch.documents.decoder import (
     MetadataColumn,
 )
 from connector_elasticsearch.documents.layout import Layout
+from connector_elasticsearch.documents.options import ConnectedOptions, DocumentOptions
 from connector_elasticsearch.documents.parser import loaded, plain
 from connector_elasticsearch.documents.selection import DocumentSelection
 
 __all__ = [
     "WHOLE",
+    "ConnectedOptions",
     "Damaged",
     "DocumentDecoder",
+    "DocumentOptions",
     "DocumentSelection",
     "Layout",
     "MetadataColumn",

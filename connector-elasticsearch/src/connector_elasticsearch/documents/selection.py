@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,11 +19,9 @@ from connector_elasticsearch.client import (
     told,
 )
 from connector_elasticsearch.client.retries import retrying
-from connector_elasticsearch.documents import options
-from connector_elasticsearch.documents.decoder import DocumentDecoder, moments_of
+from connector_elasticsearch.documents.decoder import moments_of
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
-from connectors_core.errors import ConfigurationError
 
 __all__ = ["DocumentSelection"]
 
@@ -49,46 +47,6 @@ class DocumentSelection:
     fields: Sequence[str] = ()
     array_fields: Sequence[str] = ()
     retry_timeout: timedelta
-
-    @classmethod
-    def of(
-        cls,
-        connection: ElasticsearchConnection | str | Sequence[str],
-        index: str | Sequence[str],
-        *,
-        query: Mapping[str, Any] | None,
-        schema: pa.Schema | str | None,
-        fields: Sequence[str],
-        array_fields: Sequence[str],
-        retry_timeout: timedelta,
-    ) -> Self:
-        """Check what a user gave.
-
-        Raises:
-            ConfigurationError: Something given cannot be used, or does not fit together.
-        """
-        if not isinstance(connection, ElasticsearchConnection):
-            connection = ElasticsearchConnection(connection)
-        selection = cls(
-            connection=connection,
-            index=",".join(options.INDEX.parse(index)),
-            query=None if query is None else options.QUERY.parse(query),
-            schema=None if schema is None else options.SCHEMA.parse(schema),
-            fields=options.FIELDS.parse(tuple(fields)),
-            array_fields=options.ARRAY_FIELDS.parse(tuple(array_fields)),
-            retry_timeout=retry_timeout,
-        )
-        if selection.schema is not None:
-            if selection.array_fields:
-                raise ConfigurationError(
-                    "the schema already says which fields hold several values",
-                    expected="`array-fields`, or a schema with ARRAY<...>",
-                    found="both",
-                    option=options.ARRAY_FIELDS.key,
-                )
-            kept = pruned(selection.schema, fields) if fields else selection.schema
-            DocumentDecoder(kept)  # so that a type that cannot be read is refused here
-        return selection
 
     @cached_property
     def layout(self) -> Layout:

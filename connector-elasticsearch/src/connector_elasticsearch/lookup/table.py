@@ -3,51 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.client.reachability import check_reachable
-from connector_elasticsearch.documents import DocumentSelection, Layout
-from connector_elasticsearch.documents import options as document_options
+from connector_elasticsearch.documents import DocumentOptions, Layout
 from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
     ElasticsearchLookupFunction,
 )
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
-from connectors_core.annotations import public
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lookup import (
+    LOOKUP_CACHE,
     LOOKUP_OPTIONS,
     LookupCache,
     LookupRequestConfiguration,
     PartialCachingLookupProvider,
     lookup_provider,
 )
-from connectors_core.options import Option, OptionSet, not_empty
-from connectors_core.spelling import spelled_in_python
+from connectors_core.options import Options, OptionSet, Setting, not_empty, option, part
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
-__all__ = ["TABLE_OPTIONS", "ElasticsearchTable"]
+__all__ = ["ELASTICSEARCH_TABLE_OPTIONS", "ElasticsearchTable"]
 
-ID_COLUMN: Final = Option(
-    "id-column",
-    str,
-    validator=not_empty,
-    since=SINCE,
-    doc="Name of a column that holds the id of documents; looked up by it, documents are got as "
-    "they are right now.",
-)
 _LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="elasticsearch table")
-TABLE_OPTIONS: Final = document_options.DOCUMENT_OPTIONS.extended(
-    ID_COLUMN, *LOOKUP_OPTIONS, scope="elasticsearch table"
-)
-"""The options of `ElasticsearchTable.from_options`."""
 
 # Types whose values are compared as they are.
 _EXACT: Final = frozenset(
@@ -69,9 +54,13 @@ _EXACT: Final = frozenset(
 )
 
 
-@public
-@spelled_in_python()
-class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
+def _lookup(options: Options) -> Options:
+    return _LOOKUP.parse({key: options.values[key] for key in options.given if key in _LOOKUP})
+
+
+class ElasticsearchTable(
+    DocumentOptions, LookupTableSource, SupportsConnectionCheck, scope="elasticsearch table"
+):
     """Documents for `Pipeline.lookup_join`: asked for by key, or cached as a whole.
 
     By the id the documents of an index are got as they are right now. By other fields, or through
@@ -82,79 +71,48 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
 
     Immutable and picklable; no I/O in the constructor.
 
-    Args:
-        connection: How the servers are reached, or their addresses.
-        index: Index, alias, data stream or pattern.
-        query: Documents that belong to the table, in Elasticsearch's query language; None for all.
-        schema: Columns, as Arrow or in the words of Spark SQL; None to take them from the mapping.
-        fields: Columns to offer, or paths into them; none for all.
-        array_fields: Paths of fields that hold several values.
-        id_column: Name of a column that holds the id of documents; it need not be a field.
-        lookup: How rows are looked up, by the keys of `connectors_core.lookup.LOOKUP_OPTIONS`.
-        cache: A cache of one's own for what was asked for, in the place of ``lookup.cache``.
-        requests: Bounds of requests, but for the repetitions, which ``lookup`` says. Where a table
-            is cached as a whole, its time-out says for how long a request is repeated.
-
     Raises:
         ConfigurationError: Something given cannot be used, or does not fit together.
     """
 
-    def __init__(
-        self,
-        connection: ElasticsearchConnection | str | Sequence[str],
-        index: str | Sequence[str],
-        *,
-        query: Mapping[str, Any] | None = None,
-        schema: pa.Schema | str | None = None,
-        fields: Sequence[str] = (),
-        array_fields: Sequence[str] = (),
-        id_column: str | None = None,
-        lookup: Mapping[str, Any] | None = None,
-        cache: LookupCache | None = None,
-        requests: LookupRequestConfiguration | None = None,
-    ) -> None:
-        self._requests = requests or LookupRequestConfiguration()
-        self._documents = DocumentSelection.of(
-            connection,
-            index,
-            query=query,
-            schema=schema,
-            fields=fields,
-            array_fields=array_fields,
-            retry_timeout=self._requests.timeout,
-        )
-        self._id_column = None if id_column is None else ID_COLUMN.parse(id_column)
-        self._lookup = _LOOKUP.parse(lookup or {})
-        self._cache = cache
-        if cache is not None and "lookup.cache" in (lookup or {}):
+    id_column: Setting[str | None] = option(
+        "id-column",
+        str,
+        default=None,
+        validator=not_empty,
+        since=SINCE,
+        doc="Name of a column that holds the id of documents, which need not be a field; looked up "
+        "by it, documents are got as they are right now.",
+    )
+    lookup: Setting[Options, Mapping[str, Any] | None] = part(
+        None,
+        *LOOKUP_OPTIONS,
+        build=_lookup,
+        accept=_LOOKUP.parse,
+        default=lambda: _LOOKUP.parse({}),
+        doc="How rows are looked up, by the keys of `connectors_core.lookup.LOOKUP_OPTIONS`.",
+    )
+    cache: Setting[LookupCache | None] = part(
+        LookupCache,
+        default=None,
+        doc="A cache of one's own for what was asked for, in the place of `lookup.cache`.",
+    )
+    requests: Setting[LookupRequestConfiguration, LookupRequestConfiguration | None] = part(
+        LookupRequestConfiguration,
+        default=LookupRequestConfiguration,
+        doc="Bounds of requests, but for the repetitions, which `lookup` says. Where a table is "
+        "cached as a whole, its timeout says for how long a request is repeated.",
+    )
+
+    def __post_init__(self) -> None:
+        self._documents = self.selection(self.requests.timeout)
+        if self.cache is not None and self.lookup.is_given(LOOKUP_CACHE):
             raise ConfigurationError(
                 "a table has two caches",
                 expected="a cache of your own, or lookup.cache",
                 found="both",
                 option="lookup.cache",
             )
-
-    @classmethod
-    def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchTable:
-        """Make a table from options by key, as Spark and SQL give them.
-
-        Args:
-            mapping: Values by key of `TABLE_OPTIONS`, strings or Python values.
-
-        Raises:
-            OptionError: A key is not known, is missing or has a value that cannot be used.
-        """
-        parsed = TABLE_OPTIONS.parse(mapping)
-        return cls(
-            ElasticsearchConnection.of(parsed),
-            parsed[document_options.INDEX],
-            query=parsed.get(document_options.QUERY),
-            schema=parsed.get(document_options.SCHEMA),
-            fields=parsed.values[document_options.FIELDS.key],
-            array_fields=parsed.values[document_options.ARRAY_FIELDS.key],
-            id_column=parsed.get(ID_COLUMN),
-            lookup={key: value for key, value in mapping.items() if key in _LOOKUP},
-        )
 
     def check_connection(self, timeout: float) -> None:
         """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
@@ -169,9 +127,9 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
             ConfigurationError: There is no such index, or its mapping cannot be used.
         """
         schema = self._documents.layout.schema
-        if self._id_column is None or self._id_column in schema.names:
+        if self.id_column is None or self.id_column in schema.names:
             return schema
-        return pa.schema([pa.field(self._id_column, pa.string(), nullable=False), *schema])
+        return pa.schema([pa.field(self.id_column, pa.string(), nullable=False), *schema])
 
     def get_lookup_runtime_provider(self, context: LookupContext) -> LookupRuntimeProvider:
         """By key with or without a cache, or the whole table, as the options say. Driver.
@@ -183,28 +141,28 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
         def function() -> ElasticsearchLookupFunction:
             return ElasticsearchLookupFunction(self._questions(context))
 
-        if self._cache is not None:
-            return PartialCachingLookupProvider(function(), self._cache, self._requests)
+        if self.cache is not None:
+            return PartialCachingLookupProvider(function(), self.cache, self.requests)
         return lookup_provider(
-            self._lookup,
+            self.lookup,
             function=function,
             async_function=lambda: ElasticsearchAsyncLookupFunction(self._questions(context)),
             source=lambda: self._source(context.schema),
-            requests=self._requests,
+            requests=self.requests,
         )
 
     def __repr__(self) -> str:
         return f"ElasticsearchTable({self._documents.connection!r}, {self._documents.index!r})"
 
     def _source(self, schema: pa.Schema) -> ElasticsearchSource:
-        columns = [field for field in schema if field.name != self._id_column]
-        has_id = self._id_column in schema.names
+        columns = [field for field in schema if field.name != self.id_column]
+        has_id = self.id_column in schema.names
         return ElasticsearchSource(
             self._documents.connection,
             self._documents.index,
             query=self._documents.query,
             schema=pa.schema(columns),
-            metadata_columns={"_id": str(self._id_column)} if has_id else {},
+            metadata_columns={"_id": str(self.id_column)} if has_id else {},
             retry_timeout=self._documents.retry_timeout,
         )
 
@@ -215,12 +173,12 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
         is_index = set(layout.mappings) == {documents.index}
         is_routed = layout.requires_routing
         formatted = tuple(path for path in layout.formatted if path.split(".")[0] in names)
-        by_id = context.keys == (self._id_column,)
+        by_id = context.keys == (self.id_column,)
         return Questions(
             connection=documents.connection,
             index=documents.index,
             schema=context.schema,
-            id_column=self._id_column,
+            id_column=self.id_column,
             fields=tuple(self._field(layout, key) for key in context.keys),
             formatted=formatted,
             query=documents.query,
@@ -230,7 +188,7 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
 
     def _field(self, layout: Layout, key: str) -> str | None:
         """The field that a key is compared with."""
-        if key == self._id_column:
+        if key == self.id_column:
             return None
         if key in layout.formatted:
             raise UnsupportedError(
@@ -250,3 +208,7 @@ class ElasticsearchTable(LookupTableSource, SupportsConnectionCheck):
             option="on",
             hint="change the mapping, or cache the whole table: lookup.cache=FULL",
         )
+
+
+ELASTICSEARCH_TABLE_OPTIONS: Final = ElasticsearchTable.OPTIONS
+"""The options of `ElasticsearchTable.from_options`."""

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the sink, declared once."""
+"""The settings of the sink."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Literal, Self
 
-from connector_elasticsearch.client.options import CONNECTION_OPTIONS, REQUEST_TIMEOUT, SINCE
+from connector_elasticsearch.client.options import SINCE
+from connector_elasticsearch.documents import ConnectedOptions
 from connector_elasticsearch.sink.operations import VersionType, WriteOperation
 from connector_elasticsearch.sink.writer import Refresh
 from connectors_core.errors import UnsupportedError
@@ -18,32 +19,16 @@ from connectors_core.options import (
     MEMORY_SIZE,
     Option,
     Options,
+    Setting,
     list_of,
     not_empty,
+    option,
+    part,
     positive,
 )
 from connectors_core.sink import AsyncSinkWriterConfiguration, DeliveryGuarantee, RateLimiting
 
-__all__ = [
-    "BULK_FLUSH",
-    "DELIVERY_GUARANTEE",
-    "EXCLUDE_COLUMNS",
-    "ID_COLUMNS",
-    "ID_DELIMITER",
-    "IGNORE_NULL_FIELDS",
-    "INDEX",
-    "OPERATION",
-    "PARALLELISM",
-    "PIPELINE",
-    "REFRESH",
-    "ROUTING_COLUMN",
-    "SINK_OPTIONS",
-    "VERSION_COLUMN",
-    "VERSION_TYPE",
-    "BackoffStrategy",
-    "bulk_flush_of",
-    "refuse_foreign",
-]
+__all__ = ["BULK_FLUSH", "BackoffStrategy", "ElasticsearchSinkOptions"]
 
 BULK_FLUSH: Final = AsyncSinkWriterConfiguration(
     max_batch_size=10_000,
@@ -74,94 +59,7 @@ def _only_at_least_once(guarantee: DeliveryGuarantee) -> str | None:
     )
 
 
-INDEX: Final = Option(
-    "index",
-    str,
-    required=True,
-    validator=not_empty,
-    aliases=("es.resource", "es.resource.write", "resource"),
-    doc="Index, alias or data stream. A column may name it, `{to}`, or be a part of its name, "
-    "`flights-{to}`, a date by its format, `flights-{at|yyyy-MM-dd}`; `{now()|yyyy-MM-dd}` is the "
-    "time of writing, in UTC as all of them.",
-    since=SINCE,
-)
-OPERATION: Final = Option(
-    "sink.operation",
-    WriteOperation,
-    default=WriteOperation.INDEX,
-    aliases=("es.write.operation", "op-type"),
-    doc="What is done with a row: the document is written, created where there is none, changed, "
-    "or either of these. A data stream takes `create` only.",
-    since=SINCE,
-)
-ID_COLUMNS: Final = Option(
-    "document-id.columns",
-    list_of(str),
-    aliases=("es.mapping.id", "primary-key"),
-    doc="Columns that the id of a document is made of; none lets the server give one.",
-    since=SINCE,
-)
-ID_DELIMITER: Final = Option(
-    "document-id.key-delimiter",
-    str,
-    default="_",
-    doc="What stands between the columns of an id.",
-    since=SINCE,
-)
-ROUTING_COLUMN: Final = Option(
-    "routing.column",
-    str,
-    aliases=("es.mapping.routing",),
-    doc="Column that chooses the shard of a document; null leaves it to the id.",
-    since=SINCE,
-)
-VERSION_COLUMN: Final = Option(
-    "version.column",
-    str,
-    aliases=("es.mapping.version",),
-    doc="Column of the version of a document, a whole number from 0: no older one replaces it.",
-    since=SINCE,
-)
-VERSION_TYPE: Final = Option(
-    "version.type",
-    VersionType,
-    default=VersionType.EXTERNAL_GTE,
-    aliases=("es.mapping.version.type",),
-    doc="Whether a document of the same version replaces another one (`external-gte`) or not.",
-    since=SINCE,
-)
-EXCLUDE_COLUMNS: Final = Option(
-    "document.exclude-columns",
-    list_of(str),
-    aliases=("es.mapping.exclude",),
-    doc="Columns that are no part of the document, such as that of the version.",
-    since=SINCE,
-)
-IGNORE_NULL_FIELDS: Final = Option(
-    "document.ignore-null-fields",
-    bool,
-    default=False,
-    aliases=("es.spark.dataframe.write.null",),
-    doc="Leave out fields that are null; an update then does not change them.",
-    since=SINCE,
-)
-PIPELINE: Final = Option(
-    "pipeline",
-    str,
-    validator=not_empty,
-    aliases=("es.ingest.pipeline",),
-    doc="Ingest pipeline that documents go through.",
-    since=SINCE,
-)
-REFRESH: Final = Option(
-    "sink.refresh",
-    Refresh,
-    default=Refresh.FALSE,
-    aliases=("es.batch.write.refresh",),
-    doc="Whether an epoch ends only when searches see its documents.",
-    since=SINCE,
-)
-MAX_ACTIONS: Final = Option(
+_MAX_ACTIONS: Final = Option(
     "sink.bulk-flush.max-actions",
     int,
     default=BULK_FLUSH.max_batch_size,
@@ -170,7 +68,7 @@ MAX_ACTIONS: Final = Option(
     doc="Most documents of a request.",
     since=SINCE,
 )
-MAX_SIZE: Final = Option(
+_MAX_SIZE: Final = Option(
     "sink.bulk-flush.max-size",
     MEMORY_SIZE,
     default=BULK_FLUSH.max_batch_size_in_bytes,
@@ -179,7 +77,7 @@ MAX_SIZE: Final = Option(
     doc="Most bytes of a request; a document that is larger by itself is a bad record.",
     since=SINCE,
 )
-INTERVAL: Final = Option(
+_INTERVAL: Final = Option(
     "sink.bulk-flush.interval",
     DURATION,
     default=BULK_FLUSH.max_time_in_buffer,
@@ -188,7 +86,7 @@ INTERVAL: Final = Option(
     doc="How long a document waits for its request to fill.",
     since=SINCE,
 )
-MAX_IN_FLIGHT: Final = Option(
+_MAX_IN_FLIGHT: Final = Option(
     "sink.bulk-flush.max-in-flight-actions",
     int,
     default=BULK_FLUSH.max_in_flight_requests,
@@ -197,7 +95,7 @@ MAX_IN_FLIGHT: Final = Option(
     doc="Requests of a task that are on their way at the same time.",
     since=SINCE,
 )
-MAX_BUFFERED: Final = Option(
+_MAX_BUFFERED: Final = Option(
     "sink.bulk-flush.max-buffered-actions",
     int,
     validator=positive,
@@ -206,7 +104,7 @@ MAX_BUFFERED: Final = Option(
     "requests.",
     since=SINCE,
 )
-BACKOFF_STRATEGY: Final = Option(
+_BACKOFF_STRATEGY: Final = Option(
     "sink.bulk-flush.backoff.strategy",
     BackoffStrategy,
     default=BackoffStrategy.EXPONENTIAL,
@@ -214,7 +112,7 @@ BACKOFF_STRATEGY: Final = Option(
     "random, up to that length.",
     since=SINCE,
 )
-BACKOFF_DELAY: Final = Option(
+_BACKOFF_DELAY: Final = Option(
     "sink.bulk-flush.backoff.delay",
     DURATION,
     default=BULK_FLUSH.initial_backoff,
@@ -223,7 +121,7 @@ BACKOFF_DELAY: Final = Option(
     doc="The first pause.",
     since=SINCE,
 )
-BACKOFF_MAX_DELAY: Final = Option(
+_BACKOFF_MAX_DELAY: Final = Option(
     "sink.bulk-flush.backoff.max-delay",
     DURATION,
     default=BULK_FLUSH.max_backoff,
@@ -231,7 +129,7 @@ BACKOFF_MAX_DELAY: Final = Option(
     doc="The longest pause.",
     since=SINCE,
 )
-BACKOFF_TIMEOUT: Final = Option(
+_BACKOFF_TIMEOUT: Final = Option(
     "sink.bulk-flush.backoff.timeout",
     DURATION,
     default=BULK_FLUSH.retry_timeout,
@@ -240,7 +138,7 @@ BACKOFF_TIMEOUT: Final = Option(
     doc="How long a document is sent again before the task fails.",
     since=SINCE,
 )
-RATE_LIMITING: Final = Option(
+_RATE_LIMITING: Final = Option(
     "sink.bulk-flush.rate-limiting",
     RateLimiting,
     default=BULK_FLUSH.rate_limiting,
@@ -248,49 +146,33 @@ RATE_LIMITING: Final = Option(
     "(`congestion-control`), or as much as the bounds allow (`fixed`).",
     since="3.0.0",
 )
-DELIVERY_GUARANTEE: Final = Option(
-    "sink.delivery-guarantee",
-    DeliveryGuarantee,
-    default=DeliveryGuarantee.AT_LEAST_ONCE,
-    validator=_only_at_least_once,
-    doc="At least once is what there is; with ids and versions it comes to the same as once.",
-    since=SINCE,
-)
-PARALLELISM: Final = Option(
-    "sink.parallelism",
-    int,
-    validator=positive,
-    doc="Number of writers; none takes the partitions of the input.",
-    since=SINCE,
-)
 
-SINK_OPTIONS: Final = CONNECTION_OPTIONS.extended(
-    INDEX,
-    OPERATION,
-    ID_COLUMNS,
-    ID_DELIMITER,
-    ROUTING_COLUMN,
-    VERSION_COLUMN,
-    VERSION_TYPE,
-    EXCLUDE_COLUMNS,
-    IGNORE_NULL_FIELDS,
-    PIPELINE,
-    REFRESH,
-    MAX_ACTIONS,
-    MAX_SIZE,
-    INTERVAL,
-    MAX_IN_FLIGHT,
-    MAX_BUFFERED,
-    BACKOFF_STRATEGY,
-    BACKOFF_DELAY,
-    BACKOFF_MAX_DELAY,
-    BACKOFF_TIMEOUT,
-    RATE_LIMITING,
-    DELIVERY_GUARANTEE,
-    PARALLELISM,
-    scope="elasticsearch sink",
-)
-"""The options of `ElasticsearchSink.from_options`."""
+
+def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
+    """Make the bounds of the options.
+
+    Raises:
+        ConfigurationError: They do not go together.
+    """
+    most, size, delay = parsed[_MAX_ACTIONS], parsed[_MAX_SIZE], parsed[_BACKOFF_DELAY]
+    longest = delay
+    if parsed[_BACKOFF_STRATEGY] is BackoffStrategy.EXPONENTIAL:
+        longest = max(delay, parsed[_BACKOFF_MAX_DELAY])
+    return replace(
+        BULK_FLUSH,
+        max_batch_size=most,
+        max_in_flight_requests=parsed[_MAX_IN_FLIGHT],
+        max_buffered_requests=parsed.get(_MAX_BUFFERED) or 4 * most,
+        max_batch_size_in_bytes=size,
+        max_record_size_in_bytes=size,
+        max_time_in_buffer=parsed[_INTERVAL],
+        request_timeout=parsed.values["connection.request-timeout"],
+        retry_timeout=parsed[_BACKOFF_TIMEOUT],
+        initial_backoff=delay,
+        max_backoff=longest,
+        rate_limiting=parsed[_RATE_LIMITING],
+    )
+
 
 #: Options of Flink's connector that are none here, and what is there instead.
 _FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
@@ -304,14 +186,14 @@ _FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "sink.bulk-flush.backoff.max-retries": (
         "documents are sent again for a time, not so many times",
-        f"use {BACKOFF_TIMEOUT.key!r}",
+        "use 'sink.bulk-flush.backoff.timeout'",
     ),
     "document-type": ("Elasticsearch has had no types since version 8", "remove it"),
     "format": ("documents are always JSON", "remove it"),
 }
 
 
-def refuse_foreign(given: Mapping[str, object]) -> None:
+def _refuse_foreign(given: Mapping[str, object]) -> None:
     """Refuse options of Flink's connector that make no sense here, with the reason. Driver.
 
     Raises:
@@ -325,27 +207,149 @@ def refuse_foreign(given: Mapping[str, object]) -> None:
             )
 
 
-def bulk_flush_of(parsed: Options) -> AsyncSinkWriterConfiguration:
-    """Make the bounds of the options.
+class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
+    """What is written, and how; the settings of `ElasticsearchSink`."""
 
-    Raises:
-        ConfigurationError: They do not go together.
-    """
-    most, size, delay = parsed[MAX_ACTIONS], parsed[MAX_SIZE], parsed[BACKOFF_DELAY]
-    longest = delay
-    if parsed[BACKOFF_STRATEGY] is BackoffStrategy.EXPONENTIAL:
-        longest = max(delay, parsed[BACKOFF_MAX_DELAY])
-    return replace(
-        BULK_FLUSH,
-        max_batch_size=most,
-        max_in_flight_requests=parsed[MAX_IN_FLIGHT],
-        max_buffered_requests=parsed.get(MAX_BUFFERED) or 4 * most,
-        max_batch_size_in_bytes=size,
-        max_record_size_in_bytes=size,
-        max_time_in_buffer=parsed[INTERVAL],
-        request_timeout=parsed[REQUEST_TIMEOUT],
-        retry_timeout=parsed[BACKOFF_TIMEOUT],
-        initial_backoff=delay,
-        max_backoff=longest,
-        rate_limiting=parsed[RATE_LIMITING],
+    index: Setting[str] = option(
+        "index",
+        str,
+        validator=not_empty,
+        aliases=("es.resource", "es.resource.write", "resource"),
+        doc="Index, alias or data stream. A column may name it, `{to}`, or be a part of its name, "
+        "`flights-{to}`, a date by its format, `flights-{at|yyyy-MM-dd}`; `{now()|yyyy-MM-dd}` is "
+        "the time of writing, in UTC as all of them.",
+        since=SINCE,
+        kw_only=False,
     )
+    operation: Setting[
+        WriteOperation, WriteOperation | Literal["index", "create", "update", "upsert"]
+    ] = option(
+        "sink.operation",
+        WriteOperation,
+        default=WriteOperation.INDEX,
+        aliases=("es.write.operation", "op-type"),
+        doc="What is done with a row: the document is written, created where there is none, "
+        "changed, or either of these. A data stream takes `create` only.",
+        since=SINCE,
+    )
+    id_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "document-id.columns",
+        list_of(str),
+        aliases=("es.mapping.id", "primary-key"),
+        doc="Columns that the id of a document is made of; none lets the server give one.",
+        since=SINCE,
+        default=(),
+    )
+    id_delimiter: Setting[str] = option(
+        "document-id.key-delimiter",
+        str,
+        default="_",
+        doc="What stands between the columns of an id.",
+        since=SINCE,
+    )
+    routing_column: Setting[str | None] = option(
+        "routing.column",
+        str,
+        aliases=("es.mapping.routing",),
+        doc="Column that chooses the shard of a document; null leaves it to the id.",
+        since=SINCE,
+        default=None,
+    )
+    version_column: Setting[str | None] = option(
+        "version.column",
+        str,
+        aliases=("es.mapping.version",),
+        doc="Column of the version of a document, a whole number from 0: no older one replaces it.",
+        since=SINCE,
+        default=None,
+    )
+    version_type: Setting[VersionType, VersionType | Literal["external", "external-gte"]] = option(
+        "version.type",
+        VersionType,
+        default=VersionType.EXTERNAL_GTE,
+        aliases=("es.mapping.version.type",),
+        doc="Whether a document of the same version replaces another one (`external-gte`) or not.",
+        since=SINCE,
+    )
+    exclude_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "document.exclude-columns",
+        list_of(str),
+        aliases=("es.mapping.exclude",),
+        doc="Columns that are no part of the document, such as that of the version.",
+        since=SINCE,
+        default=(),
+    )
+    ignore_null_fields: Setting[bool] = option(
+        "document.ignore-null-fields",
+        bool,
+        default=False,
+        aliases=("es.spark.dataframe.write.null",),
+        doc="Leave out fields that are null; an update then does not change them.",
+        since=SINCE,
+    )
+    pipeline: Setting[str | None] = option(
+        "pipeline",
+        str,
+        validator=not_empty,
+        aliases=("es.ingest.pipeline",),
+        doc="Ingest pipeline that documents go through.",
+        since=SINCE,
+        default=None,
+    )
+    refresh: Setting[Refresh, Refresh | Literal["false", "wait-for"]] = option(
+        "sink.refresh",
+        Refresh,
+        default=Refresh.FALSE,
+        aliases=("es.batch.write.refresh",),
+        doc="Whether an epoch ends only when searches see its documents.",
+        since=SINCE,
+    )
+    bulk_flush: Setting[AsyncSinkWriterConfiguration] = part(
+        AsyncSinkWriterConfiguration,
+        _MAX_ACTIONS,
+        _MAX_SIZE,
+        _INTERVAL,
+        _MAX_IN_FLIGHT,
+        _MAX_BUFFERED,
+        _BACKOFF_STRATEGY,
+        _BACKOFF_DELAY,
+        _BACKOFF_MAX_DELAY,
+        _BACKOFF_TIMEOUT,
+        _RATE_LIMITING,
+        build=_bulk_flush,
+        default=BULK_FLUSH,
+        doc="The bounds of bulk requests.",
+    )
+    delivery_guarantee: Setting[DeliveryGuarantee, DeliveryGuarantee | Literal["at-least-once"]] = (
+        option(
+            "sink.delivery-guarantee",
+            DeliveryGuarantee,
+            default=DeliveryGuarantee.AT_LEAST_ONCE,
+            validator=_only_at_least_once,
+            doc="At least once is what there is; with ids and versions it comes to the same as "
+            "once.",
+            since=SINCE,
+        )
+    )
+    parallelism: Setting[int | None] = option(
+        "sink.parallelism",
+        int,
+        validator=positive,
+        doc="Number of writers; none takes the partitions of the input.",
+        since=SINCE,
+        default=None,
+    )
+
+    @classmethod
+    def from_options(cls, mapping: Mapping[str, Any]) -> Self:
+        """Make one from options by key, as Spark and SQL give them.
+
+        Args:
+            mapping: Values by key, strings or Python values; see `OPTIONS`.
+
+        Raises:
+            OptionError: A key is not known, is missing or has a value that cannot be used.
+            UnsupportedError: An option of Flink's connector makes no sense here.
+        """
+        _refuse_foreign(mapping)
+        return super().from_options(mapping)

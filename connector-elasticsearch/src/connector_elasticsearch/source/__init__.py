@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the documents of a point in time, in slices."""
 
-from connector_elasticsearch.source.elasticsearch_source import ElasticsearchSource
+from connector_elasticsearch.source.elasticsearch_source import (
+    ELASTICSEARCH_SOURCE_OPTIONS,
+    ElasticsearchSource,
+)
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.options import SOURCE_OPTIONS
 from connector_elasticsearch.source.split import SliceSplit
 
 __all__ = [
-    "SOURCE_OPTIONS",
+    "ELASTICSEARCH_SOURCE_OPTIONS",
     "ElasticsearchSource",
     "PointInTimeLostError",
     "SliceSplit",

@@ -3,26 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from connector_elasticsearch.client import ElasticsearchConnection
 from connector_elasticsearch.client.reachability import check_reachable
-from connector_elasticsearch.documents import DocumentSelection, Layout, MetadataColumn
-from connector_elasticsearch.documents import options as document_options
-from connector_elasticsearch.source import options
+from connector_elasticsearch.documents import Layout
 from connector_elasticsearch.source.enumerator import (
     SliceEnumerator,
     SliceEnumeratorState,
     state_serializer,
 )
+from connector_elasticsearch.source.options import ElasticsearchSourceOptions
 from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searcher import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
-from connectors_core.annotations import public
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
@@ -33,7 +28,6 @@ from connectors_core.source import (
     SplitEnumeratorContext,
     SplitTraits,
 )
-from connectors_core.spelling import spelled_in_python
 
 __all__ = ["ElasticsearchSource"]
 
@@ -42,9 +36,9 @@ _NUMBERS: Final = frozenset(
 )
 
 
-@public
-@spelled_in_python()
-class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState], SupportsConnectionCheck):
+class ElasticsearchSource(
+    ElasticsearchSourceOptions, Source[SliceSplit, SliceEnumeratorState], SupportsConnectionCheck
+):
     """Reads the documents of indices as they are when it starts; batch and streaming, bounded.
 
     One point in time is read in slices, page after page. Guarantee: exactly once, as long as the
@@ -55,84 +49,12 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState], SupportsConn
 
     Immutable and picklable; no I/O in the constructor.
 
-    Args:
-        connection: How the servers are reached, or their addresses.
-        index: Indices, aliases, data streams or patterns.
-        query: Documents that are read, in Elasticsearch's query language; None for all.
-        schema: Columns, as Arrow or in the words of Spark SQL; None to take them from the mapping.
-        fields: Columns to read, or paths into them; none for all. No others are sent.
-        array_fields: Paths of fields that hold several values.
-        metadata_columns: Columns about the document, or a map from them to columns' names.
-        sort_field: Field whose values are different in each document and never change.
-        limit: Most documents that the source gives in all, which one reader reads then.
-        slices: Parts that are read side by side; None for two for each reader.
-        page_size: Documents of an answer, and of a batch.
-        keep_alive: How long the server keeps the point in time behind a request.
-        retry_timeout: How long a request is repeated that may succeed later.
-
     Raises:
         ConfigurationError: Something given cannot be used, or does not fit together.
     """
 
-    def __init__(
-        self,
-        connection: ElasticsearchConnection | str | Sequence[str],
-        index: str | Sequence[str],
-        *,
-        query: Mapping[str, Any] | None = None,
-        schema: pa.Schema | str | None = None,
-        fields: Sequence[str] = (),
-        array_fields: Sequence[str] = (),
-        metadata_columns: Mapping[str, str] | Sequence[str] = (),
-        sort_field: str | None = None,
-        limit: int | None = None,
-        slices: int | None = None,
-        page_size: int = options.DEFAULT_PAGE_SIZE,
-        keep_alive: timedelta = options.DEFAULT_KEEP_ALIVE,
-        retry_timeout: timedelta = options.DEFAULT_RETRY_TIMEOUT,
-    ) -> None:
-        self._documents = DocumentSelection.of(
-            connection,
-            index,
-            query=query,
-            schema=schema,
-            fields=fields,
-            array_fields=array_fields,
-            retry_timeout=options.RETRY_TIMEOUT.parse(retry_timeout),
-        )
-        self._metadata = _metadata_columns(metadata_columns)
-        self._sort_field = None if sort_field is None else options.SORT_FIELD.parse(sort_field)
-        self._limit = None if limit is None else options.LIMIT.parse(limit)
-        self._slices = None if slices is None else options.SLICES.parse(slices)
-        self._page_size = options.PAGE_SIZE.parse(page_size)
-        self._keep_alive = options.KEEP_ALIVE.parse(keep_alive)
-
-    @classmethod
-    def from_options(cls, mapping: Mapping[str, Any]) -> ElasticsearchSource:
-        """Make a source from options by key, as Spark and SQL give them.
-
-        Args:
-            mapping: Values by key of `SOURCE_OPTIONS`, strings or Python values.
-
-        Raises:
-            OptionError: A key is not known, is missing or has a value that cannot be used.
-        """
-        parsed = options.SOURCE_OPTIONS.parse(mapping)
-        return cls(
-            ElasticsearchConnection.of(parsed),
-            parsed[document_options.INDEX],
-            query=parsed.get(document_options.QUERY),
-            schema=parsed.get(document_options.SCHEMA),
-            fields=parsed.values[document_options.FIELDS.key],
-            array_fields=parsed.values[document_options.ARRAY_FIELDS.key],
-            metadata_columns=parsed.values[options.METADATA_COLUMNS.key] or (),
-            sort_field=parsed.get(options.SORT_FIELD),
-            limit=parsed.get(options.LIMIT),
-            slices=parsed.get(options.SLICES),
-            page_size=parsed[options.PAGE_SIZE],
-            keep_alive=parsed[options.KEEP_ALIVE],
-            retry_timeout=parsed[options.RETRY_TIMEOUT],
-        )
+    def __post_init__(self) -> None:
+        self._documents = self.selection(self.retry_timeout)
 
     def boundedness(self) -> Boundedness:
         """Bounded: one point in time."""
@@ -161,7 +83,7 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState], SupportsConn
     ) -> SliceEnumerator:
         """Go on with a point in time."""
         return SliceEnumerator(
-            context, self._settings(), slices=self._slices, limit=self._limit, state=state
+            context, self._settings(), slices=self.slices, limit=self.limit, state=state
         )
 
     def create_reader(self, context: SourceReaderContext) -> SliceReader:
@@ -189,45 +111,31 @@ class ElasticsearchSource(Source[SliceSplit, SliceEnumeratorState], SupportsConn
             connection=documents.connection,
             index=documents.index,
             schema=documents.layout.schema,
-            metadata_columns=self._metadata,
+            metadata_columns=self.metadata_columns,
             formatted=documents.layout.formatted,
             query=documents.query,
             selects=bool(documents.fields) or documents.schema is not None,
-            sort_field=self._sort_field,
+            sort_field=self.sort_field,
             slice_field=self._slice_field(documents.layout),
-            page_size=self._page_size,
-            keep_alive=self._keep_alive,
+            page_size=self.page_size,
+            keep_alive=self.keep_alive,
             retry_timeout=documents.retry_timeout,
         )
 
     def _slice_field(self, layout: Layout) -> str | None:
         """The sort field, where slices can be made by it too."""
-        if self._sort_field is None:
+        if self.sort_field is None:
             return None
-        kinds = layout.kinds(self._sort_field)
+        kinds = layout.kinds(self.sort_field)
         if not kinds <= _NUMBERS | {"keyword"}:
             raise InvalidOptionError(
                 "the documents cannot be sorted by this field for good",
                 expected="a field of the kind keyword, date or number, without a fraction",
-                found=f"{self._sort_field}: {', '.join(sorted(map(str, kinds)))}",
-                option=options.SORT_FIELD.key,
+                found=f"{self.sort_field}: {', '.join(sorted(map(str, kinds)))}",
+                option="source.sort-field",
             )
-        return self._sort_field if kinds <= _NUMBERS else None
+        return self.sort_field if kinds <= _NUMBERS else None
 
 
-def _metadata_columns(
-    given: Mapping[str, str] | Sequence[str],
-) -> tuple[tuple[MetadataColumn, str], ...]:
-    named = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
-    found = []
-    for column, name in named.items():
-        try:
-            found.append((MetadataColumn(column), name))
-        except ValueError:
-            raise InvalidOptionError(
-                "this cannot be told of a document",
-                expected=[each.value for each in MetadataColumn],
-                found=column,
-                option=options.METADATA_COLUMNS.key,
-            ) from None
-    return tuple(found)
+ELASTICSEARCH_SOURCE_OPTIONS: Final = ElasticsearchSource.OPTIONS
+"""The options of `ElasticsearchSource.from_options`."""

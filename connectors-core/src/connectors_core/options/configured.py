@@ -212,6 +212,14 @@ class Configured:
             made.__post_init__()
         return made
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a copy with other values.
+
+        Args:
+            **changes: By keyword, as the constructor takes them.
+        """
+        return type(self)(**(self._values() | changes))
+
     @classmethod
     def keywords_by_key(cls) -> dict[str, str]:
         """What each option is called in Python."""
