@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from connectors_core import Pipeline
 from connectors_core.cli import app
 from connectors_core.cli.state import view_state
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError
 from connectors_core.source.data_generator import DataGeneratorSource
@@ -27,7 +28,6 @@ from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import PlanLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 from connectors_core.spark import pipeline_run, progress
-from connectors_core.spark.status import PipelineState
 from connectors_core.spark.telemetry import Instruments
 from connectors_core.testing.directory_sink import DirectorySink
 

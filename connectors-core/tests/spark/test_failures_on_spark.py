@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pipeline_support import LogSource, counts, new_pipeline, once, travel_with_closures
 
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import (
     BadRecordError,
     ConfigurationError,
@@ -27,7 +28,6 @@ from connectors_core.errors import (
 )
 from connectors_core.sink import SupportsConnectionCheck
 from connectors_core.spark import workers
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:

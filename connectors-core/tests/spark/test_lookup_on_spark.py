@@ -58,7 +58,7 @@ from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from connectors_core.spark.status import PipelineStatus
+    from connectors_core.engine.query.status import PipelineStatus
 
 travel_with_closures(lookup_scenarios.__name__)
 

@@ -22,6 +22,7 @@ from pipeline_support import (
 from pyspark.sql import functions as F
 
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import (
     CommitRequest,
@@ -36,7 +37,6 @@ from connectors_core.source import (
     PlanLimits,
     WatermarkStrategy,
 )
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from pipeline_support import (
 
 from connectors_core import Pipeline
 from connectors_core.engine.coordinator.plan_log import decisions_since
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import (
     BadRecordLimitError,
     ConfigurationError,
@@ -50,7 +51,6 @@ from connectors_core.source import (
     RecordEvaluator,
     WatermarkStrategy,
 )
-from connectors_core.spark.status import PipelineState
 from connectors_core.spark.writing_job import SparkEngine
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected

@@ -21,8 +21,8 @@ from pipeline_support import (
     wait_until,
 )
 
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from connectors_core import Pipeline
 from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -35,7 +36,6 @@ from connectors_core.source import (
     PlanLimits,
     WatermarkStrategy,
 )
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing import local_run
 from connectors_core.testing.context import ROWS
 from connectors_core.testing.data import assert_exactly, make_rows

@@ -8,6 +8,13 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from connectors_core.engine.coordinator.source_observation import SplitStatus
+from connectors_core.engine.query.status import (
+    LookupStatus,
+    PipelineStatus,
+    QueryStatus,
+    SinkStatus,
+    SourceStatus,
+)
 from connectors_core.metrics import (
     CommitterMetric,
     EnumeratorMetric,
@@ -24,13 +31,6 @@ from connectors_core.spark.exported_metrics import (
     SOURCE_METRICS,
     SPLIT_METRICS,
     exported_metrics,
-)
-from connectors_core.spark.status import (
-    LookupStatus,
-    PipelineStatus,
-    QueryStatus,
-    SinkStatus,
-    SourceStatus,
 )
 from connectors_core.spark.telemetry import METER_NAME, Instruments, Telemetry
 

@@ -7,10 +7,7 @@ import pytest
 from rich.console import Console
 
 from connectors_core import _display
-from connectors_core.source.watermarks import END_OF_TIME
-from connectors_core.spark import progress
-from connectors_core.spark.progress import ProgressDisplay, progress_lines, progress_view
-from connectors_core.spark.status import (
+from connectors_core.engine.query.status import (
     LookupCaching,
     LookupStatus,
     PipelineState,
@@ -19,6 +16,9 @@ from connectors_core.spark.status import (
     SinkStatus,
     SourceStatus,
 )
+from connectors_core.source.watermarks import END_OF_TIME
+from connectors_core.spark import progress
+from connectors_core.spark.progress import ProgressDisplay, progress_lines, progress_view
 
 SECONDS = 20
 

@@ -34,13 +34,13 @@ from connectors_core.engine.protocol import (
     claims_path,
     rewrite_path,
 )
+from connectors_core.engine.query.rewriter import Rewriter
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import CommitError, DataLossError, FatalError, LeaseError
 from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsLeases, SupportsRewriting
 from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.spark.rewriter import Rewriter
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter
 from connectors_core.testing.faults import (
     REWRITING_POINTS,
@@ -366,7 +366,7 @@ def test_an_amendment_of_another_driver_is_seen():
             assert REWRITES.create(store, rewrite_path(7, 0), other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("connectors_core.spark.rewriter.fault_point", steal)
+        patch.setattr("connectors_core.engine.query.rewriter.fault_point", steal)
         with pytest.raises(LeaseError, match="incarnation 2"):
             finish(Engine(), target, store, "x", "lost")
     assert not is_done(store, 7, "a")

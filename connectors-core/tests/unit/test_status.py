@@ -21,15 +21,7 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.coordinator.split_ledger import SplitLedger
 from connectors_core.engine.execution.reader_task import ReaderTask, read_entry
 from connectors_core.engine.protocol import Report
-from connectors_core.engine.state import StateStore
-from connectors_core.errors import ConfigurationError
-from connectors_core.metrics import MetricGroup
-from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source.data_generator import DataGeneratorSource
-from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.split import PlanLimits
-from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
-from connectors_core.spark.status import (
+from connectors_core.engine.query.status import (
     PipelineState,
     PipelineStatus,
     QueryStatus,
@@ -40,6 +32,14 @@ from connectors_core.spark.status import (
     source_status,
     spark_watermark,
 )
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import ConfigurationError
+from connectors_core.metrics import MetricGroup
+from connectors_core.sink import DeliveryGuarantee
+from connectors_core.source.data_generator import DataGeneratorSource
+from connectors_core.source.sequence import NumberSequenceSource
+from connectors_core.source.split import PlanLimits
+from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 
 SECONDS = 20
 

@@ -40,6 +40,14 @@ from connectors_core.engine.protocol import (
     run_path,
     run_record_path,
 )
+from connectors_core.engine.query.status import (
+    PipelineState,
+    QueryStatus,
+    SourceStatus,
+    error_text,
+    source_status,
+)
+from connectors_core.engine.query.wiring import Query, wire_epochs
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError
 from connectors_core.metrics import Meter, MetricGroup
@@ -47,14 +55,6 @@ from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_sc
 from connectors_core.spark.carriers.base import ALIAS_PREFIX
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
-from connectors_core.spark.status import (
-    PipelineState,
-    QueryStatus,
-    SourceStatus,
-    error_text,
-    source_status,
-)
-from connectors_core.spark.wiring import Query, wire_epochs
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0

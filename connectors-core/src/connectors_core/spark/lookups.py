@@ -30,6 +30,7 @@ from connectors_core.engine.execution.lookup_task import ByKey, LookupTask
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import conform
 from connectors_core.engine.protocol import LOOKUP_VERSIONS, LookupVersion, lookup_path, run_path
+from connectors_core.engine.query.status import LookupCaching, LookupStatus, error_text
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lookup.join import LookupJoin
@@ -44,7 +45,6 @@ from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.direct_frames import Stage
 from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.ownership import local_property
-from connectors_core.spark.status import LookupCaching, LookupStatus, error_text
 from connectors_core.spark.warm_workers import keep_warm
 from connectors_core.spark.writing_job import RegisteredSink, quoted
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider

@@ -14,6 +14,7 @@ from connectors_core.annotations import public
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lookup.join import JoinType
@@ -28,7 +29,6 @@ from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import RecordedIdentity
-from connectors_core.spark.status import PipelineStatus
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
 from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupTableSource

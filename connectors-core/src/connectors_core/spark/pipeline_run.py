@@ -17,6 +17,7 @@ from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.fences import fence_decisions
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape
 from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.options import format_duration
 from connectors_core.source.alignment import CoordinatorStore
@@ -30,7 +31,6 @@ from connectors_core.spark.lookups import IDLE_WORKERS_END_AFTER, Lookups
 from connectors_core.spark.probe import probe_executors
 from connectors_core.spark.progress import ProgressDisplay, ShowProgress
 from connectors_core.spark.recorded_identity import RecordedIdentity
-from connectors_core.spark.status import PipelineStatus
 from connectors_core.spark.streaming_run import StreamingRun
 from connectors_core.spark.telemetry import Telemetry, global_instruments
 from connectors_core.spark.termination import Termination

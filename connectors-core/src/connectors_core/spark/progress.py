@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
-from connectors_core.metrics import LookupMetric
-from connectors_core.sink.sink import DeliveryGuarantee
-from connectors_core.spark.status import (
+from connectors_core.engine.query.status import (
     LookupStatus,
     PipelineState,
     PipelineStatus,
@@ -25,6 +23,8 @@ from connectors_core.spark.status import (
     SinkStatus,
     SourceStatus,
 )
+from connectors_core.metrics import LookupMetric
+from connectors_core.sink.sink import DeliveryGuarantee
 
 __all__ = ["ProgressDisplay", "ShowProgress", "progress_lines", "progress_view"]
 

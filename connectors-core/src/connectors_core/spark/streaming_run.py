@@ -25,6 +25,8 @@ from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
+from connectors_core.engine.query.status import QueryStatus
+from connectors_core.engine.query.wiring import Query, wire_stream
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError, LeaseError, RetryableError
 from connectors_core.source.alignment import CoordinatorStore
@@ -32,10 +34,8 @@ from connectors_core.spark.carriers import Carrier, SparkLog
 from connectors_core.spark.failures import spark_log_taken, translated
 from connectors_core.spark.lookups import BatchLookups
 from connectors_core.spark.ownership import pipeline_query
-from connectors_core.spark.status import QueryStatus
 from connectors_core.spark.streaming_status import StreamingStatus
 from connectors_core.spark.watermark_use import only_windows_compare
-from connectors_core.spark.wiring import Query, wire_stream
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 PURGE_EVERY_BATCHES = 20

@@ -10,8 +10,8 @@ from typing import Any
 
 from connectors_core.engine.coordinator.query_coordinator import QueryCoordinator
 from connectors_core.engine.coordinator.source_observation import SourceObservation
-from connectors_core.spark.epochs import EpochRunner
-from connectors_core.spark.status import (
+from connectors_core.engine.query.epochs import EpochRunner
+from connectors_core.engine.query.status import (
     QueryStatus,
     SourceStatus,
     source_status,

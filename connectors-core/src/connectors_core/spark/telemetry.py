@@ -17,6 +17,12 @@ from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 
+from connectors_core.engine.query.status import (
+    LookupStatus,
+    PipelineStatus,
+    SinkStatus,
+    SourceStatus,
+)
 from connectors_core.metrics import SplitMetric
 from connectors_core.spark.exported_metrics import (
     CUSTOM_COUNTER,
@@ -27,12 +33,6 @@ from connectors_core.spark.exported_metrics import (
     SPLIT_METRICS,
     ExportedMetric,
     exported_metrics,
-)
-from connectors_core.spark.status import (
-    LookupStatus,
-    PipelineStatus,
-    SinkStatus,
-    SourceStatus,
 )
 
 __all__ = ["METER_NAME", "Instruments", "Telemetry"]

@@ -20,6 +20,7 @@ from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.coordinator.topologies import check_topologies
+from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import UnsupportedError
 from connectors_core.records import RecordPolicy
@@ -32,7 +33,6 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
-from connectors_core.spark.status import PipelineStatus
 from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupTableSource
 from connectors_core.testing.local_run import LocalRun, LocalSink

@@ -37,10 +37,10 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import SinkTask
 from connectors_core.engine.protocol import Plan
+from connectors_core.engine.query.status import QueryStatus, source_status
+from connectors_core.engine.query.wiring import Query, wire_stream
 from connectors_core.engine.recovery.locations import SparkCheckpoint
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.spark.status import QueryStatus, source_status
-from connectors_core.spark.wiring import Query, wire_stream
 from connectors_core.testing.local_tasks import LocalEngine
 
 _KEEP_EPOCHS = 100

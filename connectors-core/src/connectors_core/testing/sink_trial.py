@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.sink import Sink
 from connectors_core.source import DataGeneratorSource, PlanLimits
 from connectors_core.source.source import AnySource
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.context import ROWS, SinkExternalContext
 from connectors_core.testing.data import (
     assert_at_least,

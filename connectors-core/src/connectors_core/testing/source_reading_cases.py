@@ -9,12 +9,12 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.source import (
     Boundedness,
     PlanLimits,
     RateLimiterStrategy,
 )
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.data import (

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import ConnectorError, RetryableError, StateCorruptedError
-from connectors_core.spark.status import PipelineState
 from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
 from connectors_core.testing.driver import (

@@ -15,10 +15,10 @@ from connectors_core.engine.coordinator.registrations import policies_of
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.writer_task import SinkTask
+from connectors_core.engine.query.epoch_engine import EpochEngine
+from connectors_core.engine.query.epochs import EpochProgress, EpochRunner
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.source.alignment import CoordinatorStore
-from connectors_core.spark.engine import EpochEngine
-from connectors_core.spark.epochs import EpochProgress, EpochRunner
 
 BatchT = TypeVar("BatchT")
 

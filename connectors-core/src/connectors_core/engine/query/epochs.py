@@ -31,14 +31,14 @@ from connectors_core.engine.protocol import (
     Versioned,
     decision_path,
 )
+from connectors_core.engine.query.epoch_engine import EpochEngine
+from connectors_core.engine.query.rewriter import Rewriter
+from connectors_core.engine.query.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import FatalError
 from connectors_core.metrics import SinkMetric
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
-from connectors_core.spark.engine import EpochEngine
-from connectors_core.spark.rewriter import Rewriter
-from connectors_core.spark.status import SinkProgress, SinkStatus, sink_status
 
 BatchT = TypeVar("BatchT")
 

@@ -30,9 +30,9 @@ from connectors_core.engine.protocol import (
     SinkRewrite,
     rewrite_path,
 )
+from connectors_core.engine.query.epoch_engine import EpochEngine
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import DataLossError, FatalError
-from connectors_core.spark.engine import EpochEngine
 
 BatchT = TypeVar("BatchT")
 _LOGGER: Final = logging.getLogger(__name__)
