@@ -335,7 +335,7 @@ def test_only_what_was_lost_is_committed_again():
 
 def test_a_batch_with_other_partitions_is_refused_and_swept():
     target, store = Lossy(), fresh_store()
-    with pytest.raises(FatalError, match=r"(?s)other partitions.*state give-up"):
+    with pytest.raises(FatalError, match=r"(?s)different partitions.*state give-up"):
         finish(Engine(rows=(3, 4, 0)), target, store, "x", "lost")
     assert not is_done(store, 7, "a")
     assert target.of("sweep") == [7, 7]  # after the commit, and after the failure
@@ -344,7 +344,7 @@ def test_a_batch_with_other_partitions_is_refused_and_swept():
 @pytest.mark.parametrize("engine", [Engine(rows=(9, 5)), Engine(bad=1)])
 def test_a_writer_that_writes_not_the_rows_it_wrote_is_refused(engine):
     store = fresh_store()
-    with pytest.raises(DataLossError, match=r"(?s)writer 1 has not the rows.*state give-up"):
+    with pytest.raises(DataLossError, match=r"(?s)writer 1 has different rows.*state give-up"):
         finish(engine, Lossy(), store, "x", "lost")
     assert rewrites_of(store, 7) == []
 
@@ -382,7 +382,7 @@ def test_what_is_lost_of_a_batch_that_is_not_run_again_stops_the_start(setup, tm
     setup.store.create("spark-0/commits/0", b"")  # as if the batch had come to its end
     setup.sink.lose(subtask=0)
     with pytest.raises(
-        FatalError, match=r"(?s)epoch 0 of out is lost, and its batch is not run.*state give-up"
+        FatalError, match=r"(?s)epoch 0 of out is lost, and Spark does not run.*state give-up"
     ):
         setup.run()
 
