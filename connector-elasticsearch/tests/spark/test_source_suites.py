@@ -32,8 +32,9 @@ class TestElasticsearchSourceOnSpark(ElasticsearchSourceSuite):
     on_spark = True
 
 
-@pytest.mark.line("4.3")
-class TestElasticsearchReader(SourceReaderTestSuite):
+class OfElasticsearch:
+    """What the suites of the parts of the source share."""
+
     system = ElasticsearchSystem()
     written_for = SUITES
     capabilities = SOURCE
@@ -43,24 +44,18 @@ class TestElasticsearchReader(SourceReaderTestSuite):
 
 
 @pytest.mark.line("4.3")
-class TestElasticsearchEnumerator(SplitEnumeratorTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceIndices:
-        return SourceIndices(self.address)
+class TestElasticsearchReader(OfElasticsearch, SourceReaderTestSuite):
+    pass
 
 
 @pytest.mark.line("4.3")
-class TestElasticsearchSourceSerializers(SerializerTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
-    capabilities = SOURCE
+class TestElasticsearchEnumerator(OfElasticsearch, SplitEnumeratorTestSuite):
+    pass
+
+
+@pytest.mark.line("4.3")
+class TestElasticsearchSourceSerializers(OfElasticsearch, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> SourceIndices:
-        return SourceIndices(self.address)
 
     def examples(self) -> Mapping[str, list[object]]:
         split = SliceSplit(

@@ -31,34 +31,29 @@ OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 VALID = {"hosts": "https://one.example:9200", "index": "flights"}
 
 
-class TestSourceOptions(OptionsTestSuite):
+class OfElasticsearch:
+    """What the suites of all options share."""
+
     written_for = SUITES
     capabilities = OPTIONS
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return VALID
+
+
+class TestSourceOptions(OfElasticsearch, OptionsTestSuite):
     factory = ElasticsearchSource
     options = ELASTICSEARCH_SOURCE_OPTIONS
 
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
 
-
-class TestTableOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
+class TestTableOptions(OfElasticsearch, OptionsTestSuite):
     factory = ElasticsearchTable
     options = ELASTICSEARCH_TABLE_OPTIONS
 
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
 
-
-class TestSinkOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
+class TestSinkOptions(OfElasticsearch, OptionsTestSuite):
     factory = ElasticsearchSink
     options = ELASTICSEARCH_SINK_OPTIONS
-
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
 
 
 def test_options_make_the_same_sink_as_arguments() -> None:

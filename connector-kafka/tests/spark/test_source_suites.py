@@ -52,8 +52,9 @@ class TestKafkaSourceOnSpark(KafkaSourceSuite):
     on_spark = True
 
 
-@pytest.mark.line("3.5")
-class TestKafkaReader(SourceReaderTestSuite):
+class OfKafka:
+    """What the suites of the parts of the source share."""
+
     system = KafkaSystem()
     written_for = SUITES
     capabilities = SOURCE
@@ -63,24 +64,18 @@ class TestKafkaReader(SourceReaderTestSuite):
 
 
 @pytest.mark.line("3.5")
-class TestKafkaEnumerator(SplitEnumeratorTestSuite):
-    system = KafkaSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
+class TestKafkaReader(OfKafka, SourceReaderTestSuite):
+    pass
 
 
 @pytest.mark.line("3.5")
-class TestKafkaSourceSerializers(SerializerTestSuite):
-    system = KafkaSystem()
-    written_for = SUITES
-    capabilities = SOURCE
+class TestKafkaEnumerator(OfKafka, SplitEnumeratorTestSuite):
+    pass
+
+
+@pytest.mark.line("3.5")
+class TestKafkaSourceSerializers(OfKafka, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
 
     def examples(self) -> Mapping[str, list[object]]:
         topic_id = "89748f0f39e04d1cbb10c5fa81c8a192"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
 from typing import Any, Final
 
 from connector_elasticsearch.errors import (
@@ -16,6 +15,7 @@ from connector_elasticsearch.errors import (
     ElasticsearchTooLargeError,
     ElasticsearchVersionError,
 )
+from connectors_core.clients.causes import causes_of
 from connectors_core.errors import ConnectorError
 
 __all__ = ["CLUSTER_BLOCK", "error_of_exception", "explained", "is_refused_for_now", "type_of"]
@@ -151,7 +151,7 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
 
     from connector_elasticsearch.client.node import RedirectRefused
 
-    for each in _reasons(error):
+    for each in causes_of(error):
         if isinstance(each, RedirectRefused):
             return _redirected(each.status, each.origin, doing)
     found = str(error.message)
@@ -196,7 +196,7 @@ def _node(error: Any) -> str:
 
 def _certificate_refusal(error: BaseException) -> str | None:
     """What is wrong with a certificate, if that is the reason."""
-    for each in _reasons(error):
+    for each in causes_of(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)
         if isinstance(each, ssl.SSLError) and each.reason == "WRONG_VERSION_NUMBER":
@@ -208,13 +208,3 @@ def _certificate_refusal(error: BaseException) -> str | None:
         if name == "CertificateError":
             return str(each)
     return None
-
-
-def _reasons(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        # Clients wrap an error of the socket as an argument of their own.
-        wrapped = next((each for each in error.args if isinstance(each, BaseException)), None)
-        error = wrapped or error.__cause__ or error.__context__

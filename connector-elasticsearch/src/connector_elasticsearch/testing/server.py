@@ -113,12 +113,6 @@ class ElasticsearchServer(ServerProcess):
         encrypted = self._security is not None and self._security.authority is not None
         return f"{'https' if encrypted else 'http'}://{HOST}:{self.port}"
 
-    @property
-    def log(self) -> str:
-        """What it printed since its data began."""
-        path = self._home / "server.log"
-        return path.read_text(errors="replace") if path.exists() else ""
-
     def start(self, seconds: float = 180.0) -> None:
         """Start it where it does not run: on the data and the port that it had, if it had some.
 
@@ -136,7 +130,7 @@ class ElasticsearchServer(ServerProcess):
         printed = len(self.log)
         self._process = GuardedProcess.start(
             [str(self._distribution.home / "bin" / "elasticsearch")],
-            self._home / "server.log",
+            self._log_path,
             environment=self._environment(),
             user=_user(),
         )

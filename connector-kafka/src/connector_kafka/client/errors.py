@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -16,6 +15,7 @@ from connector_kafka.errors import (
     KafkaRequestError,
     KafkaRetryableError,
 )
+from connectors_core.clients.causes import causes_of
 from connectors_core.errors import ConnectorError
 
 __all__ = [
@@ -152,7 +152,7 @@ def says_why(error: BaseException) -> bool:
         ConnectionRefusedError,
     )
     return _tls_refusal(error) is not None or any(
-        isinstance(each, refused) for each in _reasons(error)
+        isinstance(each, refused) for each in causes_of(error)
     )
 
 
@@ -171,19 +171,9 @@ def _shown(error: BaseException) -> str:
 
 def _tls_refusal(error: BaseException) -> str | None:
     """What TLS found wrong with a certificate, if that is the reason."""
-    for each in _reasons(error):
+    for each in causes_of(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)
         if isinstance(each, ssl.SSLError) and "ALERT" in (each.reason or ""):
             return str(each.reason).lower().replace("_", " ")
     return None
-
-
-def _reasons(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        # The client wraps an error of the socket as an argument of its own.
-        wrapped = next((each for each in error.args if isinstance(each, BaseException)), None)
-        error = wrapped or error.__cause__ or error.__context__

@@ -132,12 +132,6 @@ class KafkaBroker(ServerProcess):
         for path in sorted(folder.glob("*.log")):
             yield path.read_bytes()
 
-    @property
-    def log(self) -> str:
-        """What it printed since its data began."""
-        path = self._home / "broker.log"
-        return path.read_text(errors="replace") if path.exists() else ""
-
     def start(self, seconds: float = 120.0) -> None:
         """Start it where it does not run: on the data and the ports that it had, if it had some.
 
@@ -210,7 +204,7 @@ class KafkaBroker(ServerProcess):
         command = self._java.command(
             "kafka.Kafka", str(properties), heap=self._heap, archive=home / "classes.jsa"
         )
-        self._process = GuardedProcess.start(command, home / "broker.log")
+        self._process = GuardedProcess.start(command, self._log_path)
         self._wait_until(lambda: _answers(self._ports["INTERNAL"]), deadline, printed)
 
     def _properties(self) -> dict[str, str]:

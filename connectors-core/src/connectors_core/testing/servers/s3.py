@@ -86,12 +86,6 @@ class S3Server(ServerProcess):
             "client_kwargs": {"region_name": "us-east-1"},
         }
 
-    @property
-    def log(self) -> str:
-        """What it printed since its data began."""
-        path = self._home / "server.log"
-        return path.read_text(errors="replace") if path.exists() else ""
-
     def start(self, seconds: float = 60.0) -> None:
         """Start it where it does not run: on the objects and the port that it had, if it had some.
 
@@ -112,7 +106,7 @@ class S3Server(ServerProcess):
         command += [f"-Dlogback.configurationFile={self._home / 'logback.xml'}"]
         command += ["-cp", os.pathsep.join(map(str, jars)), "org.gaul.s3proxy.Main"]
         command += ["--properties", str(self._home / "s3proxy.conf")]
-        self._process = GuardedProcess.start(command, self._home / "server.log")
+        self._process = GuardedProcess.start(command, self._log_path)
         self._wait_until(self._is_ready, deadline, printed)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self
 
@@ -40,9 +41,18 @@ class ServerProcess(ABC):
         return self._process is not None and self._process.running
 
     @property
-    @abstractmethod
+    def _home(self) -> Path:
+        """The folder of its data."""
+        raise NotImplementedError
+
+    @property
+    def _log_path(self) -> Path:
+        return self._home / "server.log"
+
+    @property
     def log(self) -> str:
         """What it printed since its data began."""
+        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     @abstractmethod
     def start(self) -> None:
