@@ -39,7 +39,7 @@ def test_a_client_without_them_is_told_apart(monkeypatch):
     with pytest.raises(UnsupportedError) as refused:
         check_contract()
     assert "least_loaded_node is missing" in str(refused.value)
-    assert "connection_delay does not take 'node_id'" in str(refused.value)
+    assert "connection_delay does not accept 'node_id'" in str(refused.value)
 
 
 def test_reading_falls_back_on_the_public_api_and_says_so(monkeypatch, caplog):
