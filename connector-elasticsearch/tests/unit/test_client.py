@@ -178,7 +178,7 @@ def test_a_request_that_is_cancelled_ends_at_once() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         client.cancel()
-        with pytest.raises(ElasticsearchRetryableError, match="cancelled"):
+        with pytest.raises(ElasticsearchRetryableError, match="canceled"):
             asking.result(20)
 
 
