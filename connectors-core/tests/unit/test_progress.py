@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
+import sys
 import threading
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -194,6 +196,28 @@ def test_lines_where_there_is_no_terminal(quick):
     assert "\x1b" not in text
     assert "pipeline p: stopped" in text
     assert all(len(line) < 200 for line in text.splitlines())
+
+
+def test_a_notebook_gets_one_output_that_is_replaced(quick, monkeypatch):
+    outputs = []  # what a kernel would send: the text, and whether it replaces the last one
+
+    def display(content, *, raw, display_id, update):
+        assert raw
+        outputs.append((display_id, update, content["text/plain"]))
+
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    notebook = Console(file=io.StringIO(), width=100, force_jupyter=True)
+    pipeline = Pipeline(status(), status(PipelineState.FINISHED))
+    display_of = ProgressDisplay.started(pipeline.status, "auto", notebook)
+    display_of._thread.join(SECONDS)
+    display_of.stop()
+    names, updates, texts = zip(*outputs, strict=True)
+    assert len(set(names)) == 1
+    assert not updates[0]
+    assert all(updates[1:])
+    assert "finished" in texts[-1]
+    assert "\x1b" not in texts[-1]
 
 
 def test_a_fault_of_the_display_is_none_of_the_pipeline(quick):

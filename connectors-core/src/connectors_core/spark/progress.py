@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows how a pipeline gets on, while it does: a table on a terminal, lines elsewhere. Driver."""
+"""Shows the progress of a pipeline: a table on a terminal and in a notebook, lines in a log."""
 
 from __future__ import annotations
 
 import atexit
+import io
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
@@ -29,10 +31,10 @@ from connectors_core.sink.sink import DeliveryGuarantee
 __all__ = ["ProgressDisplay", "ShowProgress", "progress_lines", "progress_view"]
 
 ShowProgress = bool | Literal["auto"]
-"""True shows progress, "auto" does so on a terminal only."""
+"""True shows progress, "auto" does so on a terminal and in a notebook only."""
 
 REFRESH_SECONDS: Final = 0.5
-LINE_SECONDS: Final = 5.0
+LINE_SECONDS: Final = 30.0
 _LOGGER: Final = logging.getLogger(__name__)
 _STYLES: Final = {
     PipelineState.RUNNING: "cyan",
@@ -55,7 +57,7 @@ class ProgressDisplay:
     ) -> None:
         self._status = status
         self._console = console or Console()
-        self._live: Live | None = None
+        self._live: Live | _NotebookOutput | None = None
         self._stopped = threading.Event()
         self._closing = threading.Lock()
         self._closed = False
@@ -70,7 +72,8 @@ class ProgressDisplay:
     ) -> ProgressDisplay | None:
         """A display that runs, or None where there is nothing to show or nobody to see it."""
         console = console or Console()
-        if not show or (show == "auto" and not console.is_terminal):
+        seen = console.is_terminal or console.is_jupyter
+        if not show or (show == "auto" and not seen):
             return None
         display = cls(status, console)
         display.start()
@@ -78,7 +81,9 @@ class ProgressDisplay:
 
     def start(self) -> None:
         """Start to show."""
-        if self._console.is_terminal:
+        if self._console.is_jupyter:
+            self._live = _NotebookOutput(self._console.width)
+        elif self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
             atexit.register(self.stop)  # or the terminal would stay without a cursor
@@ -123,6 +128,30 @@ class ProgressDisplay:
             _LOGGER.debug("the progress could not be shown", exc_info=True)
             return PipelineState.RUNNING
         return status.state
+
+
+class _NotebookOutput:
+    """One output of a notebook's cell, which is replaced with every update."""
+
+    def __init__(self, width: int) -> None:
+        from IPython.display import display
+
+        self._display = display
+        self._width = width
+        self._id = f"connectors-{uuid.uuid4()}"
+        self._shown = False
+
+    def update(self, view: RenderableType, *, refresh: bool) -> None:
+        """Show something in place of what the output shows now."""
+        console = Console(file=io.StringIO(), width=self._width, force_jupyter=False)
+        with console.capture() as captured:
+            console.print(view)
+        content = {"text/plain": captured.get()}
+        self._display(content, raw=True, display_id=self._id, update=self._shown)
+        self._shown = True
+
+    def stop(self) -> None:
+        """Leave what it shows."""
 
 
 def progress_view(status: PipelineStatus) -> RenderableType:

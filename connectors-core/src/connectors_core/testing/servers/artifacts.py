@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from connectors_core.testing.servers.errors import ServerError
 __all__ = ["Artifact", "PinnedArtifacts", "cache_folder", "exclusively", "find_java"]
 
 REPOSITORY_VARIABLE: Final = "DEFAULT_ARTIFACT_REPOSITORY"
+_LINE_SECONDS: Final = 5.0  # between two lines of progress in a log
 
 
 @dataclass(frozen=True)
@@ -151,24 +153,54 @@ class PinnedArtifacts:
 
     def _run(self, command: Sequence[str], work: Path, number: int) -> None:
         lines, fetched = [], 0
+        shown = _Fetching(self.name, number)
         with subprocess.Popen(  # noqa: S603  # no shell, and nothing in it comes from data
             command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout is not None
-            print(f"{self.name}: fetching", end="", file=sys.stderr, flush=True)
             for line in process.stdout:
                 lines.append(line)
                 if "[SUCCESSFUL" in line:
                     fetched += 1
-                    progress = f"\r{self.name}: {fetched} of {number} files"
-                    print(progress, end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
+                    shown.update(fetched)
+        shown.close()
         if process.returncode:
             raise ServerError(
                 f"the files of {self.name} could not be fetched",
                 found="".join(lines[-30:]),
                 hint=f"try again where there is a network, {self._remedy}",
             )
+
+
+class _Fetching:
+    """Shows how many files there are: in one line of a terminal, in few lines of a log."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._number = number
+        self._live = sys.stderr.isatty()
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        self._fetched = 0
+        self._show()
+
+    def update(self, fetched: int) -> None:
+        """Show that some more are there."""
+        self._fetched = fetched
+        if self._live or time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _LINE_SECONDS
+            self._show()
+
+    def close(self) -> None:
+        """Show how it ended."""
+        if self._live:
+            print(file=sys.stderr)
+        else:
+            self._show()
+
+    def _show(self) -> None:
+        text = f"{self._name}: fetched {self._fetched} of {self._number} files"
+        begin, end = ("\r", "") if self._live else ("", "\n")
+        print(f"{begin}{text}", end=end, file=sys.stderr, flush=True)
 
 
 def cache_folder() -> Path:
