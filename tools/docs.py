@@ -35,8 +35,8 @@ def with_tables(text: str) -> str:
 
     def table(match: re.Match[str]) -> str:
         begin, module, name, end = match.groups()
-        options = getattr(importlib.import_module(module), name)
-        rows = options.markdown()
+        declared = getattr(importlib.import_module(module), name)
+        rows = getattr(declared, "OPTIONS", declared).markdown()
         return f"{begin}\n{rows}\n{end}"
 
     def metrics(match: re.Match[str]) -> str:

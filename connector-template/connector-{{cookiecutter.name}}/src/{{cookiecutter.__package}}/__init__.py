@@ -2,26 +2,17 @@
 """What is exported here is the connector's public API."""
 
 {% if cookiecutter.sink %}
-from {{ cookiecutter.__package }}.sink import SINK_OPTIONS, {{ cookiecutter.__class }}Sink
+from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% endif %}
 {% if cookiecutter.source %}
-from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.__class }}Source
+from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% endif %}
 {% if cookiecutter.lookup %}
-from {{ cookiecutter.__package }}.table import TABLE_OPTIONS, {{ cookiecutter.__class }}Table
+from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
 {% endif %}
 from connectors_core.compatibility import check_spark
 
 __all__ = [
-{% if cookiecutter.sink %}
-    "SINK_OPTIONS",
-{% endif %}
-{% if cookiecutter.source %}
-    "SOURCE_OPTIONS",
-{% endif %}
-{% if cookiecutter.lookup %}
-    "TABLE_OPTIONS",
-{% endif %}
 {% if cookiecutter.sink %}
     "{{ cookiecutter.__class }}Sink",
 {% endif %}

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from {{ cookiecutter.__package }}.options import ADDRESS, TOKEN, TOPIC, Connection
+from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -147,7 +147,7 @@ class Client:
             raise RetryableError(
                 f"the server at {self._connection.address} does not answer",
                 found=f"{type(exc).__name__}: {exc}",
-                option=ADDRESS.key,
+                option="address",
             ) from exc
         if response.status != 200:
             raise failure(self._connection, name, response.status, answer)
@@ -180,7 +180,7 @@ def endpoint(connection: Connection) -> tuple[str, int]:
             "the address of the server cannot be used",
             expected="host:port",
             found=connection.address,
-            option=ADDRESS.key,
+            option="address",
         )
     return host, int(port)
 
@@ -196,10 +196,10 @@ def failure(connection: Connection, name: str, status: int, answer: bytes) -> Co
     where = f"the server at {connection.address}"
     found = f"{status}: {answer.decode(errors='replace')}"
     if status == 401:
-        return ConfigurationError(f"{where} refuses the token", option=TOKEN.key)
+        return ConfigurationError(f"{where} refuses the token", option="token")
     if status == 404:
         return ConfigurationError(
-            f"{where} has no such topic", found=connection.topic, option=TOPIC.key
+            f"{where} has no such topic", found=connection.topic, option="topic"
         )
     if status == 429 or status >= 500:
         return RetryableError(f"{where} cannot {name} now", found=found)

@@ -1,58 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the connection, and the settings that are made of them.
+"""The settings of the connection, which source, sink and table share.
 
-Replace them by what your system needs to be reached. Options are declared once; the declarations
-check values, suggest keys that may have been meant, and make the tables of `docs/`.
+Replace them by what your system needs to be reached. A setting is declared once: it is a keyword of
+Python, an option by key and an attribute, and the tables of `docs/` are made of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from connectors_core.options import Option, not_empty
+from connectors_core.options import Configured, Setting, not_empty, option
 from connectors_core.secrets import Secret
 
-__all__ = ["ADDRESS", "SINCE", "TOKEN", "TOPIC", "Connection"]
+__all__ = ["SINCE", "Connection"]
 
 SINCE: Final = "0.1.0"
 
-ADDRESS: Final = Option(
-    "address",
-    str,
-    required=True,
-    validator=not_empty,
-    since=SINCE,
-    aliases=("host", "server", "url"),
-    doc="Where the server listens, as `host:port`.",
-)
-TOKEN: Final = Option(
-    "token",
-    Secret,
-    since=SINCE,
-    aliases=("password", "api-key"),
-    doc="Token that the server asks for.",
-)
-TOPIC: Final = Option(
-    "topic",
-    str,
-    required=True,
-    validator=not_empty,
-    since=SINCE,
-    doc="Name of the topic.",
-)
 
+class Connection(Configured):
+    """How the server is reached; shipped to executors, so it holds no open client."""
 
-@dataclass(frozen=True, kw_only=True)
-class Connection:
-    """How the server is reached; shipped to executors, so it holds no open client.
+    address: Setting[str] = option(
+        "address",
+        str,
+        kw_only=False,
+        validator=not_empty,
+        since=SINCE,
+        aliases=("host", "server", "url"),
+        doc="Where the server listens, as `host:port`.",
+    )
+    topic: Setting[str] = option(
+        "topic",
+        str,
+        kw_only=False,
+        validator=not_empty,
+        since=SINCE,
+        doc="Name of the topic.",
+    )
+    token: Setting[Secret | None, Secret | str | None] = option(
+        "token",
+        Secret,
+        default=None,
+        since=SINCE,
+        aliases=("password", "api-key"),
+        doc="Token that the server asks for.",
+    )
 
-    Attributes:
-        address: Host and port.
-        token: What the server asks for; None if it asks for nothing.
-        topic: The topic.
-    """
-
-    address: str
-    token: Secret | None
-    topic: str
+    @property
+    def connection(self) -> Connection:
+        """The connection alone, of a source, sink or table."""
+        return Connection(self.address, self.topic, token=self.token)

@@ -18,4 +18,5 @@ def test_tables_of_options_are_those_declared(path: Path) -> None:
     tables = TABLE.findall(path.read_text(encoding="utf-8"))
     assert tables, "there is no table of options"
     for module, name, table in tables:
-        assert table == getattr(importlib.import_module(module), name).markdown()
+        declared = getattr(importlib.import_module(module), name)
+        assert table == declared.OPTIONS.markdown()

@@ -30,14 +30,14 @@ from log_suites import (
 from {{ cookiecutter.__package }}.enumerator import EnumeratorState
 {% endif %}
 {% if cookiecutter.sink %}
-from {{ cookiecutter.__package }}.sink import SINK_OPTIONS, {{ cookiecutter.__class }}Sink
+from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% endif %}
 {% if cookiecutter.source %}
-from {{ cookiecutter.__package }}.source import SOURCE_OPTIONS, {{ cookiecutter.__class }}Source
+from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 from {{ cookiecutter.__package }}.split import PartitionSplit
 {% endif %}
 {% if cookiecutter.lookup %}
-from {{ cookiecutter.__package }}.table import TABLE_OPTIONS, {{ cookiecutter.__class }}Table
+from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
 {% endif %}
 {% if cookiecutter.source or cookiecutter.sink %}
 from {{ cookiecutter.__package }}.testing import LogSystem
@@ -111,7 +111,6 @@ class TestSourceOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Source
-    options = SOURCE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID
@@ -156,7 +155,6 @@ class TestSinkOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Sink
-    options = SINK_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID
@@ -168,7 +166,6 @@ class TestTableOptions(OptionsTestSuite):
     written_for = SUITES
     capabilities = OPTIONS
     factory = {{ cookiecutter.__class }}Table
-    options = TABLE_OPTIONS
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return VALID

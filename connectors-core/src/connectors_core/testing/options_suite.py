@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from connectors_core.errors import InvalidOptionError, MissingOptionError, UnknownOptionError
-from connectors_core.options import Option, OptionSet
+from connectors_core.options import Option
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import ConnectorSuite, case
 from connectors_core.testing.traces import assert_unseen, error_texts
@@ -22,16 +22,23 @@ _STRANGER: Final = "zzz.no-such-option"
 _SHORTEST: Final = 4
 
 
+class _OfFactory:
+    """The options that the factory of a suite declares."""
+
+    def __get__(self, suite: object, owner: type[OptionsTestSuite]) -> Any:
+        return getattr(getattr(owner, "factory", None), "OPTIONS", None)
+
+
 class OptionsTestSuite(ConnectorSuite):
     """Cases for a source, sink or anything else with ``from_options``.
 
     Attributes:
         factory: The class; its ``from_options`` takes a mapping of values by key.
-        options: The options that it declares.
+        options: The options that it declares; those of a ``Configured`` class are known.
     """
 
     factory: ClassVar[Any]
-    options: ClassVar[OptionSet]
+    options: ClassVar[Any] = _OfFactory()
 
     @abstractmethod
     def valid_options(self, folder: Path) -> Mapping[str, Any]:
