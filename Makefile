@@ -91,7 +91,7 @@ wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt
 # No address of an index and no path of a machine may get into these files.
 COMPILE = $(UV) pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
-requirements: .tools/.ready ## compile requirements/*.txt anew from requirements/*.in
+requirements: .tools/.ready ## compile requirements/*.txt from requirements/*.in
 	$(COMPILE) requirements/tools.in -o requirements/tools.txt
 	for line in $(LINES); do \
 	  $(COMPILE) --no-emit-package pyspark requirements/spark$$line.in -o requirements/spark$$line.txt || exit; \
@@ -100,10 +100,11 @@ requirements: .tools/.ready ## compile requirements/*.txt anew from requirements
 ## Checks
 
 .PHONY: lint format docs test test-full unit $(LINES:%=lane%)
-lint: env$(NEWEST) ## style, types, import rules, the rules of the house
+lint: env$(NEWEST) ## style, types, import rules, the rules of the house, plain English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python tools/house.py
+	$(BIN)/python tools/prose.py
 	$(BIN)/check-jsonschema -q --schemafile release-tools/src/connector_release_tools/matrix/schema.json compatibility-matrix.yaml
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(wildcard $(PACKAGES:=/src))
@@ -118,7 +119,7 @@ format: env$(NEWEST) ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-docs: env$(NEWEST) ## the documents: tables of options anew, links and code checked, build/site
+docs: env$(NEWEST) ## the documents: option tables regenerated, links and code checked, build/site
 	$(BIN)/python -m tools.docs
 	$(BIN)/release-tools docs check
 	$(BIN)/release-tools docs build

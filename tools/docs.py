@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of options in the documents anew: `python -m tools.docs [--check]`.
+"""Regenerates the option tables in the documents: `python -m tools.docs [--check]`.
 
 A table stands between `<!-- options of package.module.NAME, by ... -->` and `<!-- end -->`; that
 of all metrics begins with `<!-- metrics, by ... -->`.

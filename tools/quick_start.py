@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepare the Spark of this environment to start quickly: half the time of a short test is start.
 
-Spark's Python workers import pyspark from a zip file: they compile every module anew, and each
+Spark's Python workers import pyspark from a zip file: they compile every module again, and each
 worker reads the zip's directory once per package when it invalidates its import caches. A folder of
 the same name that links to the installed package has neither cost. The classes that a small
 streaming query needs go into an archive (Java's AppCDS, JEP 350), which ``-XX:SharedArchiveFile``

@@ -41,7 +41,7 @@ def test_a_person_takes_a_pipeline_back_to_offsets_and_to_a_time(
         command = ["state", "rewind", location, "--to-start", "--at", f"topic={position}", "--yes"]
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
-        assert f"topic begins at {position}. " in result.output
+        assert f"topic starts at {position}. " in result.output
 
     records.write(60)
     between = time.time_ns() // 1_000_000 + 1

@@ -134,7 +134,7 @@ def test_what_is_known_of_a_start_is_said_and_no_more(setup):
         said = done(setup, "rewind", "--to-start", *position, "--dry-run")
         assert f"numbers starts {place}. Rows after that position are read again" in said
         assert "unread rows before it are never read" in said
-        assert "How many is not known; 20 were read" in said
+        assert "The number of rows is unknown; 20 were read" in said
         assert "20 are read again" not in said
         assert 'split 0 was read up to {"end":39,"lower_bound":null,"position":20' in said
         assert ("The next start rejects" in said) == bool(position)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds words and phrases that `docs/dev/style.md` advises against: `python tools/prose.py`.
+
+It checks pages, docstrings, comments, and messages. The files that match `UNCLEAN` are not
+rewritten yet. The list may only shrink: an entry whose files are all clean is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TELLTALES = {
+    r"\banew\b": "again, or recreate, rebuild, regenerate",
+    r"\b(?:goes|go|going|went) on\b(?! to\b)": "continue, resume",
+    r"\bfor you if\b": "use ... to ...",
+    r"\b(?:nobody|somebody|everybody)\b": "no one, someone, everyone, or name who acts",
+    r"\b(?:stands?|stood) (?:beside|behind|still)\b": "is next to, follows, is down",
+    r"\b(?:what|it|that|which|who|there) (?:stands|stood) in\b": "is in, is stored in",
+    r"\bstands? for the time\b": "is",
+    r"\bwhat (?:is|was) (?:there|left|gone|lost|staged|stored)\b": "name it: the existing files",
+    r"\bwhat (?:comes|came) of\b|\bwhat becomes of\b": "what happens to",
+    r"\bdo(?:es)? not do\b\s*[.:;,]": "cannot be used",
+    r"\b(?:look|looks|looked|looking) whether\b": "check whether",
+    r"\b(?:says|tells|told) (?:how|what) it stands\b": "reports the status",
+    r"\bhow (?:it|the \w+) stands\b": "the status",
+    r"\b(?:continues?|begins?|starts?|resumes?|restarts?|reads?|seeks?) behind\b": "after",
+    r"\bbehind (?:it|them|the (?:last|first|newest|oldest|copy|lookup|message|offset|record|"
+    r"page|position|epoch|batch|row|log|end|read|stop)s?)\b": "after",
+    r"\b(?:is|are|was|were) (?:let free|looked at|looked after|tried again|asked again)\b":
+        "check, inspect, retry",
+    r"\b(?:pass|passes|passed|passing) over\b(?! the\b.* to\b)": "skip, ignore",
+    r"\bsign of life\b": "heartbeat",
+    r"\btime-outs?\b": "timeout",
+    r"\bways? out\b(?! of)": "option, hint",
+    r"\b(?:initialis|serialis|organis|recognis|optimis|normalis|summaris)(?:e|es|ed|ing|er|ers|"
+    r"ation)\b": "American spelling",
+    r"\bto begin with\b": "initial, bootstrap",
+    r"\b(?:gave|gives?) a sign\b": "send a heartbeat",
+    r"\ba fault of the (?:connector|library)\b": "a bug in the connector",
+    r"\bmay be repeated\b": "can be repeated",
+}  # fmt: skip
+PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
+
+UNCLEAN: tuple[str, ...] = (
+    "benchmarks/*",
+    "connector-elasticsearch/src/connector_elasticsearch/*",
+    "connector-filesystem/src/connector_filesystem/*",
+    "connector-kafka/src/connector_kafka/*",
+    "connector-template/hooks/*",
+    "connectors-core/src/connectors_core/cli/*",
+    "connectors-core/src/connectors_core/clients/*",
+    "connectors-core/src/connectors_core/engine/*",
+    "connectors-core/src/connectors_core/errors.py",
+    "connectors-core/src/connectors_core/formats/*",
+    "connectors-core/src/connectors_core/lookup/*",
+    "connectors-core/src/connectors_core/records.py",
+    "connectors-core/src/connectors_core/serialization.py",
+    "connectors-core/src/connectors_core/sink/*",
+    "connectors-core/src/connectors_core/source/*",
+    "connectors-core/src/connectors_core/spark/*",
+    "examples/*",
+    "release-tools/src/*",
+)
+
+
+def files() -> list[str]:
+    """The committed or new files that hold prose, without changelogs."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return sorted(
+        name
+        for name in listed.split("\0")
+        if name.endswith((".md", ".py"))
+        and (ROOT / name).is_file()
+        and not re.search(r"(^|/)(CHANGELOG\.md|changelog\.d/|tests/|testing/)", name)
+        and name not in ("docs/dev/style.md", "tools/prose.py")
+    )
+
+
+def passages(name: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each piece of prose in a file."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name.endswith(".md"):
+        without_code = re.sub(
+            r"^```.*?^```$|^<!-- options of .*?<!-- end -->$",
+            lambda match: "\n" * match.group().count("\n"),
+            text,
+            flags=re.MULTILINE | re.DOTALL,
+        )
+        line = 1
+        for paragraph in re.split(r"(\n\s*\n)", without_code):
+            yield line, paragraph
+            line += paragraph.count("\n")
+        return
+    if "{{" in name or "{%" in name:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+    line, comment = 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line = line or token.start[0]
+            comment += token.string.lstrip("#")
+        elif token.type != tokenize.NL:
+            if comment:
+                yield line, comment
+            line, comment = 0, ""
+
+
+def breaches(name: str) -> list[str]:
+    """Each tell-tale phrase of a file, as `path:line: phrase: advice`."""
+    found = []
+    for line, text in passages(name):
+        for match in PATTERN.finditer(re.sub(r"\s+", lambda m: " " * len(m.group()), text)):
+            phrase = re.sub(r"\s+", " ", match.group())
+            advice = next(
+                advice
+                for each, advice in TELLTALES.items()
+                if re.search(each, phrase, re.IGNORECASE)
+            )
+            at = line + text.count("\n", 0, match.start())
+            found.append(f"{name}:{at}: '{phrase}': {advice}")
+    return found
+
+
+def main() -> int:
+    """Print every breach outside `UNCLEAN`, and every entry of `UNCLEAN` that is clean."""
+    found: list[str] = []
+    unclean = dict.fromkeys(UNCLEAN, False)
+    for name in files():
+        entries = [entry for entry in UNCLEAN if fnmatch(name, entry)]
+        problems = breaches(name)
+        if not entries:
+            found += problems
+        elif problems:
+            unclean |= dict.fromkeys(entries, True)
+    found += [
+        f"{entry} is clean: remove it from UNCLEAN" for entry, bad in unclean.items() if not bad
+    ]
+    print("\n".join(found) if found else "the prose is plain")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
