@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from types import TracebackType
 from typing import Final, Protocol, TypedDict
 
 import pyarrow as pa
@@ -315,12 +314,7 @@ class RecordErrorHandler:
     def __enter__(self) -> RecordErrorHandler:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         if exc_type is None:
             self.close()
         else:

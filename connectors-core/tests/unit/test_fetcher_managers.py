@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 import pytest
+from fetcher_managers import DEADLINE, every_manager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +21,6 @@ from connectors_core.source.base import (
     SplitReader,
     ThreadPerSplitFetcherManager,
 )
-
-DEADLINE = 10.0
-MANAGERS = [
-    SingleThreadMultiplexFetcherManager,
-    SingleThreadSequentialFetcherManager,
-    ThreadPerSplitFetcherManager,
-]
-every_manager = pytest.mark.parametrize("manager_class", MANAGERS)
 
 
 @dataclass(frozen=True)

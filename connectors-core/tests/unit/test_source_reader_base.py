@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
+from fetcher_managers import DEADLINE, every_manager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,14 +24,6 @@ from connectors_core.source.base import (
     SplitReader,
     ThreadPerSplitFetcherManager,
 )
-
-DEADLINE = 10.0
-MANAGERS = [
-    SingleThreadMultiplexFetcherManager,
-    SingleThreadSequentialFetcherManager,
-    ThreadPerSplitFetcherManager,
-]
-every_manager = pytest.mark.parametrize("manager_class", MANAGERS)
 
 
 @dataclass(frozen=True)

@@ -12,25 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from connector_release_tools.api.projects import PublicProject
+from connector_release_tools.site.checking import Finding
 from connector_release_tools.site.markdown import parse
 
-__all__ = ["Breach", "breaches"]
+__all__ = ["breaches"]
 
 # In the files of a template: a value is a name in Python, a statement is nothing.
 _VALUE: Final = re.compile(r"\{\{.*?\}\}")
 _STATEMENT: Final = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
-
-
-@dataclass(frozen=True, order=True)
-class Breach:
-    """An import of something that is not public."""
-
-    path: str
-    line: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +54,7 @@ def breaches(
     projects: Sequence[PublicProject],
     *,
     inside: Mapping[str, str],
-) -> list[Breach]:
+) -> list[Finding]:
     """The imports of files that reach past what is public. Nothing is imported here.
 
     A file of a project may import all of that project.
@@ -96,25 +85,25 @@ def breaches(
         needed.update(allowed)
         found += [] if allowed else there
     unused = [
-        Breach("pyproject.toml", 1, f"no file of {pattern} imports what is not public")
+        Finding("pyproject.toml", 1, f"no file of {pattern} imports what is not public")
         for pattern in inside
         if pattern not in needed
     ]
     return sorted([*found, *unused])
 
 
-def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Breach]:
+def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Finding]:
     for line, code in _code(root, path):
         if not any(package in code for package in surface.promising):
             continue
         try:
             tree = ast.parse(code)
         except SyntaxError as error:
-            yield Breach(path, line + (error.lineno or 1), f"no Python: {error.msg}")
+            yield Finding(path, line + (error.lineno or 1), f"no Python: {error.msg}")
             continue
         for at, module, name in _imports(tree):
             if (what := surface.breach(module, name)) is not None:
-                yield Breach(path, line + at, what)
+                yield Finding(path, line + at, what)
 
 
 def _code(root: Path, path: str) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, BinaryIO, Final, cast
 
 import tenacity
@@ -301,12 +300,7 @@ class StateOutput(io.BufferedIOBase):
             finally:
                 super().close()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         if exc_type is None:
             self.close()
         else:

@@ -305,7 +305,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
         for fetcher in fetchers:
             if not fetcher.join(max(0.0, deadline - time.monotonic())):
                 _logger.error(
-                    "%s did not stop in time and was abandoned; it is at",
+                    "%s did not stop in time and was abandoned; it is at\n%s",
                     fetcher.name,
                     fetcher.stack(),
                 )

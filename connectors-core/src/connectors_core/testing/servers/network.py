@@ -9,7 +9,6 @@ import struct
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 
 from connectors_core.testing.outages import Outage
@@ -130,12 +129,7 @@ class FaultyNetwork:
         self._run(self._listen())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._end())
         assert self._loop is not None
         assert self._thread is not None

@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Self
 
 from connectors_core.testing.servers.errors import ServerError
@@ -91,12 +90,7 @@ class ServerProcess(ABC):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _wait_until(self, is_ready: Callable[[], bool], deadline: float, printed: int) -> None:
