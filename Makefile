@@ -107,6 +107,7 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house, plain 
 	$(BIN)/python tools/prose.py
 	$(BIN)/check-jsonschema -q --schemafile release-tools/src/connector_release_tools/matrix/schema.json compatibility-matrix.yaml
 	$(BIN)/lint-imports
+	$(BIN)/release-tools api check
 	$(BIN)/mypy $(wildcard $(PACKAGES:=/src))
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows $(WORKFLOWS)
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-actions $(ACTIONS)
@@ -121,6 +122,7 @@ format: env$(NEWEST) ## put the code into the style that lint wants
 
 docs: env$(NEWEST) ## the documents: option tables regenerated, links and code checked, build/site
 	$(BIN)/python -m tools.docs
+	$(BIN)/release-tools api page
 	$(BIN)/release-tools docs check
 	$(BIN)/release-tools docs build
 	$(BIN)/release-tools docs screenshot

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.session import NoopSink
 from connectors_core import Pipeline
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 
 ROWS_PER_PLAN = 2
 WARM_UP_SHARE = 3
@@ -53,7 +53,7 @@ def trivial(spark: SparkSession, plans: int) -> Iterator[tuple[Pipeline, Path]]:
         numbers = pipeline.from_source(
             NumberSequenceSource(0, plans * ROWS_PER_PLAN - 1, split_rows=1),
             uid="numbers",
-            limits=PlanLimits(rows=ROWS_PER_PLAN),
+            limits=ReadLimits(rows=ROWS_PER_PLAN),
         )
         pipeline.sink_to(numbers, NoopSink(), uid="noop")
         with pipeline:

@@ -17,11 +17,11 @@ import orjson
 from elasticsearch import Elasticsearch, helpers
 
 from benchmarks.elasticsearch.documents import Documents, new_index
-from connector_elasticsearch.sink import ElasticsearchSink
+from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.sink.options import BULK_FLUSH
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import LocalPipeline
 from connectors_core.testing.servers import HOST
 
 THREADS = 2

@@ -22,7 +22,7 @@ from connector_elasticsearch.sink.options import BULK_FLUSH
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource
 from connectors_core.sink import RateLimiting
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import LocalPipeline
 
 SHARDS = 6
 _SETTINGS = {"node.processors": "1", "thread_pool.write.queue_size": "1"}

@@ -15,7 +15,7 @@ from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
 from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 
 EPOCHS = 30
 ROWS = 1000
@@ -42,7 +42,7 @@ def contestants(spark: SparkSession, broker: KafkaBroker) -> Mapping[str, Callab
             numbers = pipeline.from_source(
                 NumberSequenceSource(0, EPOCHS * ROWS - 1),
                 uid="numbers",
-                limits=PlanLimits(rows=ROWS),
+                limits=ReadLimits(rows=ROWS),
             )
             rows = numbers.selectExpr("cast(value as string) as value")
             pipeline.sink_to(rows, sink, uid="topic")

@@ -30,8 +30,8 @@ from connectors_core.testing import (
     Outage,
     SinkExternalContext,
     SinkTestSuite,
+    passing,
 )
-from connectors_core.testing.outages import passing
 
 SUITES: Final = "1.3"
 PASSWORD: Final = "canary-3d1c"  # pragma: allowlist secret

@@ -15,8 +15,7 @@ from kafka import KafkaProducer
 from connector_kafka import KafkaSource
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import DirectorySink, LocalPipeline
 
 SECONDS = 60.0
 

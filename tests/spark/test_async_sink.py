@@ -17,8 +17,8 @@ from pyspark import cloudpickle
 from connectors_core import Pipeline
 from connectors_core.metrics import SinkMetric
 from connectors_core.records import RecordPolicy
-from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing import DirectorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def test_nothing_is_lost_when_the_service_is_killed_and_comes_back(
         numbers = pipeline.from_source(
             NumberSequenceSource(0, ROWS - 1, split_rows=100),
             uid="numbers",
-            limits=PlanLimits(rows=500),
+            limits=ReadLimits(rows=500),
         )
         pipeline.sink_to(numbers, document_sink.DocumentSink(service.port), uid="documents")
         pipeline.start()

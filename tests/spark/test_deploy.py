@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from connectors_core.testing.cluster import running_cluster
+from connectors_core.testing import running_cluster
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -25,7 +25,7 @@ from connectors_core.cli import app
 from connectors_core.errors import ConnectorError
 from connectors_core.formats import JsonFormat
 from connectors_core.sink import DeliveryGuarantee
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
+from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

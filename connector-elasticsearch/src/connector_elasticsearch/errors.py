@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from connectors_core.annotations import public
 from connectors_core.errors import (
     ConfigurationError,
     FatalError,
@@ -34,21 +33,18 @@ class _FromElasticsearch:
     error_type: str | None = None
 
 
-@public
 class ElasticsearchRetryableError(_FromElasticsearch, RetryableError):
     """Elasticsearch cannot answer now: too busy, blocked, connection lost, time-out."""
 
     code = "ELASTICSEARCH_RETRYABLE"
 
 
-@public
 class ElasticsearchFatalError(_FromElasticsearch, FatalError):
     """Elasticsearch answered in a way that nobody expected."""
 
     code = "ELASTICSEARCH_FATAL"
 
 
-@public
 class ElasticsearchAuthenticationError(_FromElasticsearch, ConfigurationError):
     """The server does not accept who we are, or we do not accept its certificate.
 
@@ -58,28 +54,24 @@ class ElasticsearchAuthenticationError(_FromElasticsearch, ConfigurationError):
     code = "ELASTICSEARCH_AUTHENTICATION"
 
 
-@public
 class ElasticsearchAuthorizationError(_FromElasticsearch, ConfigurationError):
     """Whoever is logged in may not do this; an administrator has to allow it."""
 
     code = "ELASTICSEARCH_AUTHORIZATION"
 
 
-@public
 class ElasticsearchRequestError(_FromElasticsearch, ConfigurationError):
     """The server finds something wrong with what was configured."""
 
     code = "ELASTICSEARCH_REQUEST"
 
 
-@public
 class ElasticsearchTooLargeError(ElasticsearchRequestError):
     """A request is larger than the server's `http.max_content_length`."""
 
     code = "ELASTICSEARCH_TOO_LARGE"
 
 
-@public
 class ElasticsearchVersionError(_FromElasticsearch, UnsupportedError):
     """What answers is no Elasticsearch, or one that is too old or too new."""
 

@@ -13,9 +13,14 @@ import pytest
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.testing import ElasticsearchServer
-from connectors_core.source import DataGeneratorSource, PlanLimits
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.faults import WRITING_POINTS, crash_chain
+from connectors_core.source import DataGeneratorSource, ReadLimits
+from connectors_core.testing import (
+    WRITING_POINTS,
+    DriverJob,
+    crash_chain,
+    run_driver,
+    wait_for_survivors,
+)
 
 pytestmark = pytest.mark.slow
 ROWS = 240
@@ -51,7 +56,7 @@ def test_killed_drivers_lose_nothing_and_with_ids_double_nothing_and_bring_back_
                 version_column="version",
             ),
         },
-        settings={"limits": PlanLimits(rows=ROWS // PLANS)},
+        settings={"limits": ReadLimits(rows=ROWS // PLANS)},
         spark={},
     )
     log = tmp_path / "driver.log"

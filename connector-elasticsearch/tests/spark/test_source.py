@@ -25,10 +25,16 @@ from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.testing import ElasticsearchServer
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy
-from connectors_core.source import PlanLimits
-from connectors_core.testing import Fault, FaultAction, FaultInjected, FaultPoint, injected
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.source import ReadLimits
+from connectors_core.testing import (
+    DirectorySink,
+    Fault,
+    FaultAction,
+    FaultInjected,
+    FaultPoint,
+    LocalPipeline,
+    injected,
+)
 from connectors_core.testing.servers import FaultyNetwork
 
 pytestmark = pytest.mark.line("3.5")  # no Spark in them
@@ -101,7 +107,7 @@ def test_slices_have_each_document_once(
         server.url, index, array_fields=["tags"], slices=slices, page_size=50
     )
     before = contexts(server)
-    rows = read(source, tmp_path, limits=PlanLimits(rows=97))
+    rows = read(source, tmp_path, limits=ReadLimits(rows=97))
     assert numbers(rows) == list(range(503))
     assert next(row for row in rows if row["number"] == 401) == {
         "aircraft": {"maker": "BOEING", "seats": 1},
@@ -118,7 +124,7 @@ def test_documents_that_come_later_are_not_read(
 ) -> None:
     fill(server, index, 200)
     source = ElasticsearchSource(server.url, index, fields=["number"], page_size=10)
-    limits = PlanLimits(rows=20)
+    limits = ReadLimits(rows=20)
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2)
     with injected(fault), pytest.raises(FaultInjected):
         read(source, tmp_path, limits=limits)
@@ -198,7 +204,7 @@ def test_a_limit_holds_for_the_whole_source(
 ) -> None:
     fill(server, index, 200, shards=3)
     source = ElasticsearchSource(server.url, index, fields=["number"], limit=57, page_size=20)
-    assert len(set(numbers(read(source, tmp_path, limits=PlanLimits(rows=10))))) == 57
+    assert len(set(numbers(read(source, tmp_path, limits=ReadLimits(rows=10))))) == 57
 
 
 def test_an_index_without_documents_ends_at_once(
@@ -212,7 +218,7 @@ def interrupted(source: ElasticsearchSource, folder: Path) -> None:
     """Read a part, and end as by a crash."""
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2)
     with injected(fault), pytest.raises(FaultInjected):
-        read(source, folder, limits=PlanLimits(rows=30))
+        read(source, folder, limits=ReadLimits(rows=30))
 
 
 def test_a_point_in_time_that_is_lost_is_an_error_that_says_what_to_do(
@@ -224,7 +230,7 @@ def test_a_point_in_time_that_is_lost_is_an_error_that_says_what_to_do(
     server.kill()
     server.start()
     with pytest.raises(PointInTimeLostError, match=r"source\.sort-field") as error:
-        read(source, tmp_path, limits=PlanLimits(rows=30))
+        read(source, tmp_path, limits=ReadLimits(rows=30))
     assert error.value.option == "source.keep-alive"
 
 
@@ -237,7 +243,7 @@ def test_with_a_sort_field_reading_goes_on_in_a_new_point_in_time(
     interrupted(source, tmp_path)
     server.kill()
     server.start()
-    assert numbers(read(source, tmp_path, limits=PlanLimits(rows=30))) == list(range(200))
+    assert numbers(read(source, tmp_path, limits=ReadLimits(rows=30))) == list(range(200))
 
 
 def test_a_field_that_orders_nothing_for_good_is_refused(
@@ -265,7 +271,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
     with FaultyNetwork() as network:
         network.forward_to(server.port)
         source = ElasticsearchSource(f"http://{network.address}", index, page_size=20)
-        with pipeline(source, tmp_path, limits=PlanLimits(rows=100)) as running:
+        with pipeline(source, tmp_path, limits=ReadLimits(rows=100)) as running:
             network.cut_after(50_000)
             running.start()
             while not network.cuts:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from connectors_core.testing.on_cluster import SuitesOnCluster
+from connectors_core.testing import SuitesOnCluster
 
 
 class TestElasticsearchOnCluster(SuitesOnCluster):

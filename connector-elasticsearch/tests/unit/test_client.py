@@ -26,7 +26,7 @@ from connector_elasticsearch import (
 )
 from connector_elasticsearch.client import AsyncElasticsearchClient, ElasticsearchClient
 from connector_elasticsearch.client.reachability import check_reachable
-from connectors_core.clients.event_loop import submit
+from connectors_core.clients import submit
 from connectors_core.records import RecordPolicy
 from connectors_core.testing import RequestFault
 

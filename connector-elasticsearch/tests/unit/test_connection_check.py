@@ -15,8 +15,8 @@ from connector_elasticsearch import (
     ElasticsearchSource,
     ElasticsearchTable,
 )
-from connectors_core.engine.coordinator.connection_checks import check_connections
 from connectors_core.errors import RetryableError
+from connectors_core.testing import check_connections
 
 
 @pytest.fixture(params=["refuses", "is silent"])

@@ -16,7 +16,7 @@ from typing import Any, Final
 import fsspec
 from fsspec.core import url_to_fs
 
-from connectors_core.clients.native_libraries import error_of_opening
+from connectors_core.clients import error_of_opening
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,

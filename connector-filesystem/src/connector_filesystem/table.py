@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from connector_filesystem.source import FileSource
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.lookup import (
     FULL_CACHE_OPTIONS,
     LOOKUP_CACHE,

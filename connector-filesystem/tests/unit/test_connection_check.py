@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connector_filesystem import FileSink, FileSource
-from connectors_core.engine.coordinator.connection_checks import check_connections
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError, StateLocationError
+from connectors_core.testing import check_connections
 
 
 def test_a_path_that_is_not_there_yet_is_reachable(tmp_path: Path) -> None:

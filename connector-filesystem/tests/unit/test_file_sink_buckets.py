@@ -23,7 +23,7 @@ from connector_filesystem.sink.buckets import (
 )
 from connectors_core.errors import ConfigurationError
 from connectors_core.source import NumberSequenceSource
-from connectors_core.testing.environment import InProcess
+from connectors_core.testing import InProcess
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
 

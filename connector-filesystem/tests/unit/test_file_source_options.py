@@ -18,10 +18,9 @@ from connectors_core.errors import (
     InvalidOptionError,
     OptionError,
 )
-from connectors_core.schema.ddl import parse_schema
+from connectors_core.schema import parse_schema
 from connectors_core.source import Boundedness
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.environment import InProcess
+from connectors_core.testing import DirectorySink, InProcess
 
 
 def test_options_as_spark_gives_them(tmp_path):

@@ -7,9 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from connector_filesystem import FileSource
-from connectors_core.source import PlanLimits, WatermarkStrategy
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.environment import InProcess
+from connectors_core.source import ReadLimits, WatermarkStrategy
+from connectors_core.testing import DirectorySink, InProcess
 
 DEADLINE = 60.0
 START = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp())
@@ -33,7 +32,7 @@ def test_the_watermark_follows_the_files_that_are_read_although_some_always_wait
         FileSource(folder, schema="x BIGINT", monitor_interval=timedelta(milliseconds=5)),
         uid="files",
         watermark_strategy=strategy.with_timestamp_assigner("x", epoch_unit="s"),
-        limits=PlanLimits(splits=1),
+        limits=ReadLimits(splits=1),
     )
     pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out")
     deadline = time.monotonic() + DEADLINE

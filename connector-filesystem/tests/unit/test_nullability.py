@@ -14,7 +14,7 @@ from reading_files import rows_of, table_of
 from connector_filesystem import CsvOptions, FileSource
 from connector_filesystem.formats import Compression, Format, JsonOptions, ParquetOptions
 from connector_filesystem.sink.part_file import EncoderConfig
-from connectors_core.schema.nested import nullable_type
+from connectors_core.schema import nullable_type
 from connectors_core.testing import nested_array, nested_batches
 
 _NUMBERS = itertools.count()

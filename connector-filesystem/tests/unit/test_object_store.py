@@ -20,7 +20,7 @@ import s3fs
 from connector_filesystem import BucketAssigner, FileSink, FileSource
 from connector_filesystem.source.reader import read_split
 from connectors_core.errors import ConnectorError, DataLossError, SplitChangedError
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import LocalPipeline
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 BUCKET = "lake"

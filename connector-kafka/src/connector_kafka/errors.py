@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, FatalError, RetryableError
 
 __all__ = [
@@ -26,21 +25,18 @@ class _FromKafka:
     kafka_code: int | None = None
 
 
-@public
 class KafkaRetryableError(_FromKafka, RetryableError):
     """Kafka cannot answer now: no leader, coordinator loading, connection lost, time-out."""
 
     code = "KAFKA_RETRYABLE"
 
 
-@public
 class KafkaFatalError(_FromKafka, FatalError):
     """Kafka refused for good: fenced, corrupt, out of range, an answer nobody expected."""
 
     code = "KAFKA_FATAL"
 
 
-@public
 class KafkaAuthenticationError(_FromKafka, ConfigurationError):
     """The broker does not accept who we are, or we do not accept its certificate.
 
@@ -50,21 +46,18 @@ class KafkaAuthenticationError(_FromKafka, ConfigurationError):
     code = "KAFKA_AUTHENTICATION"
 
 
-@public
 class KafkaAuthorizationError(_FromKafka, ConfigurationError):
     """The user may not do this; an administrator has to allow it."""
 
     code = "KAFKA_AUTHORIZATION"
 
 
-@public
 class KafkaRequestError(_FromKafka, ConfigurationError):
     """The broker finds something wrong with what was configured, or is too old for it."""
 
     code = "KAFKA_REQUEST"
 
 
-@public
 class CorruptRecordsError(FatalError):
     """A record batch of a topic is damaged, or written in a way that no client reads; executor.
 

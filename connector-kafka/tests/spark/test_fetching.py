@@ -31,7 +31,7 @@ from connector_kafka.client.metadata import (
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker
-from connectors_core.clients.retries import RetryLog
+from connectors_core.clients import RetryLog
 from connectors_core.errors import DataLossError
 
 pytestmark = pytest.mark.line("3.5")

@@ -19,8 +19,7 @@ from connector_kafka.client.metadata import Cluster, TopicPartition
 from connector_kafka.client.wire import Wire
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import DirectorySink, LocalPipeline
 
 
 def committed(broker: KafkaBroker, group: str, topic: str) -> int | None:

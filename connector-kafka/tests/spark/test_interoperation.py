@@ -24,9 +24,7 @@ from connector_kafka.testing.jars import class_path
 from connector_kafka.testing.tools import ConsoleRecord, console_consumer, console_producer
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import DataGeneratorSource
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import run_driver
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import DirectorySink, LocalPipeline, run_driver
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -167,7 +165,7 @@ def read_by_spark(servers: str, topic: str, found: Path) -> None:
     """Read the topic by Spark's own source, in a session that has its jars."""
     import pathlib
 
-    from connectors_core.testing.spark_session import new_session
+    from connectors_core.testing import new_session
 
     jars = class_path(SPARKS_OWN).replace(":", ",")
     options = {

@@ -28,17 +28,22 @@ from connector_kafka import (
 )
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
-from connectors_core.engine.protocol import decision_path, report_path
 from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source import PlanLimits
-from connectors_core.testing.cluster import SPECULATION, Cluster, running_cluster
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
-from connectors_core.testing.faults import (
+from connectors_core.source import ReadLimits
+from connectors_core.testing import (
     READING_POINTS,
+    SPECULATION,
     WRITING_POINTS,
+    Cluster,
+    DriverJob,
     Fault,
     FaultAction,
     FaultPoint,
+    decision_path,
+    report_path,
+    run_driver,
+    running_cluster,
+    wait_for_survivors,
 )
 
 PARTITIONS = 3
@@ -74,7 +79,7 @@ def job(
         location=str(folder / "checkpoint"),
         source=source,
         sinks={"topic": sink},
-        settings={"limits": PlanLimits(rows=30)},
+        settings={"limits": ReadLimits(rows=30)},
         spark=spark,
     )
 

@@ -28,9 +28,7 @@ from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import NumberSequenceSource
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.local_pipeline import LocalPipeline
-from connectors_core.testing.traces import assert_unseen, error_texts
+from connectors_core.testing import DirectorySink, LocalPipeline, assert_unseen, error_texts
 
 pytestmark = pytest.mark.line("3.5")  # no Spark in them
 AUTHORITY = Authority.create()

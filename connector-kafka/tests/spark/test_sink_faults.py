@@ -19,9 +19,8 @@ from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.formats import JsonFormat
 from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source import NumberSequenceSource, PlanLimits
-from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing import Fault, FaultAction, FaultPoint, LocalPipeline, injected
 
 pytestmark = pytest.mark.line("3.5")  # no Spark in them
 ROWS = 1_000
@@ -49,7 +48,7 @@ def pipeline(to: KafkaSink, folder: Path) -> LocalPipeline:
     """Ten epochs of numbers."""
     made = LocalPipeline("faults", checkpoint_location=str(folder), parallelism=2)
     numbers = NumberSequenceSource(0, ROWS - 1, split_rows=PLAN_ROWS)
-    rows = made.from_source(numbers, uid="numbers", limits=PlanLimits(rows=PLAN_ROWS))
+    rows = made.from_source(numbers, uid="numbers", limits=ReadLimits(rows=PLAN_ROWS))
     made.sink_to(rows, to, uid="topic")
     return made
 

@@ -16,7 +16,7 @@ from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
 from connectors_core.formats import JsonFormat
 from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 
 PAGE = Path(__file__).parents[2] / "docs" / "sink.md"
 
@@ -48,7 +48,7 @@ def test_a_stream_of_many_epochs_is_written(
     location = str(tmp_path)
     with Pipeline(spark, "stream", checkpoint_location=location, streaming=True) as pipeline:
         source = NumberSequenceSource(1, 60)
-        numbers = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        numbers = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
         pipeline.sink_to(numbers, sink, uid="out")
         pipeline.run()
         assert pipeline.status().sinks[0].guarantee is guarantee

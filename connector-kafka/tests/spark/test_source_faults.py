@@ -31,9 +31,8 @@ from connector_kafka.errors import CorruptRecordsError
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.errors import ConnectorError, DataLossError, InvalidOptionError
 from connectors_core.records import RecordPolicy
-from connectors_core.source import PlanLimits, WatermarkStrategy
-from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.source import ReadLimits, WatermarkStrategy
+from connectors_core.testing import Fault, FaultAction, FaultPoint, LocalPipeline, injected
 
 pytestmark = pytest.mark.line("3.5")  # no Spark in them
 # A client that notices soon.
@@ -97,7 +96,7 @@ def test_a_broker_that_hangs(
 ) -> None:
     records.write(500)
     reading = source(broker.bootstrap_servers, topic, properties=properties)
-    with records.pipeline(reading, limits=PlanLimits(rows=50)) as pipeline:
+    with records.pipeline(reading, limits=ReadLimits(rows=50)) as pipeline:
         pipeline.start()
         records.wait_for(100, pipeline)
         broker.pause()
@@ -336,7 +335,7 @@ def test_with_limits_the_plan_after_a_loss_begins_behind_all_that_is_gone(
         starting_offsets=OffsetsInitializer.offsets({(topic, 0): 7}),
         fetch=FetchOptions(poll_interval=timedelta(milliseconds=20), api=api),
     )
-    with records.pipeline(reading, limits=PlanLimits(rows=10)) as pipeline:
+    with records.pipeline(reading, limits=ReadLimits(rows=10)) as pipeline:
         pipeline.start()
         records.wait_for(50, pipeline)
         (status,) = pipeline.status().sources
@@ -352,7 +351,7 @@ def test_with_limits_only_what_is_new_is_read_after_a_loss_over_a_restart(
     broker.topics.delete_records(topic, {0: 300})
     start = OffsetsInitializer.offsets({(topic, 0): 0})
     reading = source(broker.bootstrap_servers, topic, on_data_loss="latest", starting_offsets=start)
-    limits = PlanLimits(rows=7)
+    limits = ReadLimits(rows=7)
     with records.pipeline(reading, limits=limits) as before:
         before.start()
         wait(lambda: losses(before) == 1, "the loss", before)

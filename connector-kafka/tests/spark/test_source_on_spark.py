@@ -14,7 +14,7 @@ from numbered_records import NumberedRecords
 from connector_kafka import KafkaSource, OffsetsInitializer
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing import DirectorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

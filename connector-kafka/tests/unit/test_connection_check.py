@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from connector_kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
-from connectors_core.engine.coordinator.connection_checks import check_connections
 from connectors_core.errors import RetryableError
+from connectors_core.testing import check_connections
 
 
 @pytest.fixture(params=["refuses", "is silent"])

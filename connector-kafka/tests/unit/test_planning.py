@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connector_kafka import KafkaPartitionSplit
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.plans import plan, shares
-from connectors_core.source import PlanLimits
+from connectors_core.source import ReadLimits
 
 
 def split(partition: int, offset: int, last_stop: int | None = None) -> KafkaPartitionSplit:
@@ -40,17 +40,17 @@ def test_the_one_that_waits_longest_gets_a_row_however_large_the_others_are():
 
 
 def test_a_partition_whose_end_is_not_known_is_not_read_and_not_idle():
-    assert plan([split(0, 5)], {}, PlanLimits()) == {}
+    assert plan([split(0, 5)], {}, ReadLimits()) == {}
 
 
 def test_a_partition_without_records_is_idle():
-    (read,) = plan([split(0, 5)], end(0, 5), PlanLimits()).values()
+    (read,) = plan([split(0, 5)], end(0, 5), ReadLimits()).values()
     assert read.empty
     assert read.then == split(0, 5)
 
 
 def test_a_partition_at_its_last_stop_is_finished():
-    (read,) = plan([split(0, 5, last_stop=5)], end(0, 9), PlanLimits()).values()
+    (read,) = plan([split(0, 5, last_stop=5)], end(0, 9), ReadLimits()).values()
     assert read.empty
     assert read.then is None
 
@@ -70,7 +70,7 @@ def test_none_of_the_rows_to_skip_comes_of_a_log_that_was_cut_or_made_anew():
 
 def test_splits_beyond_the_limit_of_splits_are_left_out():
     ends = {**end(0, 9), **end(1, 9), **end(2, 0)}
-    reads = plan([split(2, 0), split(0, 0), split(1, 0)], ends, PlanLimits(splits=1))
+    reads = plan([split(2, 0), split(0, 0), split(1, 0)], ends, ReadLimits(splits=1))
     assert set(reads) == {"t-2", "t-0"}  # an idle one takes no room
 
 
@@ -90,7 +90,7 @@ def test_plan_after_plan_reads_every_offset_once(partitions, rows):
     for _ in range(1000):
         if not live:
             break
-        reads = plan(list(live.values()), ends, PlanLimits(rows=rows))
+        reads = plan(list(live.values()), ends, ReadLimits(rows=rows))
         read_now = 0
         for split_id, read in reads.items():
             if not read.empty:

@@ -29,7 +29,7 @@ from connectors_core.formats import JsonFormat, StringFormat
 from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.sink import DeliveryGuarantee, WriterInitContext
 from connectors_core.source import NumberSequenceSource
-from connectors_core.testing.environment import InProcess
+from connectors_core.testing import InProcess
 
 TOPICS = {"a": 3, "b": 1}
 FLIGHTS = pa.RecordBatch.from_pydict(

@@ -1,20 +1,272 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectors for Apache Spark in Python, after Flink's model."""
+"""Connectors for Apache Spark in Python, after Flink's model: all that a pipeline is written with.
+
+A name is imported when it is first used, so only a pipeline needs pyspark.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
+    from connectors_core.annotations import ConnectorDeprecationWarning
+    from connectors_core.engine.coordinator.source_observation import SplitStatus
+    from connectors_core.engine.query.status import (
+        LookupCaching,
+        LookupStatus,
+        PipelineState,
+        PipelineStatus,
+        QueryStatus,
+        SinkProgress,
+        SinkStatus,
+        SourceStatus,
+    )
+    from connectors_core.errors import (
+        BadRecordError,
+        BadRecordLimitError,
+        CommitError,
+        ConfigurationError,
+        ConnectorError,
+        DataLossError,
+        FatalError,
+        ForeignError,
+        IdentityError,
+        InvalidOptionError,
+        LeaseError,
+        MissingDependencyError,
+        MissingOptionError,
+        OptionError,
+        RetryableError,
+        SparkMismatchError,
+        SplitChangedError,
+        StateCorruptedError,
+        StateLocationError,
+        StateVersionError,
+        UnexpectedError,
+        UnknownOptionError,
+        UnsupportedError,
+    )
+    from connectors_core.formats import (
+        AvroFormat,
+        ConfluentAvroFormat,
+        CsvFormat,
+        EmptyMessages,
+        FormatName,
+        HttpSchemaRegistry,
+        JsonFormat,
+        RawFormat,
+        SchemaRegistry,
+        StaticSchemaRegistry,
+        StringFormat,
+        UnknownSchemaError,
+    )
+    from connectors_core.lookup import (
+        DefaultLookupCache,
+        FullCachingLookupProvider,
+        LookupCacheType,
+        PartialCachingLookupProvider,
+        PeriodicCacheReloadTrigger,
+        ReloadStrategy,
+        ScheduleMode,
+        TimedCacheReloadTrigger,
+    )
+    from connectors_core.records import (
+        DEAD_LETTER_SCHEMA,
+        BadRecord,
+        RecordPolicy,
+        RecordPolicyMode,
+    )
+    from connectors_core.secrets import Secret
+    from connectors_core.sink import (
+        ROW_KIND_COLUMN,
+        AsyncSinkWriterConfiguration,
+        DeliveryGuarantee,
+    )
+    from connectors_core.source import (
+        Boundedness,
+        DataGeneratorSource,
+        HybridSource,
+        HybridSourceBuilder,
+        NumberSequenceSource,
+        RateLimiterStrategy,
+        ReadLimits,
+        SourceSwitchContext,
+        TimestampAssigner,
+        WatermarkAlignment,
+        WatermarkGenerator,
+        WatermarkStrategy,
+    )
     from connectors_core.spark import Pipeline
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "connectors_core.annotations": ("ConnectorDeprecationWarning",),
+            "connectors_core.errors": (
+                "BadRecordError",
+                "BadRecordLimitError",
+                "CommitError",
+                "ConfigurationError",
+                "ConnectorError",
+                "DataLossError",
+                "FatalError",
+                "ForeignError",
+                "IdentityError",
+                "InvalidOptionError",
+                "LeaseError",
+                "MissingDependencyError",
+                "MissingOptionError",
+                "OptionError",
+                "RetryableError",
+                "SparkMismatchError",
+                "SplitChangedError",
+                "StateCorruptedError",
+                "StateLocationError",
+                "StateVersionError",
+                "UnexpectedError",
+                "UnknownOptionError",
+                "UnsupportedError",
+            ),
+            "connectors_core.formats": (
+                "AvroFormat",
+                "ConfluentAvroFormat",
+                "CsvFormat",
+                "EmptyMessages",
+                "FormatName",
+                "HttpSchemaRegistry",
+                "JsonFormat",
+                "RawFormat",
+                "SchemaRegistry",
+                "StaticSchemaRegistry",
+                "StringFormat",
+                "UnknownSchemaError",
+            ),
+            "connectors_core.lookup": (
+                "DefaultLookupCache",
+                "FullCachingLookupProvider",
+                "LookupCacheType",
+                "PartialCachingLookupProvider",
+                "PeriodicCacheReloadTrigger",
+                "ReloadStrategy",
+                "ScheduleMode",
+                "TimedCacheReloadTrigger",
+            ),
+            "connectors_core.records": (
+                "DEAD_LETTER_SCHEMA",
+                "BadRecord",
+                "RecordPolicy",
+                "RecordPolicyMode",
+            ),
+            "connectors_core.secrets": ("Secret",),
+            "connectors_core.sink": (
+                "ROW_KIND_COLUMN",
+                "AsyncSinkWriterConfiguration",
+                "DeliveryGuarantee",
+            ),
+            "connectors_core.source": (
+                "Boundedness",
+                "DataGeneratorSource",
+                "HybridSource",
+                "HybridSourceBuilder",
+                "NumberSequenceSource",
+                "RateLimiterStrategy",
+                "ReadLimits",
+                "SourceSwitchContext",
+                "TimestampAssigner",
+                "WatermarkAlignment",
+                "WatermarkGenerator",
+                "WatermarkStrategy",
+            ),
+            "connectors_core.spark": ("Pipeline",),
+            "connectors_core.engine.coordinator.source_observation": ("SplitStatus",),
+            "connectors_core.engine.query.status": (
+                "LookupCaching",
+                "LookupStatus",
+                "PipelineState",
+                "PipelineStatus",
+                "QueryStatus",
+                "SinkProgress",
+                "SinkStatus",
+                "SourceStatus",
+            ),
+        },
+    )
 
-__all__ = ["Pipeline"]
-
-
-def __getattr__(name: str) -> Any:
-    # Late, so that connectors can be used and tested without Spark.
-    if name == "Pipeline":
-        from connectors_core.spark import Pipeline
-
-        return Pipeline
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    "DEAD_LETTER_SCHEMA",
+    "ROW_KIND_COLUMN",
+    "AsyncSinkWriterConfiguration",
+    "AvroFormat",
+    "BadRecord",
+    "BadRecordError",
+    "BadRecordLimitError",
+    "Boundedness",
+    "CommitError",
+    "ConfigurationError",
+    "ConfluentAvroFormat",
+    "ConnectorDeprecationWarning",
+    "ConnectorError",
+    "CsvFormat",
+    "DataGeneratorSource",
+    "DataLossError",
+    "DefaultLookupCache",
+    "DeliveryGuarantee",
+    "EmptyMessages",
+    "FatalError",
+    "ForeignError",
+    "FormatName",
+    "FullCachingLookupProvider",
+    "HttpSchemaRegistry",
+    "HybridSource",
+    "HybridSourceBuilder",
+    "IdentityError",
+    "InvalidOptionError",
+    "JsonFormat",
+    "LeaseError",
+    "LookupCacheType",
+    "LookupCaching",
+    "LookupStatus",
+    "MissingDependencyError",
+    "MissingOptionError",
+    "NumberSequenceSource",
+    "OptionError",
+    "PartialCachingLookupProvider",
+    "PeriodicCacheReloadTrigger",
+    "Pipeline",
+    "PipelineState",
+    "PipelineStatus",
+    "QueryStatus",
+    "RateLimiterStrategy",
+    "RawFormat",
+    "ReadLimits",
+    "RecordPolicy",
+    "RecordPolicyMode",
+    "ReloadStrategy",
+    "RetryableError",
+    "ScheduleMode",
+    "SchemaRegistry",
+    "Secret",
+    "SinkProgress",
+    "SinkStatus",
+    "SourceStatus",
+    "SourceSwitchContext",
+    "SparkMismatchError",
+    "SplitChangedError",
+    "SplitStatus",
+    "StateCorruptedError",
+    "StateLocationError",
+    "StateVersionError",
+    "StaticSchemaRegistry",
+    "StringFormat",
+    "TimedCacheReloadTrigger",
+    "TimestampAssigner",
+    "UnexpectedError",
+    "UnknownOptionError",
+    "UnknownSchemaError",
+    "UnsupportedError",
+    "WatermarkAlignment",
+    "WatermarkGenerator",
+    "WatermarkStrategy",
+]

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of stability: only what is `@public` is promised by semantic versioning."""
+"""Marks of stability, for public names that are not stable.
+
+A name is public if it is in the `__all__` of a package that `docs/reference/public-api.md` lists.
+It is stable unless it has a mark.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,8 @@ _warned_lock: Final = threading.Lock()
 
 
 class Stability(StrEnum):
-    """What users may rely on."""
+    """What users may rely on; a name without a mark changes only with a major version."""
 
-    PUBLIC = "public"
-    """Changes only with a major version."""
     EXPERIMENTAL = "experimental"
     """May change or go with any minor version."""
     DEPRECATED = "deprecated"
@@ -52,8 +54,7 @@ class ConnectorDeprecationWarning(DeprecationWarning):
 
 
 def public(target: _T) -> _T:
-    """Mark a class or function as promised: it changes only with a major version."""
-    setattr(target, _ATTRIBUTE, Stability.PUBLIC)
+    """Deprecated since 1.0.0, removed in 2.0.0: it does nothing. Released connectors import it."""
     return target
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, SparkMismatchError
 
 __all__ = ["OutsideMatrixWarning", "check_spark"]
@@ -42,7 +41,6 @@ class OutsideMatrixWarning(UserWarning):
     """The Spark or the Python works with a connector, but is not part of the matrix."""
 
 
-@public
 def check_spark(connector: str) -> None:
     """Refuse a build of a connector that does not work with this Spark or this Python.
 

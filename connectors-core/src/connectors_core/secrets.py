@@ -11,6 +11,7 @@ from typing import Any, Final
 __all__ = ["MASK", "Secret", "mask_text", "mask_url", "masked"]
 
 MASK: Final = "******"
+"""What is shown in the place of a secret."""
 
 # In these schemes the part before `@` is the container, not a user.
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConnectorError
 
 __all__ = ["keyword_of", "spell", "spelled_as_made", "spelled_in_python"]
@@ -56,7 +55,6 @@ def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[Non
         raise
 
 
-@public
 def spelled_in_python(
     keywords: Mapping[str, str] | None = None, *, made_of_options: Sequence[str] = ("from_options",)
 ) -> Callable[[_T], _T]:

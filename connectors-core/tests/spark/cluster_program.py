@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline_support import LogSource, new_pipeline, travel_with_closures
 
-from connectors_core.source import PlanLimits
+from connectors_core.source import ReadLimits
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.spark_session import new_session
 
@@ -23,7 +23,7 @@ def main() -> None:
     root = Path(sys.argv[1])
     spark = new_session(json.loads((root / "spark.json").read_text()))
     with new_pipeline(spark, root) as pipeline:
-        limits = PlanLimits(rows=40)
+        limits = ReadLimits(rows=40)
         files = pipeline.from_source(LogSource(root / "files"), uid="files", limits=limits)
         live = pipeline.from_source(LogSource(root / "live", live=True), uid="live", limits=limits)
         pipeline.sink_to(files.union(live), LeasedDirectorySink(root / "out"), uid="out")

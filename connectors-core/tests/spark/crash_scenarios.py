@@ -83,7 +83,7 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
 
     from connectors_core import Pipeline
     from connectors_core.source.data_generator import DataGeneratorSource
-    from connectors_core.source.split import PlanLimits
+    from connectors_core.source.split import ReadLimits
     from connectors_core.source.watermarks import WatermarkStrategy
     from connectors_core.testing.directory_sink import DirectorySink
     from connectors_core.testing.leased_sink import LeasedDirectorySink
@@ -108,7 +108,7 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
             timedelta(seconds=300)
         ).with_timestamp_assigner(column)
 
-    limits = PlanLimits(rows=150)
+    limits = ReadLimits(rows=150)
     left = pipeline.from_source(
         DataGeneratorSource(
             left_rows, rows, SCHEMA, split_rows=100, batch_rows=40, lower_bound=left_time

@@ -27,7 +27,7 @@ from connectors_core.lookup import (
     FullCachingLookupProvider,
     LookupFunction,
 )
-from connectors_core.source import DataGeneratorSource, PlanLimits
+from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.table import LookupTableSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.spark_session import new_session
@@ -229,7 +229,7 @@ class KilledDriver:
     def __call__(self) -> None:
         spark = new_session()
         with new_pipeline(spark, self.root) as pipeline:
-            limits = PlanLimits(rows=2 * ENTRY_ROWS)
+            limits = ReadLimits(rows=2 * ENTRY_ROWS)
             rows = pipeline.from_source(order_source(), uid="orders", limits=limits)
             table = OneRowTable(self.root / "table.json")
             sink = DirectorySink(self.root / "rows")

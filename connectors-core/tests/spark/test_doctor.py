@@ -25,7 +25,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 from connectors_core.spark import pipeline_run, progress
 from connectors_core.spark.telemetry import Instruments
@@ -81,7 +81,7 @@ def test_doctor_looks_at_the_running_spark(spark, monkeypatch):
 def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
     with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "ck"), streaming=True) as pipeline:
         assert pipeline.status().state is PipelineState.NOT_STARTED
-        df = pipeline.from_source(numbers(), uid="in", limits=PlanLimits(rows=400))
+        df = pipeline.from_source(numbers(), uid="in", limits=ReadLimits(rows=400))
         pipeline.sink_to(df, DirectorySink(tmp_path / "all"), uid="all")
         pipeline.sink_to(df.where("value % 2 = 0"), DirectorySink(tmp_path / "even"), uid="even")
         assert pipeline.run()
@@ -125,7 +125,7 @@ def test_watermarks_while_it_runs(spark, tmp_path, measured):
     location = str(tmp_path / "ck")
     pipeline = Pipeline(spark, "p", checkpoint_location=location, streaming=True)
     df = pipeline.from_source(
-        long, uid="in", watermark_strategy=strategy, limits=PlanLimits(rows=200), parallelism=1
+        long, uid="in", watermark_strategy=strategy, limits=ReadLimits(rows=200), parallelism=1
     )
     pipeline.sink_to(df.where("at IS NOT NULL"), DirectorySink(tmp_path / "out"), uid="out")
     with pipeline:
@@ -152,7 +152,7 @@ def test_a_pipeline_that_was_stopped(spark, tmp_path, measured):
         streaming=True,
         trigger_interval=timedelta(hours=1),  # one plan, and nothing is under way at the stop
     )
-    df = pipeline.from_source(numbers(), uid="in", limits=PlanLimits(rows=100))
+    df = pipeline.from_source(numbers(), uid="in", limits=ReadLimits(rows=100))
     pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="out")
     with pipeline:
         pipeline.start()

@@ -13,7 +13,7 @@ import pytest
 
 from connectors_core import Pipeline
 from connectors_core.errors import IdentityError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def pipeline(
     numbers = pipeline.from_source(
         NumberSequenceSource(0, ROWS - 1, split_rows=100),
         uid="numbers",
-        limits=PlanLimits(rows=500),
+        limits=ReadLimits(rows=500),
     )
     for uid in sinks:
         pipeline.sink_to(numbers, DirectorySink(root / uid), uid=uid)

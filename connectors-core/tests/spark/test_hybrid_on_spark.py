@@ -29,8 +29,8 @@ from connectors_core.errors import FatalError
 from connectors_core.source import (
     HybridSource,
     NumberSequenceSource,
-    PlanLimits,
     PlannedRead,
+    ReadLimits,
     SourceSwitchContext,
     SplitEnumerator,
     SplitTraits,
@@ -158,7 +158,7 @@ def test_files_then_a_log_over_restarts_before_at_and_after_the_switch(
         source = HybridSource.builder(files).add_source(log_from).build()
         pipeline = new_pipeline(spark, tmp_path, parallelism=parallelism)
         rows = pipeline.from_source(
-            source, uid="s", watermark_strategy=BY_TIME, limits=PlanLimits(rows=10)
+            source, uid="s", watermark_strategy=BY_TIME, limits=ReadLimits(rows=10)
         )
         pipeline.sink_to(rows, sink, uid="out")
         return pipeline
@@ -204,7 +204,7 @@ def test_positions_are_told_when_spark_has_committed(spark: SparkSession, tmp_pa
     topic.write("p0", range(25))
     sink = DirectorySink(tmp_path / "out")
     with new_pipeline(spark, tmp_path) as pipeline:
-        rows = pipeline.from_source(topic, uid="s", limits=PlanLimits(rows=10))
+        rows = pipeline.from_source(topic, uid="s", limits=ReadLimits(rows=10))
         pipeline.sink_to(rows, sink, uid="out")
         assert pipeline.run(available_now=True)
     assert topic.committed == {"p0": 25}

@@ -21,7 +21,7 @@ from pipeline_support import (
 )
 
 from connectors_core.errors import IdentityError
-from connectors_core.source import DataGeneratorSource, PlanLimits
+from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def build(spark: SparkSession, root: Path, shape: Shape, rows: int | None = None
     frames = []
     for uid in shape.sources:
         source = DataGeneratorSource(event_rows, ROWS[uid], EVENTS, split_rows=30, batch_rows=10)
-        df = pipeline.from_source(source, uid=uid, limits=PlanLimits(rows=rows))
+        df = pipeline.from_source(source, uid=uid, limits=ReadLimits(rows=rows))
         frames.append(df.selectExpr("n" if uid == "a" else "-1 - n AS n"))
     union = frames[0]
     for frame in frames[1:]:

@@ -49,7 +49,7 @@ from connectors_core.lookup import (
     PartialCachingLookupProvider,
 )
 from connectors_core.metrics import LookupMetric
-from connectors_core.source import PlanLimits, WatermarkStrategy
+from connectors_core.source import ReadLimits, WatermarkStrategy
 from connectors_core.table import LookupTableSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import run_driver
@@ -88,7 +88,7 @@ def pipeline_of(spark: Any, tmp_path: Path, **arguments: Any) -> Pipeline:
 def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool) -> None:
     left, inner = DirectorySink(tmp_path / "left"), DirectorySink(tmp_path / "inner")
     with pipeline_of(spark, tmp_path, streaming=streaming) as pipeline:
-        rows = pipeline.from_source(order_source(), uid="orders", limits=PlanLimits(rows=150))
+        rows = pipeline.from_source(order_source(), uid="orders", limits=ReadLimits(rows=150))
         table = table_of(kind, tmp_path)
         for how, sink in (("left", left), ("inner", inner)):
             joined = pipeline.lookup_join(
@@ -121,7 +121,7 @@ def test_rows_that_no_one_else_looks_at_are_joined_where_they_are_read(
 ) -> None:
     sink = DirectorySink(tmp_path / "rows")
     with pipeline_of(spark, tmp_path, streaming=streaming) as pipeline:
-        rows = pipeline.from_source(order_source(), uid="orders", limits=PlanLimits(rows=150))
+        rows = pipeline.from_source(order_source(), uid="orders", limits=ReadLimits(rows=150))
         joined = pipeline.lookup_join(
             rows, table_of(kind, tmp_path), on=["key"], columns=["value"], uid="first"
         )
@@ -153,7 +153,7 @@ def test_a_join_leaves_the_watermark_as_it_is(spark: SparkSession, tmp_path: Pat
     by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
     with pipeline_of(spark, tmp_path, streaming=True) as pipeline:
         rows = pipeline.from_source(
-            order_source(), uid="orders", watermark_strategy=by_time, limits=PlanLimits(rows=150)
+            order_source(), uid="orders", watermark_strategy=by_time, limits=ReadLimits(rows=150)
         )
         joined = pipeline.lookup_join(
             rows, table_of("full", tmp_path), on=["key"], columns=["value"], how="inner"

@@ -34,7 +34,7 @@ from connectors_core.sink import (
 from connectors_core.source import (
     DataGeneratorSource,
     NumberSequenceSource,
-    PlanLimits,
+    ReadLimits,
     WatermarkStrategy,
 )
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile
@@ -59,7 +59,7 @@ def test_a_query_of_ones_own_is_refused_and_does_no_harm(
     sink = DirectorySink(tmp_path / "out")
     with new_pipeline(spark, tmp_path, parallelism=1) as pipeline:
         endless = DataGeneratorSource(event_rows, None, EVENTS, split_rows=20)
-        df = pipeline.from_source(endless, uid="events", limits=PlanLimits(rows=20))
+        df = pipeline.from_source(endless, uid="events", limits=ReadLimits(rows=20))
         pipeline.sink_to(df, sink, uid="out")
         pipeline.start()
         own = (
@@ -100,7 +100,7 @@ def test_update_mode_gives_aggregates_as_they_change(spark: SparkSession, tmp_pa
     sink = DirectorySink(tmp_path / "out")
     with new_pipeline(spark, tmp_path, parallelism=1) as pipeline:
         df = pipeline.from_source(
-            events(60), uid="events", watermark_strategy=STRATEGY, limits=PlanLimits(rows=20)
+            events(60), uid="events", watermark_strategy=STRATEGY, limits=ReadLimits(rows=20)
         )
         minutes = df.groupBy(F.window("ts", "1 minute")).agg(F.count("n").alias("n"))
         pipeline.sink_to(minutes.select("n"), sink, uid="out", output_mode="update")

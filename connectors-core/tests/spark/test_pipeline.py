@@ -46,8 +46,8 @@ from connectors_core.sink import Sink, SupportsPostCommitTopology
 from connectors_core.source import (
     DataGeneratorSource,
     NumberSequenceSource,
-    PlanLimits,
     RateLimiterStrategy,
+    ReadLimits,
     RecordEvaluator,
     WatermarkStrategy,
 )
@@ -182,7 +182,7 @@ def test_a_stream_to_its_end_with_sinks_of_all_kinds(spark: SparkSession, tmp_pa
     log.write("b", range(100, 180))
     sinks = {uid: DirectorySink(tmp_path / uid) for uid in ("all", "copy", "thirds", "numbers")}
     with new_pipeline(spark, tmp_path) as pipeline:
-        df = pipeline.from_source(log, uid="log", limits=PlanLimits(rows=75))
+        df = pipeline.from_source(log, uid="log", limits=ReadLimits(rows=75))
         pipeline.sink_to(df, sinks["all"], uid="all")
         pipeline.sink_to(df, sinks["copy"], uid="copy", parallelism=3)
         pipeline.sink_to(df.where("n % 3 = 0"), sinks["thirds"], uid="thirds")
@@ -235,9 +235,9 @@ def test_another_parallelism_after_a_restart(spark: SparkSession, tmp_path: Path
             made = pipeline.from_source(
                 DataGeneratorSource(event_rows, 600, EVENTS, split_rows=30, batch_rows=7),
                 uid="made",
-                limits=PlanLimits(rows=60),
+                limits=ReadLimits(rows=60),
             )
-            live = pipeline.from_source(log, uid="log", limits=PlanLimits(rows=20))
+            live = pipeline.from_source(log, uid="log", limits=ReadLimits(rows=20))
             pipeline.sink_to(made.union(live), sink, uid="out")
             pipeline.start()
             wait_until(lambda: sink.read().num_rows >= rows, f"{rows} rows", pipeline)
@@ -298,7 +298,7 @@ def test_stop_lets_the_running_micro_batch_end(spark: SparkSession, tmp_path: Pa
 
     def build() -> Pipeline:
         pipeline = new_pipeline(spark, tmp_path)
-        df = pipeline.from_source(log, uid="log", limits=PlanLimits(rows=30))
+        df = pipeline.from_source(log, uid="log", limits=ReadLimits(rows=30))
         pipeline.sink_to(df, sink, uid="out")
         return pipeline
 
@@ -377,7 +377,7 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
     rows = 8_000_000  # more than the sockets between Python and the JVM hold
     with new_pipeline(spark, tmp_path) as pipeline:
         source = NumberSequenceSource(0, rows - 1, split_rows=rows // 4, batch_rows=100_000)
-        df = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=rows // 2))
+        df = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=rows // 2))
         pipeline.sink_to(df.limit(7), sink, uid="out")
         assert pipeline.run()
     assert sum(unread) > 0
@@ -406,7 +406,7 @@ def test_dead_letters_arrive_once_also_when_their_epoch_is_run_again(
             df = pipeline.from_source(
                 log,
                 uid="log",
-                limits=PlanLimits(rows=30),
+                limits=ReadLimits(rows=30),
                 record_policy=RecordPolicy.dead_letter(unread),
             )
             policy = RecordPolicy.dead_letter(unwritten)
@@ -443,7 +443,7 @@ def test_skipped_records_are_limited_over_all_readers_and_plans(
             df = pipeline.from_source(
                 log,
                 uid="log",
-                limits=PlanLimits(rows=20),
+                limits=ReadLimits(rows=20),
                 record_policy=RecordPolicy.skip(max_records=limit),
             )
             pipeline.sink_to(df, sink, uid="out")
@@ -468,7 +468,7 @@ def test_a_record_ends_its_split(spark: SparkSession, tmp_path: Path) -> None:
         df = pipeline.from_source(
             numbers(400, split_rows=100),
             uid="numbers",
-            limits=PlanLimits(rows=90),
+            limits=ReadLimits(rows=90),
             record_evaluator=RecordEvaluator.of(ends_in_42),
         )
         pipeline.sink_to(df, sink, uid="out")

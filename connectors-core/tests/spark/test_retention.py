@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connectors_core import Pipeline
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.spark import streaming_run
 from connectors_core.testing.directory_sink import DirectorySink
 
@@ -31,7 +31,7 @@ def pipeline(spark: SparkSession, root: Path) -> Pipeline:
         parallelism=2,
     )
     numbers = pipeline.from_source(
-        NumberSequenceSource(0, ROWS - 1, split_rows=40), uid="numbers", limits=PlanLimits(rows=100)
+        NumberSequenceSource(0, ROWS - 1, split_rows=40), uid="numbers", limits=ReadLimits(rows=100)
     )
     pipeline.sink_to(numbers, DirectorySink(root / "out"), uid="out")
     return pipeline

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, rewrites_of
 from connectors_core.errors import FatalError
-from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
+from connectors_core.source import DataGeneratorSource, ReadLimits, WatermarkStrategy
 from connectors_core.spark.writing_job import _planned
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
@@ -60,7 +60,7 @@ class Shape:
             source,
             uid="events",
             watermark_strategy=strategy if self.shape == "stateful" else None,
-            limits=PlanLimits(rows=ROWS // 3),
+            limits=ReadLimits(rows=ROWS // 3),
         )
         if self.shape == "union":
             pipeline.sink_to(df.where("n >= 0"), DirectorySink(self.root / "other"), uid="other")

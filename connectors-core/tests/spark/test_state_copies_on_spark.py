@@ -21,7 +21,7 @@ from connectors_core.engine.protocol import decision_path
 from connectors_core.engine.recovery import backup
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError, StateCorruptedError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
@@ -55,7 +55,7 @@ def build(
     numbers = pipeline.from_source(
         NumberSequenceSource(0, ROWS - 1, split_rows=500),
         uid="numbers",
-        limits=PlanLimits(rows=limit),
+        limits=ReadLimits(rows=limit),
     )
     if stateful:
         numbers = numbers.select((F.col("value") % DISTINCT).alias("value"))
@@ -112,7 +112,7 @@ def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_copy(
         location=str(tmp_path / "state"),
         source=NumberSequenceSource(0, 199, split_rows=50, batch_rows=10),
         sinks={"out": sink},
-        settings={"limits": PlanLimits(rows=20)},
+        settings={"limits": ReadLimits(rows=20)},
         spark={"spark.master": "local[2]"},
     )
     log = tmp_path / "driver.log"

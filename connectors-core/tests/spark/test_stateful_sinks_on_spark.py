@@ -15,7 +15,7 @@ from test_crash_matrix import log_of, run
 from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import ROWS as SUITE_ROWS
 from connectors_core.testing import (
     Capabilities,
@@ -61,7 +61,7 @@ def test_writers_go_on_from_their_states(
     for number, writers in enumerate(runs, 1):
         with new_pipeline(spark, tmp_path, streaming=streaming) as pipeline:
             source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-            df = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=40))
+            df = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=40))
             pipeline.sink_to(df, sink, uid="out", parallelism=writers)
             pipeline.sink_to(df.where("value % 2 = 0"), other, uid="other")
             assert pipeline.run()
@@ -76,7 +76,7 @@ def test_a_stream_goes_on_with_other_writers(spark: SparkSession, tmp_path: Path
     for last, writers in ((ROWS // 2, 3), (ROWS, 2)):
         with new_pipeline(spark, tmp_path, parallelism=1) as pipeline:
             source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-            df = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=10))
+            df = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=10))
             pipeline.sink_to(df.where(F.col("value") >= 20), sink, uid="out", parallelism=writers)
             pipeline.start()
             while seen < last - 20 and not pipeline.await_termination(0.05):

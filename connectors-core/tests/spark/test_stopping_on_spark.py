@@ -88,7 +88,7 @@ import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 from connectors_core import Pipeline
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 
 root = Path(sys.argv[1])
@@ -96,7 +96,7 @@ spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "fa
 spark.sparkContext.setLogLevel("ERROR")
 with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint"), streaming=True) as pipeline:
     df = pipeline.from_source(
-        NumberSequenceSource(0, 99_999), uid="numbers", limits=PlanLimits(rows=50)
+        NumberSequenceSource(0, 99_999), uid="numbers", limits=ReadLimits(rows=50)
     )
     pipeline.sink_to(df, DirectorySink(root / "out"), uid="out")
     try:

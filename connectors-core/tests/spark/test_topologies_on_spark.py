@@ -10,7 +10,7 @@ import pytest
 from broken_connectors import results
 from pipeline_support import new_pipeline
 
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import (
     ROWS,
     Capabilities,
@@ -33,7 +33,7 @@ def test_a_sink_with_topologies_works_beside_a_plain_one(
     plain, sorting = DirectorySink(tmp_path / "plain"), SortingDirectorySink(tmp_path / "sorting")
     source = NumberSequenceSource(0, 99, split_rows=25, batch_rows=10)
     with new_pipeline(spark, tmp_path) as pipeline:
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=50))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=50))
         pipeline.sink_to(rows, plain, uid="plain")
         pipeline.sink_to(rows, sorting, uid="sorting")
         pipeline.run()

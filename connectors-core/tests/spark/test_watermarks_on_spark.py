@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from connectors_core.engine.coordinator.plan_log import newest_plan
 from connectors_core.engine.protocol import plan_path, report_path
-from connectors_core.source import DataGeneratorSource, PlanLimits, WatermarkStrategy
+from connectors_core.source import DataGeneratorSource, ReadLimits, WatermarkStrategy
 from connectors_core.source.watermarks import END_OF_TIME, MIN_WATERMARK, micros
 from connectors_core.spark.carriers import SparkLog
 from connectors_core.spark.watermark_use import only_windows_compare
@@ -111,7 +111,7 @@ def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_bac
             source,
             uid="backlog",
             watermark_strategy=bounded_by(timedelta(minutes=5)),
-            limits=PlanLimits(rows=150),
+            limits=ReadLimits(rows=150),
         )
         pipeline.sink_to(hourly(df), sink, uid="out")
         return pipeline
@@ -159,7 +159,7 @@ def test_the_usual_watermark_loses_rows_of_the_same_backlog(
         source = DataGeneratorSource(
             backlog_rows, 2 * BACKLOG, EVENTS, split_rows=BACKLOG, batch_rows=20
         )
-        df = pipeline.from_source(source, uid="backlog", limits=PlanLimits(rows=150))
+        df = pipeline.from_source(source, uid="backlog", limits=ReadLimits(rows=150))
         pipeline.sink_to(hourly(df.withWatermark("ts", "1 hour")), sink, uid="out")
         assert pipeline.run()
     assert dropped(progress_of(pipeline)) > 0
@@ -335,7 +335,7 @@ def test_alignment_bounds_the_drift_of_a_fast_source(
                 DataGeneratorSource(minute_rows, 80, EVENTS, split_rows=40, batch_rows=20),
                 uid=uid,
                 watermark_strategy=strategy,
-                limits=PlanLimits(rows=rows),
+                limits=ReadLimits(rows=rows),
             )
             for uid, rows in (("fast", None), ("slow", 40))
         )

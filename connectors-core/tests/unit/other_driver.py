@@ -12,7 +12,7 @@ import pytest
 
 from connectors_core.engine.state import LeaseOwner, StateStore, documents
 from connectors_core.errors import LeaseError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.pace import Deadline
@@ -36,7 +36,7 @@ def assert_ends_when_taken_over_while_it_waits(environment: TestEnvironment, roo
     )
     with pipeline:
         source = NumberSequenceSource(0, 99)
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=10))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=10))
         pipeline.sink_to(rows, DirectorySink(root / "out"), uid="out")
         pipeline.start()
         deadline = Deadline(SECONDS)

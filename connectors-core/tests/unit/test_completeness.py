@@ -13,7 +13,7 @@ from connectors_core.engine.coordinator.plan_log import mark_decided
 from connectors_core.engine.protocol import PLANS
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
 
@@ -32,7 +32,7 @@ class Setup:
     def run(self, rows=ROWS):
         pipeline = InProcess().pipeline("p", self.root / "state", parallelism=1)
         source = NumberSequenceSource(0, rows - 1, split_rows=ROWS, batch_rows=5)
-        frame = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=10))
+        frame = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=10))
         pipeline.sink_to(frame, self.sink, uid="out")
         with pipeline:
             assert pipeline.run(timeout=SECONDS)

@@ -34,8 +34,8 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.source import (
-    PlanLimits,
     RateLimiterStrategy,
+    ReadLimits,
     SplitTraits,
     SupportsAvailableNow,
 )
@@ -103,7 +103,7 @@ def test_an_empty_source_ends():
 @EVERY_ENUMERATOR
 def test_a_restart_near_the_end_still_ends(enumerator):
     source = source_of(6, 6, enumerator=enumerator)
-    driver = driver_of(source, strategy=MONOTONOUS, limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source, strategy=MONOTONOUS, limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: driver.newest and len(driver.newest.sources["s"].no_more_splits) == 2)
     driver.crash()
     driver.start().run()
@@ -111,7 +111,7 @@ def test_a_restart_near_the_end_still_ends(enumerator):
 
 
 def test_nothing_is_planned_while_a_report_is_missing():
-    driver = driver_of(source_of(9, 9, 9, 9), limits=PlanLimits(rows=4)).start(2)
+    driver = driver_of(source_of(9, 9, 9, 9), limits=ReadLimits(rows=4)).start(2)
     driver.mailbox.run()
     first, *others = driver.entries(driver.newest)
     driver.read(first)
@@ -126,7 +126,7 @@ def test_nothing_is_planned_while_a_report_is_missing():
 
 
 def test_reports_that_come_before_the_restored_coordinator_began_are_not_missed():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=4)).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=4)).start()
     driver.mailbox.run()
     driver.crash()
     driver.start()
@@ -138,7 +138,7 @@ def test_reports_that_come_before_the_restored_coordinator_began_are_not_missed(
 
 
 def test_plans_keep_the_trigger_interval():
-    driver = driver_of(source_of(6), limits=PlanLimits(rows=2), trigger_interval=10.0).start()
+    driver = driver_of(source_of(6), limits=ReadLimits(rows=2), trigger_interval=10.0).start()
     times = []
     while driver.step():
         if len(driver.fed) > len(times):
@@ -166,7 +166,7 @@ def test_an_enumerator_that_answers_in_vain_is_not_asked_in_a_loop():
             self.asked += 1
             for split_id in self.source.rows:  # again and again: it was assigned before
                 self.context.assign_split(self.source.split(split_id), 0)
-            self.context.set_reader_limit(0, PlanLimits(rows=3))
+            self.context.set_reader_limit(0, ReadLimits(rows=3))
 
     source = source_of(10, enumerator=Stubborn)
     driver = driver_of(source).start()
@@ -180,7 +180,7 @@ def test_an_enumerator_that_answers_in_vain_is_not_asked_in_a_loop():
 
 @given(
     limits=st.builds(
-        PlanLimits,
+        ReadLimits,
         rows=st.none() | st.integers(1, 5),
         bytes=st.none() | st.integers(1, 200),
         splits=st.none() | st.integers(1, 3),
@@ -206,7 +206,7 @@ def test_limits_below_the_number_of_readers_starve_none(limits, parallelism, enu
 
 def test_live_splits_behind_a_limit_take_turns():
     source = source_of(100, 100, 100, traits=SplitTraits(end=False, ordered=True), bounded=False)
-    driver = driver_of(source, limits=PlanLimits(rows=5)).start(1)
+    driver = driver_of(source, limits=ReadLimits(rows=5)).start(1)
     driver.run_until(lambda: len(driver.plans) == 9)
     sizes = [len(numbers) for numbers in driver.emitted("s").values()]
     assert len(sizes) == 3
@@ -217,7 +217,7 @@ def test_the_enumerator_limits_a_single_reader():
     class Throttling(Pushing):
         def start(self):
             super().start()
-            self.context.set_reader_limit(1, PlanLimits(rows=2))
+            self.context.set_reader_limit(1, ReadLimits(rows=2))
 
         def handle_source_event(self, subtask_id, event):
             self.context.set_reader_limit(1, None)
@@ -236,10 +236,10 @@ def test_a_reader_whose_limit_is_nought_takes_no_share_of_the_others():
     class Pausing(Pushing):
         def start(self):
             super().start()
-            self.context.set_reader_limit(0, PlanLimits(rows=0))
+            self.context.set_reader_limit(0, ReadLimits(rows=0))
 
     source = source_of(10, 10, 10, enumerator=Pausing)
-    driver = driver_of(source, limits=PlanLimits(rows=1)).start(3)
+    driver = driver_of(source, limits=ReadLimits(rows=1)).start(3)
     driver.run_until(lambda: sum(rows_per_plan(driver)) == 20)
     entries = [entry for plan in driver.plans.values() for entry in driver.entries(plan)]
     assert {entry.subtask for entry in entries if entry.splits} == {1, 2}
@@ -381,7 +381,7 @@ def test_periodic_discovery_finds_what_comes_later():
 
 def test_with_fewer_readers_what_was_not_begun_goes_back_and_the_rest_moves():
     source = source_of(6, 6, 6, 6, enumerator=Pushing)
-    driver = driver_of(source, limits=PlanLimits(rows=4, splits=2)).start(4)
+    driver = driver_of(source, limits=ReadLimits(rows=4, splits=2)).start(4)
     driver.run_until(lambda: len(driver.fed) == 2)
     begun = set(driver.emitted("s"))
     driver.consume(driver.newest)
@@ -402,7 +402,7 @@ def test_a_split_assigned_after_the_last_snapshot_is_not_read_twice_with_fewer_r
                 super().handle_split_request(subtask_id)
 
     source = source_of(*[4] * 8, enumerator=OneByOne)
-    driver = driver_of(source, limits=PlanLimits(rows=2)).start(4)
+    driver = driver_of(source, limits=ReadLimits(rows=2)).start(4)
     driver.run_until(lambda: len(driver.fed) == 2)
     source.behaviour.log.append("go")
     driver.consume(driver.newest)
@@ -413,7 +413,7 @@ def test_a_split_assigned_after_the_last_snapshot_is_not_read_twice_with_fewer_r
     assert {each.split.split_id for each in plan.assigned} - planned
     OneByOne.handle_split_request = OnRequest.handle_split_request
     driver.crash()
-    driver.sources["s"]["limits"] = PlanLimits(splits=1)  # finished before it is found again
+    driver.sources["s"]["limits"] = ReadLimits(splits=1)  # finished before it is found again
     driver.start(1).run()
     driver.assert_exactly_once()
 
@@ -424,8 +424,8 @@ def test_snapshots_are_paid_for_by_the_deltas_of_all_sources_together():
     driver = Driver(
         fresh_store(),
         {
-            "big": {"source": big, "limits": PlanLimits(rows=3)},
-            "small": {"source": small, "limits": PlanLimits(rows=1, splits=1)},
+            "big": {"source": big, "limits": ReadLimits(rows=3)},
+            "small": {"source": small, "limits": ReadLimits(rows=1, splits=1)},
         },
     ).start(1)
     driver.run_until(lambda: len(driver.plans) >= 33)
@@ -438,7 +438,7 @@ def test_snapshots_are_paid_for_by_the_deltas_of_all_sources_together():
 
 
 def test_a_missing_report_of_an_older_plan_is_refused():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 3)
     driver.crash()
     driver.store.delete(report_path(1, "s", 0))
@@ -448,7 +448,7 @@ def test_a_missing_report_of_an_older_plan_is_refused():
 
 
 def test_a_report_that_vanishes_is_refused():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.mailbox.run()
     driver.coordinator.reports_durable(0)
     driver.mailbox.run()
@@ -456,7 +456,7 @@ def test_a_report_that_vanishes_is_refused():
 
 
 def test_a_missing_snapshot_is_refused():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 3)
     driver.crash()
     driver.store.delete(plan_path(0))
@@ -466,7 +466,7 @@ def test_a_missing_snapshot_is_refused():
 
 
 def test_a_plan_of_another_driver_ends_this_one():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 1)
     other = Driver(driver.root, driver.sources)
     other.plans, other.lives = dict(driver.plans), 5
@@ -495,7 +495,7 @@ def test_a_plan_that_a_repeated_request_found_to_exist_is_ones_own(monkeypatch):
 
 def test_purging_keeps_what_recovery_needs_and_removes_the_reports_too():
     source = source_of(80)
-    driver = driver_of(source, limits=PlanLimits(rows=2)).start()
+    driver = driver_of(source, limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 25)
     kept = driver.purge()
     assert kept > 0
@@ -587,7 +587,7 @@ class InAnyOrder(OnRequest):
 @example(
     files=[[1, 2, 2], [1, 2, 2], [1]],
     parallelism=1,
-    limits=PlanLimits(rows=1, splits=1),
+    limits=ReadLimits(rows=1, splits=1),
     strategy=MONOTONOUS,
     enumerator=OnRequest,
 )
@@ -595,7 +595,7 @@ class InAnyOrder(OnRequest):
     files=files,
     parallelism=st.integers(1, 3),
     limits=st.builds(
-        PlanLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 3)
+        ReadLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 3)
     ),
     strategy=st.sampled_from([MONOTONOUS, aligned(50), aligned(3000)]),
     enumerator=st.sampled_from([OnRequest, InAnyOrder, Announcing]),
@@ -630,7 +630,7 @@ def test_two_aligned_sources_with_any_gaps_never_lock_up_and_never_drift_apart(
                 {f"{uid}{i}": times for i, times in enumerate(each)}, enumerator=enumerator
             ),
             "strategy": strategy,
-            "limits": PlanLimits(rows=rows),
+            "limits": ReadLimits(rows=rows),
         }
         for uid, each, enumerator in (("a", left, enumerators[0]), ("b", right, enumerators[1]))
     }
@@ -655,7 +655,7 @@ def test_a_source_that_alignment_holds_is_given_no_splits_in_vain(enumerator):
         fresh_store(),
         {
             "far": {"source": far, "strategy": aligned(5)},
-            "near": {"source": near, "strategy": aligned(5), "limits": PlanLimits(rows=3)},
+            "near": {"source": near, "strategy": aligned(5), "limits": ReadLimits(rows=3)},
         },
     ).start(1)
     driver.run_until(lambda: len(driver.plans) == 30)
@@ -712,12 +712,12 @@ def split_per_plan(driver, plans, *, times, restart=False):
 @pytest.mark.parametrize(
     ("enumerator", "strategy", "limits"),
     [
-        (OnRequest, MONOTONOUS, PlanLimits()),
-        (OnRequest, aligned(1000), PlanLimits()),
-        (InAnyOrder, MONOTONOUS, PlanLimits(splits=1)),  # and so some are always waiting
-        (InAnyOrder, aligned(1000), PlanLimits()),
-        (Announcing, MONOTONOUS, PlanLimits(splits=1)),
-        (Announcing, aligned(1000), PlanLimits()),
+        (OnRequest, MONOTONOUS, ReadLimits()),
+        (OnRequest, aligned(1000), ReadLimits()),
+        (InAnyOrder, MONOTONOUS, ReadLimits(splits=1)),  # and so some are always waiting
+        (InAnyOrder, aligned(1000), ReadLimits()),
+        (Announcing, MONOTONOUS, ReadLimits(splits=1)),
+        (Announcing, aligned(1000), ReadLimits()),
     ],
 )
 def test_splits_that_never_cease_to_appear_do_not_hold_the_watermark_for_ever(
@@ -746,7 +746,7 @@ growing = st.lists(
     first=growing,
     later=growing,
     limits=st.builds(
-        PlanLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 2)
+        ReadLimits, rows=st.none() | st.integers(1, 4), splits=st.none() | st.integers(1, 2)
     ),
     enumerator=st.sampled_from([OnRequest, InAnyOrder, Announcing]),
 )
@@ -852,14 +852,14 @@ def test_reads_whose_end_depends_on_how_rows_are_cut_are_claimed():
     periodic = aligned(5).for_generator(Periodic, per_record=False)
     periodic = periodic.with_timestamp_assigner("t", epoch_unit="us")
     assert not claims()
-    assert not claims(limits=PlanLimits(rows=3))
-    assert claims(limits=PlanLimits(seconds=3.0))
+    assert not claims(limits=ReadLimits(rows=3))
+    assert claims(limits=ReadLimits(seconds=3.0))
     assert not claims(strategy=aligned(5))
     assert not claims(strategy=periodic)
     assert claims(strategy=periodic.with_watermark_alignment("g", timedelta(0)))
     source.traits = SplitTraits()
     assert not claims()
-    assert claims(limits=PlanLimits(rows=3))
+    assert claims(limits=ReadLimits(rows=3))
     source.traits = LIVE
     assert claims()
 
@@ -873,7 +873,7 @@ def test_a_split_is_idle_only_for_the_time_in_which_it_was_asked():
         bounded=False,
         behaviour=Behaviour(visible={"s00": 0, "s01": 0}),
     )
-    driver = driver_of(source, strategy=strategy, limits=PlanLimits(splits=1)).start(1)
+    driver = driver_of(source, strategy=strategy, limits=ReadLimits(splits=1)).start(1)
     coordinator = driver.coordinator.sources["s"]
 
     def idle():
@@ -990,7 +990,7 @@ def test_a_source_that_has_ended_leads_no_idle_one():
 
 
 def test_plans_that_are_read_again_are_the_same():
-    driver = driver_of(source_of(9), limits=PlanLimits(rows=2), strategy=MONOTONOUS).start()
+    driver = driver_of(source_of(9), limits=ReadLimits(rows=2), strategy=MONOTONOUS).start()
     driver.run()
     for number, plan in driver.plans.items():
         assert read_plan(driver.store, number) == plan

@@ -30,7 +30,7 @@ from connectors_core.engine.protocol import (
 )
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import LeaseError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver
 from connectors_core.testing.environment import InProcess
@@ -74,7 +74,7 @@ class Case(Trial):
             location=str(self.location),
             source=NumberSequenceSource(0, ROWS - 1, split_rows=30, batch_rows=5),
             sinks=self.sinks,
-            settings={"limits": PlanLimits(rows=20)},
+            settings={"limits": ReadLimits(rows=20)},
         )
 
     def assert_complete(self):

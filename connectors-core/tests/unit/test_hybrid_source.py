@@ -46,7 +46,7 @@ from connectors_core.source import (
     Boundedness,
     HybridSource,
     NumberSequenceSource,
-    PlanLimits,
+    ReadLimits,
     SplitTraits,
     SupportsSwitchInfo,
 )
@@ -112,7 +112,7 @@ def test_one_source_is_read_after_the_other_and_then_the_query_ends(
     ]
     source = chain(*members)
     assert source.boundedness() is Boundedness.BOUNDED
-    driver = driver_of(source, strategy=strategy, limits=PlanLimits(rows=6)).start(parallelism)
+    driver = driver_of(source, strategy=strategy, limits=ReadLimits(rows=6)).start(parallelism)
     driver.run()
     assert_all_read(driver, *members)
     order = [index for index, _ in itertools.groupby(filter(None, members_by_plan(driver)))]
@@ -132,7 +132,7 @@ def test_members_may_have_splits_of_the_same_id():
 
 def test_files_then_a_log_whose_stops_are_planned():
     files, topic = toy("f", 9, 9), log("p", 4, 0, first=30)
-    driver = driver_of(chain(files, topic), limits=PlanLimits(rows=4)).start(2)
+    driver = driver_of(chain(files, topic), limits=ReadLimits(rows=4)).start(2)
     driver.run_until(lambda: sum(map(len, driver.emitted("s").values())) == 22)
     topic.rows["p1"] += [50, 51]
     driver.run_until(lambda: sum(map(len, driver.emitted("s").values())) == 24)
@@ -171,17 +171,17 @@ def test_a_task_of_a_batch_reads_splits_of_several_members_and_again_after_a_fai
     task, entry = reader_task(settings_.source, fresh_store()), entry_of(splits)
     assert sorted(read(task, entry)) == all_rows(*members)
     assert sorted(read(task, entry)) == all_rows(*members)  # to the stops of the report
-    limited = entry_of(splits, plan=1, limits=PlanLimits(rows=17), claim=True)
+    limited = entry_of(splits, plan=1, limits=ReadLimits(rows=17), claim=True)
     first = read(task, limited)
     assert len(first) == 17
     assert sorted(read(task, limited)) == sorted(first)
-    rest = read(task, continued(limited, report_of(task, limited), limits=PlanLimits()))
+    rest = read(task, continued(limited, report_of(task, limited), limits=ReadLimits()))
     assert sorted(first + rest) == all_rows(*members)
 
 
 def test_limits_and_rate_are_those_of_the_first():
     source = chain(toy("a", 1), toy("b", 1))
-    assert source.default_limits() == PlanLimits()
+    assert source.default_limits() == ReadLimits()
     assert source.split_traits() == SplitTraits()
     weak = ToySource({}, traits=SplitTraits(end=False, replayable=False), bounded=False)
     assert chain(toy("a", 1), weak).split_traits() == SplitTraits(end=False, replayable=False)
@@ -228,7 +228,7 @@ def test_after_a_restart_the_factory_is_told_what_is_recorded():
         files = toy("f", 9, enumerator=Telling)
         return HybridSource.builder(files).add_source(make).build()
 
-    driver = driver_of(started(), strategy=MONOTONOUS, limits=PlanLimits(rows=4)).start(1)
+    driver = driver_of(started(), strategy=MONOTONOUS, limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: members_by_plan(driver)[-1:] == [{"1"}])
     assert driver.newest.sources["s"].snapshot is not None
     for _ in range(2):
@@ -273,7 +273,7 @@ def test_an_aligned_group_waits_for_what_the_next_source_finds():
         fresh_store(),
         {
             "s": {"source": hybrid, "strategy": aligned(5)},
-            "other": {"source": other, "strategy": aligned(5), "limits": PlanLimits(rows=7)},
+            "other": {"source": other, "strategy": aligned(5), "limits": ReadLimits(rows=7)},
         },
     ).start(2)
     driver.run()
@@ -314,7 +314,7 @@ def test_an_event_that_a_member_does_not_name_is_refused_on_the_driver():
 
 def test_a_member_that_has_ended_hears_of_its_last_plan_and_is_closed():
     first, second = log("a", 5, bounded=True), toy("b", 5)
-    driver = driver_of(chain(first, second), limits=PlanLimits(rows=4)).start(1)
+    driver = driver_of(chain(first, second), limits=ReadLimits(rows=4)).start(1)
     driver.run()
     numbers = [i for i, members in enumerate(members_by_plan(driver)) if members == {"0"}]
     enumerator = first.last_enumerator
@@ -336,7 +336,7 @@ def test_the_discovery_of_a_member_ends_with_it_and_its_limits_too():
     class Slow(Pushing):
         def start(self):
             super().start()
-            self.context.set_reader_limit(0, PlanLimits(rows=2))
+            self.context.set_reader_limit(0, ReadLimits(rows=2))
 
     second = toy("b", 9, enumerator=OnRequest)
     driver = driver_of(chain(toy("a", 4, enumerator=Slow), second)).start(1)
@@ -467,7 +467,7 @@ def test_what_a_member_finds_again_after_its_end_is_passed_over():
 
 def test_a_state_of_other_members_is_refused():
     members = toy("a", 4), toy("b", 9)
-    driver = driver_of(chain(*members), limits=PlanLimits(rows=4)).start(1)
+    driver = driver_of(chain(*members), limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: members_by_plan(driver)[-1:] == [{"1"}])
     driver.crash()
     driver.sources["s"]["source"] = chain(members[0])
@@ -490,7 +490,7 @@ class HybridModel(DriverModel):
         members=st.lists(st.tuples(sizes, enumerators), min_size=1, max_size=3),
         partitions=sizes,
         strategy=st.sampled_from([None, MONOTONOUS, aligned(20), aligned(500, lag=30)]),
-        limits=st.builds(PlanLimits, rows=small, bytes=small, splits=small),
+        limits=st.builds(ReadLimits, rows=small, bytes=small, splits=small),
         other=st.integers(0, 20),
         seed=st.integers(0, 1000),
     )

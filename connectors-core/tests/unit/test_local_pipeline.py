@@ -33,7 +33,7 @@ from connectors_core.sink import Sink, SupportsPostCommitTopology, SupportsPreWr
 from connectors_core.source import (
     DataGeneratorSource,
     NumberSequenceSource,
-    PlanLimits,
+    ReadLimits,
     WatermarkStrategy,
 )
 from connectors_core.testing import local_run
@@ -59,7 +59,7 @@ SECONDS = 30
 def build(root, *, rows=100, limit=20, parallelism=2, uid="numbers", source=None):
     pipeline = InProcess().pipeline("p", root / "checkpoint", parallelism=parallelism)
     source = source or NumberSequenceSource(0, rows - 1, split_rows=25, batch_rows=10)
-    frame = pipeline.from_source(source, uid=uid, limits=PlanLimits(rows=limit))
+    frame = pipeline.from_source(source, uid=uid, limits=ReadLimits(rows=limit))
     sinks = {name: DirectorySink(root / name) for name in ("one", "two")}
     for name, sink in sinks.items():
         pipeline.sink_to(frame, sink, uid=name)
@@ -200,7 +200,7 @@ def test_a_driver_in_a_process_of_its_own_is_killed_and_started_again(tmp_path):
         location=str(tmp_path / "checkpoint"),
         source=NumberSequenceSource(0, 199, split_rows=25, batch_rows=10),
         sinks={"out": sink},
-        settings={"limits": PlanLimits(rows=40)},
+        settings={"limits": ReadLimits(rows=40)},
     )
     log = tmp_path / "driver.log"
     points = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT]
@@ -467,7 +467,7 @@ def test_a_disk_that_fills_up_fails_the_run_and_the_next_one_is_exact(tmp_path, 
     def run():
         with LocalPipeline("p", checkpoint_location=location) as pipeline:
             source = NumberSequenceSource(0, 99, split_rows=25, batch_rows=10)
-            rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+            rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
             pipeline.sink_to(rows, sink, uid="out")
             assert pipeline.run(timeout=SECONDS)
 

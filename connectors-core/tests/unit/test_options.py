@@ -18,7 +18,6 @@ from connectors_core.annotations import (
     Stability,
     deprecated,
     experimental,
-    public,
     stability_of,
 )
 from connectors_core.errors import (
@@ -298,19 +297,14 @@ def test_a_size_is_read_back_as_it_was_shown(value: int) -> None:
 
 
 def test_marks_of_stability_belong_to_the_marked_only() -> None:
-    @public
-    class Promised:
-        pass
-
-    class Users(Promised):
-        pass
-
     @experimental
-    def trial() -> None:
+    class Trial:
         pass
 
-    assert stability_of(Promised) is Stability.PUBLIC
-    assert stability_of(trial) is Stability.EXPERIMENTAL
+    class Users(Trial):
+        pass
+
+    assert stability_of(Trial) is Stability.EXPERIMENTAL
     assert stability_of(Users) is None
     assert stability_of(3) is None
 

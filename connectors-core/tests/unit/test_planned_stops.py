@@ -30,7 +30,7 @@ from toy_source import (
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.errors import FatalError
-from connectors_core.source import PlanLimits, PlannedRead, RateLimiterStrategy, RecordEvaluator
+from connectors_core.source import PlannedRead, RateLimiterStrategy, ReadLimits, RecordEvaluator
 from connectors_core.source.watermarks import END_OF_TIME
 from connectors_core.testing.enumeration import all_splits
 
@@ -86,7 +86,7 @@ def test_rows_that_appear_are_planned_as_soon_as_they_are_known():
 
 
 def test_the_enumerator_spreads_a_limit_of_rows_and_of_splits():
-    driver = driver_of(log_of(9, 9, 9), limits=PlanLimits(rows=4)).start(2)
+    driver = driver_of(log_of(9, 9, 9), limits=ReadLimits(rows=4)).start(2)
     driver.run_until(all_read(driver))
     driver.assert_exactly_once()
     per_plan = {}
@@ -95,14 +95,14 @@ def test_the_enumerator_spreads_a_limit_of_rows_and_of_splits():
     assert set(per_plan.values()) == {4, 3}
     entries = [entry for plan in driver.plans.values() for entry in driver.entries(plan)]
     assert not any(entry.claim or entry.limits.rows is not None for entry in entries)
-    driver = driver_of(log_of(3, 3, 3), limits=PlanLimits(splits=1)).start(2)
+    driver = driver_of(log_of(3, 3, 3), limits=ReadLimits(splits=1)).start(2)
     driver.run_until(all_read(driver))
     assert len(driver.plans) == 3
 
 
 def test_partitions_behind_a_limit_take_turns():
     source = log_of(100, 100, 100)
-    driver = driver_of(source, limits=PlanLimits(rows=5)).start(1)
+    driver = driver_of(source, limits=ReadLimits(rows=5)).start(1)
     driver.run_until(lambda: len(driver.plans) == 10)
     assert max(rows_read(driver).values()) - min(rows_read(driver).values()) <= 5
 
@@ -119,7 +119,7 @@ def test_a_rate_holds_back_what_is_planned(parallelism):
 
 def test_what_a_limit_of_bytes_cuts_is_given_a_new_stop():
     source = log_of(30, 30)
-    driver = driver_of(source, limits=PlanLimits(bytes=100)).start(1)
+    driver = driver_of(source, limits=ReadLimits(bytes=100)).start(1)
     driver.run_until(all_read(driver))
     driver.assert_exactly_once()
     assert len(driver.plans) > 2
@@ -168,7 +168,7 @@ def test_a_run_to_what_is_there_ends_at_it_and_finishes_empty_partitions_too():
 
 def test_a_run_to_what_is_there_goes_on_where_an_endless_one_was():
     source = log_of(5, 5)
-    driver = driver_of(source, limits=PlanLimits(rows=3)).start(3)
+    driver = driver_of(source, limits=ReadLimits(rows=3)).start(3)
     driver.run_until(lambda: len(driver.fed) == 2)
     driver.crash()
     driver.options["available_now"] = True
@@ -178,7 +178,7 @@ def test_a_run_to_what_is_there_goes_on_where_an_endless_one_was():
 
 def test_a_bounded_log_is_read_to_its_end_in_plans_and_in_a_batch():
     source = log_of(8, 0, 5, bounded=True)
-    driver = driver_of(source, limits=PlanLimits(rows=3)).start(2).run()
+    driver = driver_of(source, limits=ReadLimits(rows=3)).start(2).run()
     driver.assert_exactly_once()
     splits = enumerate_splits(SourceSettings(uid="s", source=source, parallelism=2))
     entries = batch_entries(driver.settings["s"], splits, pipeline_id="p", run_id="r")
@@ -205,7 +205,7 @@ def test_the_evaluator_ends_a_partition_for_good_and_no_other():
             return None
 
     source = log_of(9, 9)
-    driver = driver_of(source, evaluator=Ends(), limits=PlanLimits(rows=6)).start(1)
+    driver = driver_of(source, evaluator=Ends(), limits=ReadLimits(rows=6)).start(1)
     driver.run_until(lambda: rows_read(driver) == {"p0": 5, "p1": 9})
     driver.coordinator.notify_complete(driver.newest.number)
     driver.run_steps(10)
@@ -216,7 +216,7 @@ def test_the_evaluator_ends_a_partition_for_good_and_no_other():
 
 
 def test_status_counts_a_split_as_finished_when_it_is_for_good():
-    driver = driver_of(log_of(9), limits=PlanLimits(rows=3)).start(1)
+    driver = driver_of(log_of(9), limits=ReadLimits(rows=3)).start(1)
     driver.run_until(all_read(driver))
     driver.mailbox.run()
     seen = driver.coordinator.sources["s"].observe()
@@ -295,7 +295,7 @@ def test_an_enumerator_may_plan_no_stops_for_a_while():
             raise AssertionError("asked")
 
     source = log_of(8, 5, bounded=True, enumerator=Wrapper)
-    driver_of(source, limits=PlanLimits(rows=3)).start(2).run().assert_exactly_once()
+    driver_of(source, limits=ReadLimits(rows=3)).start(2).run().assert_exactly_once()
 
 
 def test_the_suites_read_live_splits_to_the_stops_of_a_plan():
@@ -310,7 +310,7 @@ def test_the_suites_read_live_splits_to_the_stops_of_a_plan():
 
 def test_positions_are_told_once_their_plan_is_committed_and_not_before():
     source = log_of(6, 2)
-    driver = driver_of(source, limits=PlanLimits(rows=4)).start(1)
+    driver = driver_of(source, limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: len(driver.fed) == 2)
     enumerator = source.last_enumerator
     assert enumerator.committed == []
@@ -337,7 +337,7 @@ def test_positions_of_finished_splits_are_at_their_stops():
 
 def test_positions_are_told_after_a_restart_too():
     source = log_of(6)
-    driver = driver_of(source, limits=PlanLimits(rows=4)).start(1)
+    driver = driver_of(source, limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: len(driver.fed) == 2)
     driver.crash()
     driver.start(1)
@@ -359,7 +359,7 @@ class LogModel(DriverModel):
     @initialize(
         sizes=st.lists(st.integers(0, 15), max_size=4),
         strategy=st.sampled_from([None, MONOTONOUS, aligned(20), aligned(500, lag=30)]),
-        limits=st.builds(PlanLimits, rows=small, bytes=small, splits=small),
+        limits=st.builds(ReadLimits, rows=small, bytes=small, splits=small),
         other=steps,
         seed=st.integers(0, 1000),
     )

@@ -34,7 +34,7 @@ from connectors_core.engine.protocol import (
 )
 from connectors_core.errors import IdentityError, StateCorruptedError, StateVersionError
 from connectors_core.source.events import EventDocument
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 
 names = st.text(min_size=1, max_size=8)
 numbers = st.integers(-(2**63), 2**63 - 1)
@@ -46,7 +46,7 @@ planned = st.builds(
 )
 events = st.builds(EventDocument, name=names, data=st.binary(max_size=9))
 limits = st.builds(
-    PlanLimits,
+    ReadLimits,
     rows=st.none() | counts,
     bytes=st.none() | counts,
     splits=st.none() | counts,

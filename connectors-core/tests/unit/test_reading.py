@@ -41,7 +41,7 @@ from connectors_core.errors import (
 )
 from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.source import InputStatus, PlanLimits, RecordEvaluator, SplitTraits
+from connectors_core.source import InputStatus, ReadLimits, RecordEvaluator, SplitTraits
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.watermarks import END_OF_TIME
 
@@ -103,7 +103,7 @@ def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
         for split, times in source.rows.items()
         if times
     }
-    entry = whole_entry(source, limits=PlanLimits(rows=rows, bytes=size), claim=claim)
+    entry = whole_entry(source, limits=ReadLimits(rows=rows, bytes=size), claim=claim)
     emitted = []
     while entry.splits:
         assert entry.plan < 500, "no progress"
@@ -133,7 +133,7 @@ def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
 def test_a_live_source_goes_on_where_it_stopped_as_rows_arrive(sizes, seed, rows, data):
     source = source_of(sizes, LIVE, seed=seed)
     task = reader_task(source, fresh_store())
-    entry = whole_entry(source, claim=True, limits=PlanLimits(rows=rows))
+    entry = whole_entry(source, claim=True, limits=ReadLimits(rows=rows))
     emitted = []
     for _ in range(4):
         source.behaviour.visible = {
@@ -241,7 +241,7 @@ def test_an_entry_of_another_source_is_refused():
 def test_an_entry_comes_through_the_carrier_as_text():
     source = source_of([4])
     task = reader_task(source, fresh_store())
-    entry = whole_entry(source, heartbeat=None, limits=PlanLimits(rows=2), claim=True)
+    entry = whole_entry(source, heartbeat=None, limits=ReadLimits(rows=2), claim=True)
     assert decode_entry(encode_entry(entry)) == entry
     assert rows_of(task(encode_entry(entry))) == [("s0", 0), ("s0", 1)]
 
@@ -380,7 +380,7 @@ def test_rows_to_skip_that_are_gone_are_not_skipped_among_those_behind_them(begi
 def test_a_split_behind_a_limit_counts_as_not_asked():
     source = source_of([9, 9], SplitTraits(end=False, ordered=True))
     task = reader_task(source, fresh_store())
-    entry = whole_entry(source, claim=True, limits=PlanLimits(rows=3))
+    entry = whole_entry(source, claim=True, limits=ReadLimits(rows=3))
     read(task, entry)
     assert [(s.split_id, s.asked) for s in report_of(task, entry).splits] == [("s0", True)]
 
@@ -388,7 +388,7 @@ def test_a_split_behind_a_limit_counts_as_not_asked():
 def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
     source = source_of([9], LIVE, block=3)
     task = reader_task(source, fresh_store())
-    entry = entry_of([planned(ToySplit("s0"), skip=4)], claim=True, limits=PlanLimits(seconds=60.0))
+    entry = entry_of([planned(ToySplit("s0"), skip=4)], claim=True, limits=ReadLimits(seconds=60.0))
     polls = []
 
     def time_is_up():
@@ -401,7 +401,7 @@ def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
     with pytest.raises(TimeoutError):
         read(task, entry)
     reader = reader_task_module._EntryReading(task, entry, None)
-    source.behaviour.between = lambda: setattr(reader, "_limits", PlanLimits(seconds=0.0))
+    source.behaviour.between = lambda: setattr(reader, "_limits", ReadLimits(seconds=0.0))
     assert list(reader.batches()) == []
     (split,) = reader.report(0).splits
     assert (split.rows, split.asked, split.skip) == (0, False, 1)
@@ -488,7 +488,7 @@ def test_a_bad_record_is_counted_once_however_its_batch_is_cut(
     task = reader_task(
         source, fresh_store(), strategy=MONOTONOUS, policy=RecordPolicy.dead_letter(object())
     )
-    entry = whole_entry(source, limits=PlanLimits(rows=limit), claim=live)
+    entry = whole_entry(source, limits=ReadLimits(rows=limit), claim=live)
     reports, emitted = [], []
     while entry.splits and len(reports) < 200:
         if skew is not None:

@@ -31,7 +31,7 @@ from connectors_core.engine.coordinator.plan_log import (
     plans_since_snapshot,
     read_plan,
 )
-from connectors_core.source import PlanLimits, SplitTraits
+from connectors_core.source import ReadLimits, SplitTraits
 from connectors_core.source.watermarks import END_OF_TIME
 
 MOST_SPLITS = 12
@@ -50,7 +50,7 @@ class RecoveryModel(DriverModel):
         ),
         ordered=st.booleans(),
         strategy=st.sampled_from([None, MONOTONOUS, aligned(20), aligned(500)]),
-        limits=st.builds(PlanLimits, rows=small, bytes=small, splits=small),
+        limits=st.builds(ReadLimits, rows=small, bytes=small, splits=small),
         parallelism=parallelisms,
         seed=st.integers(0, 1000),
     )

@@ -40,7 +40,7 @@ from connectors_core.errors import CommitError, DataLossError, FatalError, Lease
 from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsLeases, SupportsRewriting
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter
 from connectors_core.testing.faults import (
     REWRITING_POINTS,
@@ -75,7 +75,7 @@ class Setup:
             commit_retries=RETRIES,
         )
         source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
         pipeline.sink_to(rows, self.sink, uid="out")
         pipeline.sink_to(rows, self.other, uid="other")
         return pipeline
@@ -419,7 +419,7 @@ def test_dead_letters_that_are_lost_are_written_again(tmp_path, after_restart):
             "p", checkpoint_location=str(tmp_path / "state"), commit_retries=RETRIES
         )
         source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
         policy = RecordPolicy.dead_letter(letters)
         pipeline.sink_to(rows, Picky(tmp_path / "out"), uid="out", record_policy=policy)
         with injected(*faults), pipeline:

@@ -19,7 +19,7 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
-from connectors_core.source import NumberSequenceSource, PlanLimits, SupportsRewinding
+from connectors_core.source import NumberSequenceSource, ReadLimits, SupportsRewinding
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
@@ -41,7 +41,7 @@ class Setup:
     def pipeline(self, limit=10):
         pipeline = InProcess().pipeline("p", self.state, parallelism=1)
         source = self.source(0, ROWS - 1, split_rows=40, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=limit))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=limit))
         pipeline.sink_to(rows, self.sink, uid="out")
         pipeline.sink_to(rows, self.other, uid="other")
         return pipeline

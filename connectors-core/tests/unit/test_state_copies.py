@@ -14,7 +14,7 @@ from connectors_core.engine.recovery import backup
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import StateCorruptedError
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess
@@ -37,7 +37,7 @@ def done(*arguments):
 def build(state, sink, *, rows=ROWS, limit=10):
     pipeline = InProcess().pipeline("p", state, parallelism=2)
     source = NumberSequenceSource(0, rows - 1, split_rows=500, batch_rows=5)
-    frame = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=limit))
+    frame = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=limit))
     pipeline.sink_to(frame, sink, uid="out")
     return pipeline
 
@@ -90,7 +90,7 @@ def test_what_a_killed_driver_left_is_copied_whole_and_finished_from_the_copy(tm
         location=str(tmp_path / "state"),
         source=NumberSequenceSource(0, 199, split_rows=50, batch_rows=10),
         sinks={"out": sink},
-        settings={"limits": PlanLimits(rows=20)},
+        settings={"limits": ReadLimits(rows=20)},
     )
     log = tmp_path / "driver.log"
     fault = Fault(point, nth=3, once=tmp_path / "fired")

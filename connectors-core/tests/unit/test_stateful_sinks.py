@@ -18,7 +18,7 @@ from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsRewriting
-from connectors_core.source import NumberSequenceSource, PlanLimits
+from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
@@ -130,7 +130,7 @@ class Setup:
     def pipeline(self, writers=None):
         pipeline = LocalPipeline("p", checkpoint_location=str(self.root / "state"))
         source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=PlanLimits(rows=20))
+        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
         pipeline.sink_to(rows, self.sink, uid="out", parallelism=writers)
         pipeline.sink_to(rows, DirectorySink(self.root / "other"), uid="other")
         return pipeline

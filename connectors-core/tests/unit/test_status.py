@@ -38,7 +38,7 @@ from connectors_core.metrics import MetricGroup
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source.data_generator import DataGeneratorSource
 from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 
 SECONDS = 20
@@ -58,7 +58,7 @@ class Driver:
             source=source,
             parallelism=parallelism,
             strategy=strategy,
-            limits=limits or PlanLimits(),
+            limits=limits or ReadLimits(),
         )
         self.coordinator = QueryCoordinator(
             [settings],
@@ -136,7 +136,7 @@ def timed(rows, split_rows=100):
 
 
 def test_rows_bytes_and_splits_come_from_reports(driver):
-    query = driver(numbers(), limits=PlanLimits(rows=300))
+    query = driver(numbers(), limits=ReadLimits(rows=300))
     plans = query.run()
     status = query.status()
     assert plans >= 4
@@ -147,7 +147,7 @@ def test_rows_bytes_and_splits_come_from_reports(driver):
 
 
 def test_unfinished_splits_show_their_rows(driver):
-    query = driver(numbers(), limits=PlanLimits(rows=120), parallelism=1)
+    query = driver(numbers(), limits=ReadLimits(rows=120), parallelism=1)
     query.read(query.next_plan())
     query.next_plan()
     status = query.status()
@@ -159,7 +159,7 @@ def test_unfinished_splits_show_their_rows(driver):
 
 
 def test_a_replayed_batch_does_not_count_again(driver):
-    query = driver(numbers(), limits=PlanLimits(rows=300))
+    query = driver(numbers(), limits=ReadLimits(rows=300))
     first = query.next_plan()
     query.read(first)
     query.next_plan()
@@ -169,11 +169,11 @@ def test_a_replayed_batch_does_not_count_again(driver):
 
 
 def test_counts_begin_with_the_driver(driver):
-    first = driver(numbers(), limits=PlanLimits(rows=300))
+    first = driver(numbers(), limits=ReadLimits(rows=300))
     first.read(first.next_plan())
     first.next_plan()
     first.coordinator.stop()
-    second = driver(numbers(), limits=PlanLimits(rows=300))
+    second = driver(numbers(), limits=ReadLimits(rows=300))
     assert second.status().rows == 0  # it has read its logs
     # The plan that was outstanding is known to Spark, which runs it again.
     second.read(read_plan(second.root.child("query-0"), second.coordinator.newest))
@@ -193,7 +193,7 @@ def test_watermark_and_lags(driver):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(
         timedelta(seconds=1)
     ).with_timestamp_assigner("at")
-    query = driver(timed(200), strategy=strategy, limits=PlanLimits(rows=50), parallelism=1)
+    query = driver(timed(200), strategy=strategy, limits=ReadLimits(rows=50), parallelism=1)
     query.read(query.next_plan())
     second = query.next_plan()
     status = query.status()

@@ -137,10 +137,10 @@ def test_a_public_name_is_described_and_there(tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text('__all__ = ["A"]\n\n\nclass A:\n    pass\n')
     with pytest.raises(ApiError, match=r"one\.A is public and has no docstring"):
-        list(public_names(tmp_path, ["one"]))
+        list(public_names([tmp_path], ["one"]))
     (package / "__init__.py").write_text('__all__ = ["B"]\n')
     with pytest.raises(ApiError, match="names B, which is not there"):
-        list(public_names(tmp_path, ["one"]))
+        list(public_names([tmp_path], ["one"]))
 
 
 def test_an_all_that_is_made_is_refused():

@@ -28,7 +28,7 @@ class Kind(enum.Enum):
     BIG = "big: yes"
 
 
-@public
+@experimental
 class Base(abc.ABC):
     """Not exported."""
 '''

@@ -15,7 +15,7 @@ from connector_elasticsearch.errors import (
     ElasticsearchTooLargeError,
     ElasticsearchVersionError,
 )
-from connectors_core.clients.causes import causes_of
+from connectors_core.clients import causes_of
 from connectors_core.errors import ConnectorError
 
 __all__ = ["CLUSTER_BLOCK", "error_of_exception", "explained", "is_refused_for_now", "type_of"]

@@ -22,7 +22,7 @@ import orjson
 from connector_elasticsearch.client.connection import ElasticsearchConnection
 from connector_elasticsearch.client.errors import error_of_exception
 from connector_elasticsearch.errors import ElasticsearchRetryableError
-from connectors_core.clients.event_loop import submit
+from connectors_core.clients import submit
 from connectors_core.errors import MissingDependencyError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 
 import tenacity
 
-from connectors_core.clients.retries import RetryLog
+from connectors_core.clients import RetryLog
 from connectors_core.errors import RetryableError
 
 __all__ = ["retrying"]

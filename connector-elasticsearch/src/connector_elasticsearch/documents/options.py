@@ -16,7 +16,7 @@ from connector_elasticsearch.documents.mapping import pruned
 from connector_elasticsearch.documents.selection import DocumentSelection
 from connectors_core.errors import ConfigurationError
 from connectors_core.options import JSON_MAP, Configured, Setting, list_of, not_empty, option, part
-from connectors_core.schema.ddl import SCHEMA
+from connectors_core.schema import SCHEMA
 
 __all__ = ["ConnectedOptions", "DocumentOptions"]
 

@@ -17,7 +17,7 @@ from connector_elasticsearch.lookup.functions import (
 )
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lookup import (
     LOOKUP_CACHE,

@@ -15,7 +15,7 @@ from connector_elasticsearch.sink.operations import (
 )
 from connector_elasticsearch.sink.options import ElasticsearchSinkOptions
 from connector_elasticsearch.sink.writer import BulkTarget, ElasticsearchWriter
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import AsyncSink, WriterInitContext
 

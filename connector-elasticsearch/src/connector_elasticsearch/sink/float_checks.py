@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.schema.nested import map_entries
+from connectors_core.schema import map_entries
 
 __all__ = ["not_finite"]
 

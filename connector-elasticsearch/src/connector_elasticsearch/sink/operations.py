@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from connector_elasticsearch.sink.document_ids import can_be_id, document_ids
 from connector_elasticsearch.sink.float_checks import not_finite
 from connector_elasticsearch.sink.index_names import DATE_MATH, IndexName
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import (
     concat_texts,
@@ -43,7 +42,6 @@ _BAD_ROW: Final = "ELASTICSEARCH_DOCUMENT"
 _Mask = npt.NDArray[np.bool_]
 
 
-@public
 class WriteOperation(StrEnum):
     """What is done with a row that is no deletion."""
 
@@ -57,7 +55,6 @@ class WriteOperation(StrEnum):
     """The same, and where there is no document it becomes one."""
 
 
-@public
 class VersionType(StrEnum):
     """When a document replaces one with the same id, by the versions of both."""
 

@@ -24,7 +24,6 @@ from connector_elasticsearch.errors import (
 from connector_elasticsearch.sink.answers import is_all_written, not_written
 from connector_elasticsearch.sink.operations import BulkConverter, document_of
 from connector_elasticsearch.sink.outcomes import Outcome, wrong_option
-from connectors_core.annotations import public
 from connectors_core.sink import (
     AsyncSinkWriter,
     AsyncSinkWriterConfiguration,
@@ -46,7 +45,6 @@ _FILTER: Final = ",".join(
 )
 
 
-@public
 class Refresh(StrEnum):
     """When searches see what was written."""
 

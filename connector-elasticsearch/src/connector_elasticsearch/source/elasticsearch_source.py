@@ -18,7 +18,7 @@ from connector_elasticsearch.source.options import ElasticsearchSourceOptions
 from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searcher import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (

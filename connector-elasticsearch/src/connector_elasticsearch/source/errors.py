@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from connectors_core.annotations import public
 from connectors_core.errors import SplitChangedError
 
 __all__ = ["PointInTimeLostError"]
 
 
-@public
 class PointInTimeLostError(SplitChangedError):
     """The server no longer has the point in time that a source reads."""
 

@@ -18,7 +18,7 @@ from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.options import FileSinkOptions
 from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
 from connectors_core.secrets import mask_url

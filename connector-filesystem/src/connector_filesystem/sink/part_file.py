@@ -26,7 +26,7 @@ from connector_filesystem.sink.buckets import escape_path_name
 from connector_filesystem.sink.csv_lines import encode_csv_lines
 from connector_filesystem.sink.json_lines import encode_json_lines
 from connectors_core.formats.text import csv_header
-from connectors_core.schema.nested import nullable_column, nullable_type
+from connectors_core.schema import nullable_column, nullable_type
 
 __all__ = [
     "STAGING_FOLDER",

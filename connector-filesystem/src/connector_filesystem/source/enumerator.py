@@ -28,11 +28,11 @@ from connectors_core.errors import RetryableError
 from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
+    SplitAssigner,
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
 )
-from connectors_core.source.assigner import SplitAssigner
 
 __all__ = ["FileEnumerator", "FileEnumeratorState", "state_serializer"]
 

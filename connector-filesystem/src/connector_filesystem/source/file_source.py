@@ -22,13 +22,12 @@ from connector_filesystem.source.options import FileSourceOptions
 from connector_filesystem.source.paths import PathColumns
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
-from connectors_core.annotations import public
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
+    ReadLimits,
     Source,
     SourceReaderContext,
     SplitEnumeratorContext,
@@ -40,7 +39,6 @@ __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
 _BYTES_PER_PLAN: Final = 256 << 20
 
 
-@public
 class FileSource(
     FileSourceOptions, Source[FileSplit, FileEnumeratorState], SupportsConnectionCheck
 ):
@@ -147,9 +145,9 @@ class FileSource(
         """Splits end, are read in order and can be read again."""
         return SplitTraits(end=True, ordered=True, replayable=True)
 
-    def default_limits(self) -> PlanLimits:
+    def default_limits(self) -> ReadLimits:
         """256 MB for each plan, so that memory and latency stay bounded."""
-        return PlanLimits(bytes=_BYTES_PER_PLAN)
+        return ReadLimits(bytes=_BYTES_PER_PLAN)
 
     def read_settings(self) -> ReadSettings:
         """How the readers read; looks at the first files where no schema is known yet."""

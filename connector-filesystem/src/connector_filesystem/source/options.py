@@ -35,7 +35,7 @@ from connectors_core.options import (
     part,
     positive,
 )
-from connectors_core.schema.ddl import SCHEMA
+from connectors_core.schema import SCHEMA
 
 __all__ = ["FileSourceOptions"]
 
@@ -106,9 +106,9 @@ class FileSourceOptions(
     scope="file source",
     elsewhere={
         "maxfilespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
-        "PlanLimits(splits=...))`",
+        "ReadLimits(splits=...))`",
         "maxbytespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
-        "PlanLimits(bytes=...))`",
+        "ReadLimits(bytes=...))`",
         "latestfirst": "files are read in the order of 'source.order'; the oldest come first",
         "maxfileage": "use 'source.late-file-window'",
         "cleansource": "files stay where they are; remove them when the pipeline has read them",

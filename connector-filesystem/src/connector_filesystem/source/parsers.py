@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from connector_filesystem.formats import CsvOptions
 from connector_filesystem.source.text import BOM, lines_of
-from connectors_core.formats.json_format import read_json_messages
+from connectors_core.formats import read_json_messages
 from connectors_core.formats.text import CsvReader, JsonReader, explained, infer_json
 
 __all__ = ["CsvParser", "JsonParser", "TextParser"]

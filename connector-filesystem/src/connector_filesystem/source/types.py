@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.formats.text import is_binary, is_string
-from connectors_core.schema.nested import is_any_list
+from connectors_core.schema import is_any_list
 
 __all__ = ["can_become", "cast_values", "spark_schema", "spark_type"]
 

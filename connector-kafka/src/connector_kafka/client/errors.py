@@ -15,7 +15,7 @@ from connector_kafka.errors import (
     KafkaRequestError,
     KafkaRetryableError,
 )
-from connectors_core.clients.causes import causes_of
+from connectors_core.clients import causes_of
 from connectors_core.errors import ConnectorError
 
 __all__ = [

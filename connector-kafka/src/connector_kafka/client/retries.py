@@ -12,7 +12,7 @@ from typing import TypeVar
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.errors import KafkaRetryableError
-from connectors_core.clients.retries import RetryLog
+from connectors_core.clients import RetryLog
 
 __all__ = ["backoffs", "retry_log", "retrying"]
 

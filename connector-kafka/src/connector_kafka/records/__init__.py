@@ -7,7 +7,7 @@ takes an Arrow batch and gives the record batches of each partition that `Partit
 
 from connector_kafka.records.columns import COLUMNS
 from connector_kafka.records.compression import Compression
-from connector_kafka.records.decoder import MAX_RECORD_BYTES, Decoded, decode
+from connector_kafka.records.decoder import MAX_RECORD_BYTES, DecodedRecords, decode
 from connector_kafka.records.encoder import EncodedBatch, Encoder, measured, refused_rows
 from connector_kafka.records.partitioner import Partitioner, wrong_partitions
 
@@ -15,7 +15,7 @@ __all__ = [
     "COLUMNS",
     "MAX_RECORD_BYTES",
     "Compression",
-    "Decoded",
+    "DecodedRecords",
     "EncodedBatch",
     "Encoder",
     "Partitioner",

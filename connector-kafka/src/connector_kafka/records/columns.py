@@ -27,6 +27,7 @@ COLUMNS = pa.schema(
         pa.field("headers", pa.list_(pa.field("item", _HEADER, False)), False),
     ]
 )
+"""The columns of decoded records."""
 
 
 def build(data: Bytes, records: Layout, schema: pa.Schema) -> pa.RecordBatch:

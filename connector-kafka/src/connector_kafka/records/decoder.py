@@ -26,10 +26,11 @@ from connector_kafka.records.legacy_batches import upconvert
 from connector_kafka.records.sections import MAX_RECORDS, InMemory, Section, cut
 from connector_kafka.records.varints import Bytes
 
-__all__ = ["MAX_RECORD_BYTES", "Decoded", "decode"]
+__all__ = ["MAX_RECORD_BYTES", "DecodedRecords", "decode"]
 
 #: The largest record that is decompressed unless another limit is given.
 MAX_RECORD_BYTES: Final = 128 * 1024 * 1024
+"""Most bytes that a record may have."""
 # Arrow counts the bytes of an array in 32 bits.
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
@@ -38,7 +39,7 @@ _MAX_HEADERS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRecords:
     """Records that were decoded together.
 
     Attributes:
@@ -65,7 +66,7 @@ def decode(
     max_rows: int = 65_536,
     max_bytes: int = 32 * 1024 * 1024,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedRecords]:
     """Decode what was fetched from one partition; executor.
 
     Nothing is kept between calls: whoever reads again from a `next_offset` gets the same records.
@@ -120,7 +121,7 @@ def decode(
         position = fetch.behind(group, position)
     if reached != position:
         empty = pa.RecordBatch.from_pylist([], schema=output.schema)
-        yield Decoded(empty, position)
+        yield DecodedRecords(empty, position)
 
 
 @dataclass(slots=True)
@@ -283,7 +284,7 @@ class _Fetch:
             return position
         return max(self.start, min(self.stop, group.sections[-1].header.last_offset + 1))
 
-    def build(self, group: _Group, output: _Output, reached: int) -> Iterator[Decoded]:
+    def build(self, group: _Group, output: _Output, reached: int) -> Iterator[DecodedRecords]:
         """Decode some batches together; one by one if that fails, to name the one at fault."""
         sections = [section for section in group.sections if section.size]
         if not sections:
@@ -306,7 +307,9 @@ class _Fetch:
                 yield from self.build(_Group(group.buffer, [section]), output, reached)
             return
         for number, (batch, behind) in enumerate(parts, 1):
-            yield Decoded(batch, behind if number < len(parts) else self.behind(group, behind))
+            yield DecodedRecords(
+                batch, behind if number < len(parts) else self.behind(group, behind)
+            )
 
     def _walk(self) -> Iterator[tuple[BatchHeader, Bytes | None]]:
         """Go from batch to batch, and check what no checksum covers.

@@ -22,7 +22,7 @@ from connector_kafka.sink.receipts import Receipts
 from connector_kafka.sink.timeouts import check_timeouts
 from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (

@@ -12,7 +12,7 @@ from connector_kafka.fields import FieldsOptions
 from connector_kafka.source.layout import METADATA, RecordLayout
 from connectors_core.formats import DecodingFormat, as_format, format_of, format_options
 from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
-from connectors_core.schema.ddl import SCHEMA
+from connectors_core.schema import SCHEMA
 
 __all__ = ["KafkaRecordDeserializationSchema"]
 

@@ -28,8 +28,8 @@ from connectors_core.errors import (
 from connectors_core.metrics import EnumeratorMetric, SourceMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
-    PlanLimits,
     PlannedRead,
+    ReadLimits,
     SourceEvent,
     SplitEnumerator,
     SplitEnumeratorContext,
@@ -351,7 +351,7 @@ class KafkaEnumerator(
                 self._cut_off[partition] = _Cut(number=self._cuts[partition] + 1, end=end)
 
     def plan_reads(
-        self, splits: Sequence[KafkaPartitionSplit], limits: PlanLimits
+        self, splits: Sequence[KafkaPartitionSplit], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[KafkaPartitionSplit]]:
         """Up to where partitions reach, by the last look; limits are spread by lag."""
         moved = [self._as_it_is_now(split) for split in splits]

@@ -27,7 +27,7 @@ from connector_kafka.source.split import (
     split_serializer,
 )
 from connector_kafka.source.subscription import Subscription
-from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (

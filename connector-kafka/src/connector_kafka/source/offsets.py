@@ -16,7 +16,6 @@ from connector_kafka.client.metadata import (
     IsolationLevel,
     TopicPartition,
 )
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 
 __all__ = ["OffsetsInitializer"]
@@ -32,7 +31,6 @@ class _Kind(enum.Enum):
     SPECIFIC = "specific"
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class OffsetsInitializer:
     """Gives an offset for each partition; made by one of its methods, after Flink's class.

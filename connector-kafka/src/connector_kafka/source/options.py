@@ -131,7 +131,7 @@ _BOUNDED_OFFSETS: Final = Option(
     since=_SINCE,
     doc="For `specific-offsets`: the first offset of each partition that is not read.",
 )
-_LIMITS: Final = "limit a micro-batch by `Pipeline.from_source(..., limits=PlanLimits({}))`"
+_LIMITS: Final = "limit a micro-batch by `Pipeline.from_source(..., limits=ReadLimits({}))`"
 _PER_PARTITION: Final = (
     "'scan.{}.mode' timestamp with 'scan.{}.timestamp-millis' is one time for all partitions; for "
     "others give 'scan.{}.specific-offsets'"

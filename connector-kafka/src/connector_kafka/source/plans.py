@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
-from connectors_core.source import PlanLimits, PlannedRead
+from connectors_core.source import PlannedRead, ReadLimits
 
 __all__ = ["plan", "shares"]
 
@@ -16,7 +16,7 @@ __all__ = ["plan", "shares"]
 def plan(
     splits: Sequence[KafkaPartitionSplit],
     ends: Mapping[TopicPartition, int] | None,
-    limits: PlanLimits,
+    limits: ReadLimits,
     pauses: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, PlannedRead[KafkaPartitionSplit]]:
     """Give splits their stops, in the order given where not all can be read.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from connector_kafka.client.metadata import TopicPartition
-from connectors_core.annotations import public
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import SourceEvent, SourceSplit, SplitState
 
@@ -20,7 +19,6 @@ __all__ = [
 ]
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class KafkaPartitionSplit(SourceSplit):
     """A partition from an offset on.
@@ -95,7 +93,6 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
         return replace(self._split, offset=self._offset, lost=self._lost)
 
 
-@public
 @dataclass(frozen=True)
 class OffsetsLost(SourceEvent):
     """A reader found records gone and went on behind them, as `on-data-loss` allows.
@@ -118,7 +115,6 @@ class OffsetsLost(SourceEvent):
     resume_at: int | None = None
 
 
-@public
 @dataclass(frozen=True)
 class PartitionPaused(SourceEvent):
     """A reader came to where a run to what was available ends.

@@ -13,6 +13,8 @@ from connector_kafka.testing.broker import NEWEST
 from connector_kafka.testing.errors import BrokerError
 from connector_kafka.testing.java import KafkaJava
 
+__all__ = ["ConsoleRecord", "console_consumer", "console_producer"]
+
 # What separates fields, headers, and a header's name from its value; what stands for null. Control
 # characters: the consumer escapes those of data, and the producer is given none.
 _FIELD, _HEADER, _PAIR, _NULL = "\x1f", "\x1e", ":", "\x1dnull\x1d"

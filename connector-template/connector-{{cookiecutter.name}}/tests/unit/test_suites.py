@@ -21,7 +21,7 @@ from log_suites import (
 )
 {% if cookiecutter.source %}
 
-from connectors_core.source import Boundedness, PlanLimits
+from connectors_core.source import Boundedness, ReadLimits
 from connectors_core.testing import Capability, case
 
 
@@ -29,8 +29,8 @@ class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
     """The cases of the core, and one more: it applies to what can do all that it names."""
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
-    @pytest.mark.parametrize("limits", [PlanLimits(), PlanLimits(splits=2)])
-    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: PlanLimits) -> None:
+    @pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(splits=2)])
+    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: ReadLimits) -> None:
         def pipeline() -> Any:
             return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
 

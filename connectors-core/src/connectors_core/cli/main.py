@@ -105,6 +105,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # they show local variables, among them secrets
 )
+"""The command `connectors`, with the subcommands of the installed connectors."""
 
 
 def _show_version(asked: bool) -> None:

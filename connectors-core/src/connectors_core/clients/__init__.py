@@ -1,2 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What connectors build the clients of other systems with."""
+
+from __future__ import annotations
+
+from connectors_core.clients.causes import causes_of
+from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients.event_loop import submit
+from connectors_core.clients.native_libraries import error_of_opening
+from connectors_core.clients.retries import RetryLog
+
+__all__ = ["RetryLog", "SupportsConnectionCheck", "causes_of", "error_of_opening", "submit"]

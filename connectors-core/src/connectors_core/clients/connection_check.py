@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from connectors_core.annotations import public
-
 __all__ = ["SupportsConnectionCheck"]
 
 
-@public
 class SupportsConnectionCheck(ABC):
     """Ability of a source, a sink or a lookup table: asks its system for an answer.
 

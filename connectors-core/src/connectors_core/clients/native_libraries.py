@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, ConnectorError, RetryableError
 from connectors_core.secrets import mask_text
 
@@ -14,7 +13,6 @@ __all__ = ["error_of_opening"]
 _NEEDED = ("libjvm", "libhdfs")
 
 
-@public
 def error_of_opening(error: OSError, url: str, *, option: str) -> ConnectorError:
     """The error to raise where a filesystem could not be opened; driver and executor.
 

@@ -10,7 +10,6 @@ from typing import Final
 
 import tenacity
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConnectorError, RetryableError
 
 __all__ = ["IF_RETRYABLE", "LOG_EVERY_SECONDS", "RetryLog", "backoff"]
@@ -38,7 +37,6 @@ def backoff(first: float, longest: float) -> Callable[[tenacity.RetryCallState],
     return wait
 
 
-@public
 class RetryLog:
     """Logs that something is tried again: when that begins, and now and then while it continues.
 

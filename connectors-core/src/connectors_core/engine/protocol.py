@@ -15,7 +15,7 @@ import orjson
 from connectors_core.engine.state import StateStore, documents
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.events import EventDocument
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 
 FORMAT_VERSION = 1
 PLANS_FOLDER = "plans"
@@ -80,7 +80,7 @@ class Entry:
     parallelism: int
     splits: tuple[PlannedSplit, ...] = ()
     events: tuple[EventDocument, ...] = ()
-    limits: PlanLimits = field(default_factory=PlanLimits)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     heartbeat: int | None = None
     max_watermark: int | None = None
     claim: bool = False

@@ -8,7 +8,7 @@ record. No Python object is made for a good one, except by Avro's library.
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.isolation import EmptyMessages
-from connectors_core.formats.json_format import JsonFormat
+from connectors_core.formats.json_format import JsonFormat, read_json_messages
 from connectors_core.formats.messages import (
     BadMessage,
     Decoded,
@@ -55,4 +55,5 @@ __all__ = [
     "as_format",
     "format_of",
     "format_options",
+    "read_json_messages",
 ]

@@ -16,7 +16,6 @@ import cachetools
 import numpy as np
 import pyarrow as pa
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
 from connectors_core.lookup.join import positions_among
 from connectors_core.metrics import LookupMetric, MetricGroup
@@ -26,7 +25,6 @@ __all__ = ["CachedRows", "DefaultLookupCache", "LookupCache"]
 _LEAST_SPARE_ROWS: Final = 1_024
 
 
-@public
 class CachedRows(NamedTuple):
     """What a cache knows of some keys.
 
@@ -39,7 +37,6 @@ class CachedRows(NamedTuple):
     rows: pa.Table | None
 
 
-@public
 class LookupCache(ABC):
     """Keeps rows by key. One in each worker process, used by one thread at a time.
 
@@ -92,7 +89,6 @@ class _Entry:
     written: float
 
 
-@public
 class DefaultLookupCache(LookupCache):
     """Keeps rows in memory: the least recently used go first.
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from connectors_core.annotations import public
 from connectors_core.metrics import MetricGroup
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class FunctionContext:
     """What a function knows of the process that it runs in.
@@ -26,7 +24,6 @@ class FunctionContext:
     metric_group: MetricGroup = field(default_factory=MetricGroup)
 
 
-@public
 class LookupFunction(ABC):
     """Fetches rows by key, one request for a batch of keys (Flink's FLIP-221).
 
@@ -59,7 +56,6 @@ class LookupFunction(ABC):
         """Release what ``open`` made."""
 
 
-@public
 class AsyncLookupFunction(ABC):
     """As `LookupFunction`, for a client that does not block: several batches are asked at a time.
 

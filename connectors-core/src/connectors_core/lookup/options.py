@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
 from connectors_core.lookup.cache import DefaultLookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
@@ -33,7 +32,6 @@ from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 T = TypeVar("T")
 
 
-@public
 class LookupCacheType(enum.Enum):
     """What is kept of a table that is looked up."""
 
@@ -45,7 +43,6 @@ class LookupCacheType(enum.Enum):
     """The whole table."""
 
 
-@public
 class ReloadStrategy(enum.Enum):
     """When a table that is cached as a whole is read again."""
 
@@ -61,6 +58,7 @@ LOOKUP_CACHE: Final = Option(
     default=LookupCacheType.NONE,
     doc="Which part of the table is cached.",
 )
+"""The option that chooses the cache of a lookup."""
 MAX_RETRIES: Final = Option(
     "lookup.max-retries",
     int,

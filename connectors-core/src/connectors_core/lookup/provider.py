@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
@@ -16,7 +15,6 @@ from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class LookupRequestConfiguration:
     """The bounds of the requests of a lookup.
@@ -53,7 +51,6 @@ class LookupRequestConfiguration:
                 )
 
 
-@public
 @dataclass(frozen=True)
 class LookupFunctionProvider(LookupRuntimeProvider):
     """Every batch of keys is asked of the function.
@@ -67,7 +64,6 @@ class LookupFunctionProvider(LookupRuntimeProvider):
     requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
 
 
-@public
 @dataclass(frozen=True)
 class AsyncLookupFunctionProvider(LookupRuntimeProvider):
     """Every batch of keys is asked of the function, several batches at a time.
@@ -81,7 +77,6 @@ class AsyncLookupFunctionProvider(LookupRuntimeProvider):
     requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
 
 
-@public
 @dataclass(frozen=True)
 class PartialCachingLookupProvider(LookupRuntimeProvider):
     """What was asked once is kept, by each worker process for itself.
@@ -97,7 +92,6 @@ class PartialCachingLookupProvider(LookupRuntimeProvider):
     requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
 
 
-@public
 @dataclass(frozen=True)
 class FullCachingLookupProvider(LookupRuntimeProvider):
     """The whole table is read before the first row is joined, and again when the trigger says so.

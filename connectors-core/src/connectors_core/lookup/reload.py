@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from typing import Final, Protocol
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
 
 _LONGEST_WAIT_SECONDS: Final = 60.0
@@ -33,7 +32,6 @@ class CacheReloadContext(Protocol):
         ...
 
 
-@public
 class CacheReloadTrigger(ABC):
     """Says when a table is read again. The first reading is not its business.
 
@@ -93,7 +91,6 @@ class _ByTheClock(CacheReloadTrigger):
                     return
 
 
-@public
 class ScheduleMode(enum.Enum):
     """From where the interval of a `PeriodicCacheReloadTrigger` counts."""
 
@@ -104,7 +101,6 @@ class ScheduleMode(enum.Enum):
     running, one is made up for."""
 
 
-@public
 class PeriodicCacheReloadTrigger(_ByTheClock):
     """Reloads after an interval, again and again.
 
@@ -137,7 +133,6 @@ class PeriodicCacheReloadTrigger(_ByTheClock):
         return last + max(1, (now - last) // self.reload_interval) * self.reload_interval
 
 
-@public
 class TimedCacheReloadTrigger(_ByTheClock):
     """Reloads at a time of day, every so many days.
 

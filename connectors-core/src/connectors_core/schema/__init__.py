@@ -1,2 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas: as text in the DDL of Spark, and casts of nested columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connectors_core._lazy import lazily
+
+if TYPE_CHECKING:
+    from connectors_core.schema.ddl import SCHEMA, parse_schema
+    from connectors_core.schema.nested import (
+        CastValues,
+        cast_column,
+        is_any_list,
+        map_entries,
+        nullable_column,
+        nullable_type,
+    )
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "connectors_core.schema.ddl": ("SCHEMA", "parse_schema"),
+            "connectors_core.schema.nested": (
+                "CastValues",
+                "cast_column",
+                "is_any_list",
+                "map_entries",
+                "nullable_column",
+                "nullable_type",
+            ),
+        },
+    )
+
+__all__ = [
+    "SCHEMA",
+    "CastValues",
+    "cast_column",
+    "is_any_list",
+    "map_entries",
+    "nullable_column",
+    "nullable_type",
+    "parse_schema",
+]

@@ -23,8 +23,8 @@ __all__ = [
     "nullable_type",
 ]
 
-#: Casts a column that is not nested; raises `pa.ArrowInvalid` if a value does not fit.
 CastValues: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+"""Casts a column that is not nested; raises `pa.ArrowInvalid` if a value does not fit."""
 
 _MOST_ELEMENTS: Final = 2**31 - 1
 

@@ -12,7 +12,6 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from connectors_core.annotations import public
 from connectors_core.clients.event_loop import event_loop, submit
 from connectors_core.errors import UnsupportedError
 from connectors_core.records import BadRecord
@@ -40,7 +39,6 @@ _CONVERTED_BYTES: Final = 8 << 20
 _CLOSE_SECONDS: Final = 10.0
 
 
-@public
 class ElementConverter(ABC, Generic[EntryT]):
     """Makes request entries of rows. Immutable and picklable."""
 
@@ -57,7 +55,6 @@ class ElementConverter(ABC, Generic[EntryT]):
         """
 
 
-@public
 class AsyncSink(Sink, Generic[EntryT]):
     """A sink whose writers send requests to a service. At least once.
 
@@ -80,7 +77,6 @@ class AsyncSink(Sink, Generic[EntryT]):
         """A writer for one task of one epoch. Executor."""
 
 
-@public
 class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
     """Collects entries and sends them in requests, several at a time. Executor.
 

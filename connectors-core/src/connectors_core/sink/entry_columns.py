@@ -11,13 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.annotations import public
 from connectors_core.formats.text import data_of
 
 __all__ = ["EntryColumns"]
 
 
-@public
 class EntryColumns(Sequence[bytes]):
     """Entries of many rows: the bytes of each in one column, their keys in another.
 

@@ -20,7 +20,6 @@ class CommittableSummary:
         checkpoint_id: The epoch.
         number_of_committables: How many committables of this writer follow.
         number_of_pending_committables: Of these, how many wait for their commit.
-        number_of_failed_committables: Of these, how many failed.
     """
 
     subtask_id: int
@@ -28,7 +27,6 @@ class CommittableSummary:
     checkpoint_id: int
     number_of_committables: int
     number_of_pending_committables: int = 0
-    number_of_failed_committables: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +39,7 @@ class CommittableWithLineage(Generic[CommT]):
 
 
 CommittableMessage = CommittableSummary | CommittableWithLineage[CommT]
+"""What a topology takes and gives: the summary of a writer, or one of its committables."""
 
 
 def messages_in_order(

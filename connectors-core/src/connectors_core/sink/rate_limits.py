@@ -11,7 +11,6 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError
 
 __all__ = [
@@ -37,7 +36,6 @@ _REFUSED_BY_CHANCE: Final = 4
 _PAUSE: Final = timedelta(milliseconds=50)
 
 
-@public
 class RateLimiting(StrEnum):
     """How a writer limits what it sends to a service that refuses some of it."""
 
@@ -47,7 +45,6 @@ class RateLimiting(StrEnum):
     """By the bounds alone, whatever the service takes: see `FixedRateLimitingStrategy`."""
 
 
-@public
 @dataclass(frozen=True)
 class RequestInfo:
     """A request that is to be sent.
@@ -59,7 +56,6 @@ class RequestInfo:
     batch_size: int
 
 
-@public
 @dataclass(frozen=True)
 class ResultInfo:
     """A request that has been answered.
@@ -73,7 +69,6 @@ class ResultInfo:
     batch_size: int
 
 
-@public
 class RateLimitingStrategy(ABC):
     """Decides when the next request may be sent, and how large it may be.
 
@@ -101,7 +96,6 @@ class RateLimitingStrategy(ABC):
         """A request is answered, or has failed."""
 
 
-@public
 class FixedRateLimitingStrategy(RateLimitingStrategy):
     """So many requests at a time, of so many entries.
 
@@ -136,7 +130,6 @@ class FixedRateLimitingStrategy(RateLimitingStrategy):
         self._requests -= 1
 
 
-@public
 class ScalingStrategy(ABC):
     """Decides how much may be on its way after an answer (Flink's FLIP-242). Immutable."""
 
@@ -157,7 +150,6 @@ class ScalingStrategy(ABC):
         """
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class AIMDScalingStrategy(ScalingStrategy):
     """Additive increase, multiplicative decrease (Chiu and Jain, 1989), as TCP does.
@@ -206,7 +198,6 @@ class AIMDScalingStrategy(ScalingStrategy):
         return max(self.min_rate, round(current * left))
 
 
-@public
 class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     """Bounds the entries on their way by what the service was seen to take.
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from connectors_core.annotations import public
 from connectors_core.clients.event_loop import event_loop
 from connectors_core.clients.retries import RetryLog
 from connectors_core.errors import (
@@ -47,7 +46,6 @@ _BLOCKED_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 1.0
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class AsyncSinkWriterConfiguration:
     """The bounds of an `AsyncSinkWriter`.

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from connectors_core.annotations import public
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.sink.sink import Sink, SinkWriter, WriterInitContext
 
@@ -16,7 +15,6 @@ __all__ = ["StatefulSink", "StatefulSinkWriter"]
 StateT = TypeVar("StateT")
 
 
-@public
 class StatefulSinkWriter(SinkWriter, Generic[StateT]):
     """A writer that hands its state on to the writer of the next epoch."""
 
@@ -34,7 +32,6 @@ class StatefulSinkWriter(SinkWriter, Generic[StateT]):
         """
 
 
-@public
 class StatefulSink(Sink, Generic[StateT]):
     """A sink whose writers go on from what the writers of the epoch before left.
 

@@ -26,15 +26,7 @@ from connectors_core.source.enumerator import (
     SupportsUnassignedSplits,
 )
 from connectors_core.source.evaluator import RecordEvaluator
-from connectors_core.source.events import (
-    AddSplits,
-    NoMoreSplits,
-    OperatorEvent,
-    ReaderFailed,
-    ReaderRegistered,
-    RequestSplit,
-    SourceEvent,
-)
+from connectors_core.source.events import SourceEvent
 from connectors_core.source.hybrid import (
     HybridSource,
     HybridSourceBuilder,
@@ -51,7 +43,13 @@ from connectors_core.source.reader import (
 )
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import Boundedness, Source, SupportsRewinding
-from connectors_core.source.split import PlanLimits, SourceSplit, SplitState, SplitTraits
+from connectors_core.source.split import (
+    PlanLimits,
+    ReadLimits,
+    SourceSplit,
+    SplitState,
+    SplitTraits,
+)
 from connectors_core.source.watermarks import (
     TimestampAssigner,
     WatermarkAlignment,
@@ -60,27 +58,22 @@ from connectors_core.source.watermarks import (
 )
 
 __all__ = [
-    "AddSplits",
     "Boundedness",
     "DataGeneratorSource",
     "HybridSource",
     "HybridSourceBuilder",
     "InputStatus",
-    "NoMoreSplits",
     "NumberSequenceSource",
-    "OperatorEvent",
     "PlanLimits",
     "PlannedRead",
     "PositionedBatch",
     "RateLimiter",
     "RateLimiterStrategy",
-    "ReaderFailed",
+    "ReadLimits",
     "ReaderOutput",
-    "ReaderRegistered",
     "RecordEmitter",
     "RecordEvaluator",
     "RecordsBySplits",
-    "RequestSplit",
     "SingleThreadMultiplexFetcherManager",
     "SingleThreadSequentialFetcherManager",
     "Source",

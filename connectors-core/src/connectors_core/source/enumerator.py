@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from connectors_core.metrics import MetricGroup
 from connectors_core.source.events import SourceEvent
-from connectors_core.source.split import PlanLimits, SourceSplit, SplitT
+from connectors_core.source.split import ReadLimits, SourceSplit, SplitT
 
 T = TypeVar("T")
 EnumStateT = TypeVar("EnumStateT")
@@ -84,7 +84,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Send an event with the next plan."""
 
     @abstractmethod
-    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+    def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """Limit what one reader reads per plan from now on (custom flow control)."""
 
     @abstractmethod
@@ -220,7 +220,7 @@ class SupportsPlannedStops(ABC, Generic[SplitT]):
 
     @abstractmethod
     def plan_reads(
-        self, splits: Sequence[SplitT], limits: PlanLimits
+        self, splits: Sequence[SplitT], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[SplitT]]:
         """What the next plan reads of each split.
 

@@ -27,7 +27,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 
 EVENT_TIME_DELAY: Final = timedelta(days=36_500)
@@ -84,7 +83,6 @@ def heartbeat_event_time(watermark: int, *, only_windows: bool = False) -> int:
     return (watermark + only_windows) // 1_000 * 1_000 + END_OF_TIME
 
 
-@public
 @dataclass(frozen=True)
 class TimestampAssigner:
     """Where the event time of a row comes from; see ``WatermarkStrategy.with_timestamp_assigner``.

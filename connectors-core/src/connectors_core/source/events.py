@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
-
-from connectors_core.source.split import SplitT
 
 
 class SourceEvent:
@@ -24,47 +21,3 @@ class EventDocument:
 
     name: str
     data: bytes
-
-
-class OperatorEvent:
-    """An event of the runtime itself, handled by the coordinator."""
-
-
-@dataclass(frozen=True)
-class ReaderRegistered(OperatorEvent):
-    """The first report of a reader was read. Spark's driver sees no task start before that."""
-
-    subtask_id: int
-
-
-@dataclass(frozen=True)
-class ReaderFailed(OperatorEvent):
-    """A reader will not go on with its splits: the parallelism shrank, or its entry was abandoned.
-
-    A failed Spark task is retried by Spark and never seen here.
-    """
-
-    subtask_id: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class AddSplits(OperatorEvent, Generic[SplitT]):
-    """Splits for a reader."""
-
-    subtask_id: int
-    splits: tuple[SplitT, ...]
-
-
-@dataclass(frozen=True)
-class RequestSplit(OperatorEvent):
-    """A reader has read all it was given."""
-
-    subtask_id: int
-
-
-@dataclass(frozen=True)
-class NoMoreSplits(OperatorEvent):
-    """A reader will be given no further splits."""
-
-    subtask_id: int

@@ -18,7 +18,7 @@ from connectors_core.source.enumerator import (
 from connectors_core.source.events import SourceEvent
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import SourceReader, SourceReaderContext
-from connectors_core.source.split import PlanLimits, SplitT, SplitTraits
+from connectors_core.source.split import ReadLimits, SplitT, SplitTraits
 
 
 class Boundedness(enum.Enum):
@@ -77,9 +77,9 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
         """Rate over the whole source where the user sets none."""
         return RateLimiterStrategy.none()
 
-    def default_limits(self) -> PlanLimits:
+    def default_limits(self) -> ReadLimits:
         """Limits per plan where the user sets none."""
-        return PlanLimits()
+        return ReadLimits()
 
 
 class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 
 class SourceSplit:
@@ -66,7 +66,7 @@ class SplitTraits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanLimits:
+class ReadLimits:
     """Most that one plan (micro-batch) may read; ``None`` is no limit.
 
     Attributes:
@@ -81,7 +81,7 @@ class PlanLimits:
     splits: int | None = None
     seconds: float | None = None
 
-    def per_reader(self, subtask: int, parallelism: int) -> PlanLimits:
+    def per_reader(self, subtask: int, parallelism: int) -> ReadLimits:
         """The share of one of ``parallelism`` readers; the shares add up to this limit exactly."""
 
         def share(total: int | None) -> int | None:
@@ -89,25 +89,28 @@ class PlanLimits:
                 return None
             return total // parallelism + (1 if subtask < total % parallelism else 0)
 
-        return PlanLimits(
+        return ReadLimits(
             rows=share(self.rows),
             bytes=share(self.bytes),
             splits=share(self.splits),
             seconds=self.seconds,
         )
 
-    def tightened_by(self, other: PlanLimits | None) -> PlanLimits:
+    def tightened_by(self, other: ReadLimits | None) -> ReadLimits:
         """The stricter of the two in each dimension."""
         if other is None:
             return self
 
-        return PlanLimits(
+        return ReadLimits(
             rows=_stricter(self.rows, other.rows),
             bytes=_stricter(self.bytes, other.bytes),
             splits=_stricter(self.splits, other.splits),
             seconds=_stricter(self.seconds, other.seconds),
         )
 
+
+PlanLimits: TypeAlias = ReadLimits
+"""Deprecated since 1.0.0, removed in 2.0.0: the former name of `ReadLimits`."""
 
 NumberT = TypeVar("NumberT", int, float)
 

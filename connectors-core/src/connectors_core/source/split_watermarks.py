@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from connectors_core.annotations import public
 from connectors_core.source.event_time import (
     MAX_WATERMARK,
     NO_EVENT_TIME,
@@ -22,7 +21,6 @@ from connectors_core.source.event_time import (
 )
 
 
-@public
 class WatermarkGenerator(ABC):
     """Turns the event times of one split into its watermark (Flink's ``WatermarkGenerator``).
 
@@ -54,7 +52,6 @@ class WatermarkGenerator(ABC):
         """Go on from a state; called on a new generator."""
 
 
-@public
 @dataclass(frozen=True)
 class Admission:
     """How much of a batch may be emitted.
@@ -69,7 +66,6 @@ class Admission:
     head: int | None
 
 
-@public
 class SplitWatermarks(ABC):
     """The watermark of one split; its state travels from report to plan. Executor only.
 

@@ -22,7 +22,6 @@ from typing import Any, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.annotations import public
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.source.event_time import (
     END_OF_TIME,
@@ -65,7 +64,6 @@ __all__ = [
 ]
 
 
-@public
 @dataclass(frozen=True)
 class WatermarkAlignment:
     """Sources that advance together (Flink's FLIP-182; per split: FLIP-217).
@@ -81,7 +79,6 @@ class WatermarkAlignment:
     update_interval: timedelta = timedelta(0)
 
 
-@public
 @dataclass(frozen=True)
 class WatermarkStrategy:
     """How rows of a source get event times, and its splits watermarks.

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.annotations import public
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
@@ -23,7 +22,7 @@ from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
@@ -34,7 +33,6 @@ from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupTableSource
 
 
-@public
 class Pipeline:
     """Reads sources, writes sinks, exactly once. Driver; one per checkpoint location.
 
@@ -142,7 +140,7 @@ class Pipeline:
         uid: str,
         watermark_strategy: WatermarkStrategy | None = None,
         parallelism: int | None = None,
-        limits: PlanLimits | None = None,
+        limits: ReadLimits | None = None,
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors_core.annotations import public
 
-
-@public
 @dataclass(frozen=True, kw_only=True)
 class LookupContext:
     """What a join asks of a table.
@@ -25,12 +22,10 @@ class LookupContext:
     schema: pa.Schema
 
 
-@public
 class LookupRuntimeProvider:
     """How the rows of a table are looked up; one of the providers of ``connectors_core.lookup``."""
 
 
-@public
 class LookupTableSource(ABC):
     """A table that ``Pipeline.lookup_join`` takes. Immutable; no I/O in the constructor."""
 

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What connectors test themselves with; never imported by the runtime."""
+"""What connectors and pipelines are tested with; never imported by the runtime."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from connectors_core.testing.faults import (
-    Fault,
-    FaultAction,
-    FaultInjected,
-    FaultPoint,
-    faults_env,
-    injected,
-)
+from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
+    from connectors_core.engine.coordinator.connection_checks import check_connections
+    from connectors_core.engine.protocol import decision_path, report_path
     from connectors_core.testing.async_sink_suite import AsyncSinkWriterTestSuite
     from connectors_core.testing.capabilities import Capabilities, Capability
     from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case
+    from connectors_core.testing.cluster import SPECULATION, Cluster, running_cluster
     from connectors_core.testing.committer_suite import CommitterTestSuite
     from connectors_core.testing.context import (
         ROWS,
@@ -28,6 +23,8 @@ if TYPE_CHECKING:
         SourceExternalContext,
         SplitDataWriter,
     )
+    from connectors_core.testing.directory_sink import DirectorySink
+    from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
     from connectors_core.testing.enumeration import ManualEnumeratorContext
     from connectors_core.testing.enumerator_suite import SplitEnumeratorTestSuite
     from connectors_core.testing.environment import (
@@ -36,32 +33,137 @@ if TYPE_CHECKING:
         StandaloneCluster,
         TestEnvironment,
     )
+    from connectors_core.testing.faults import (
+        READING_POINTS,
+        WRITING_POINTS,
+        Fault,
+        FaultAction,
+        FaultInjected,
+        FaultPoint,
+        crash_chain,
+        faults_env,
+        injected,
+    )
+    from connectors_core.testing.local_pipeline import LocalPipeline
     from connectors_core.testing.lookup_suite import LookupTestSuite
     from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
     from connectors_core.testing.nested_columns import nested_array, nested_batches
+    from connectors_core.testing.on_cluster import SuitesOnCluster
     from connectors_core.testing.options_suite import OptionsTestSuite
-    from connectors_core.testing.outages import Outage
+    from connectors_core.testing.outages import Outage, passing
     from connectors_core.testing.reader_suite import SourceReaderTestSuite
     from connectors_core.testing.serializer_suite import SerializerTestSuite
     from connectors_core.testing.sink_suite import SinkTestSuite
     from connectors_core.testing.source_suite import SourceTestSuite
+    from connectors_core.testing.spark_session import new_session
     from connectors_core.testing.system import TestSystem
+    from connectors_core.testing.traces import assert_unseen, error_texts
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "connectors_core.engine.coordinator.connection_checks": ("check_connections",),
+            "connectors_core.engine.protocol": ("decision_path", "report_path"),
+            "connectors_core.testing.async_sink_suite": ("AsyncSinkWriterTestSuite",),
+            "connectors_core.testing.capabilities": (
+                "Capabilities",
+                "Capability",
+            ),
+            "connectors_core.testing.cases": (
+                "SUITE_VERSION",
+                "ConnectorSuite",
+                "case",
+            ),
+            "connectors_core.testing.cluster": (
+                "Cluster",
+                "SPECULATION",
+                "running_cluster",
+            ),
+            "connectors_core.testing.committer_suite": ("CommitterTestSuite",),
+            "connectors_core.testing.context": (
+                "ROWS",
+                "AsyncSinkExternalContext",
+                "RequestFault",
+                "SinkExternalContext",
+                "SourceExternalContext",
+                "SplitDataWriter",
+            ),
+            "connectors_core.testing.directory_sink": ("DirectorySink",),
+            "connectors_core.testing.driver": (
+                "DriverJob",
+                "run_driver",
+                "wait_for_survivors",
+            ),
+            "connectors_core.testing.enumeration": ("ManualEnumeratorContext",),
+            "connectors_core.testing.enumerator_suite": ("SplitEnumeratorTestSuite",),
+            "connectors_core.testing.environment": (
+                "InProcess",
+                "LocalSpark",
+                "StandaloneCluster",
+                "TestEnvironment",
+            ),
+            "connectors_core.testing.faults": (
+                "Fault",
+                "FaultAction",
+                "FaultInjected",
+                "FaultPoint",
+                "READING_POINTS",
+                "WRITING_POINTS",
+                "crash_chain",
+                "faults_env",
+                "injected",
+            ),
+            "connectors_core.testing.local_pipeline": ("LocalPipeline",),
+            "connectors_core.testing.lookup_suite": ("LookupTestSuite",),
+            "connectors_core.testing.lookup_trial": (
+                "LOOKUP_ROWS",
+                "LookupExternalContext",
+            ),
+            "connectors_core.testing.nested_columns": (
+                "nested_array",
+                "nested_batches",
+            ),
+            "connectors_core.testing.on_cluster": ("SuitesOnCluster",),
+            "connectors_core.testing.options_suite": ("OptionsTestSuite",),
+            "connectors_core.testing.outages": (
+                "Outage",
+                "passing",
+            ),
+            "connectors_core.testing.reader_suite": ("SourceReaderTestSuite",),
+            "connectors_core.testing.serializer_suite": ("SerializerTestSuite",),
+            "connectors_core.testing.sink_suite": ("SinkTestSuite",),
+            "connectors_core.testing.source_suite": ("SourceTestSuite",),
+            "connectors_core.testing.spark_session": ("new_session",),
+            "connectors_core.testing.system": ("TestSystem",),
+            "connectors_core.testing.traces": (
+                "assert_unseen",
+                "error_texts",
+            ),
+        },
+    )
 
 __all__ = [
     "LOOKUP_ROWS",
+    "READING_POINTS",
     "ROWS",
+    "SPECULATION",
     "SUITE_VERSION",
+    "WRITING_POINTS",
     "AsyncSinkExternalContext",
     "AsyncSinkWriterTestSuite",
     "Capabilities",
     "Capability",
+    "Cluster",
     "CommitterTestSuite",
     "ConnectorSuite",
+    "DirectorySink",
+    "DriverJob",
     "Fault",
     "FaultAction",
     "FaultInjected",
     "FaultPoint",
     "InProcess",
+    "LocalPipeline",
     "LocalSpark",
     "LookupExternalContext",
     "LookupTestSuite",
@@ -78,47 +180,23 @@ __all__ = [
     "SplitDataWriter",
     "SplitEnumeratorTestSuite",
     "StandaloneCluster",
+    "SuitesOnCluster",
     "TestEnvironment",
     "TestSystem",
+    "assert_unseen",
     "case",
+    "check_connections",
+    "crash_chain",
+    "decision_path",
+    "error_texts",
     "faults_env",
     "injected",
     "nested_array",
     "nested_batches",
+    "new_session",
+    "passing",
+    "report_path",
+    "run_driver",
+    "running_cluster",
+    "wait_for_survivors",
 ]
-
-_MODULES = {
-    "async_sink_suite": ("AsyncSinkWriterTestSuite",),
-    "capabilities": ("Capabilities", "Capability"),
-    "cases": ("SUITE_VERSION", "ConnectorSuite", "case"),
-    "committer_suite": ("CommitterTestSuite",),
-    "context": (
-        "ROWS",
-        "AsyncSinkExternalContext",
-        "RequestFault",
-        "SinkExternalContext",
-        "SourceExternalContext",
-        "SplitDataWriter",
-    ),
-    "enumeration": ("ManualEnumeratorContext",),
-    "enumerator_suite": ("SplitEnumeratorTestSuite",),
-    "environment": ("InProcess", "LocalSpark", "StandaloneCluster", "TestEnvironment"),
-    "lookup_suite": ("LookupTestSuite",),
-    "lookup_trial": ("LOOKUP_ROWS", "LookupExternalContext"),
-    "nested_columns": ("nested_array", "nested_batches"),
-    "options_suite": ("OptionsTestSuite",),
-    "outages": ("Outage",),
-    "reader_suite": ("SourceReaderTestSuite",),
-    "serializer_suite": ("SerializerTestSuite",),
-    "sink_suite": ("SinkTestSuite",),
-    "source_suite": ("SourceTestSuite",),
-    "system": ("TestSystem",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    # Late: faults are injected where pytest is not installed.
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from connectors_core.metrics import MetricGroup
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
+    ReadLimits,
     SourceEvent,
     SplitEnumeratorContext,
     SupportsPlannedStops,
@@ -61,7 +61,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self.assignments = 0
         self.no_more: set[int] = set()
         self.sent: list[tuple[int, SourceEvent]] = []
-        self.limits: dict[int, PlanLimits | None] = {}
+        self.limits: dict[int, ReadLimits | None] = {}
         self.errors: list[BaseException] = []
         self.calls = 0
         self.failure: BaseException | None = None
@@ -108,7 +108,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self._check_reader(subtask_id)
         self.sent.append((subtask_id, event))
 
-    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+    def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
         self.limits[subtask_id] = limits
@@ -244,7 +244,7 @@ class Enumeration:
         enumerator = self.enumerator
         if not (isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops):
             return list(splits)
-        reads = enumerator.plan_reads(splits, PlanLimits())
+        reads = enumerator.plan_reads(splits, ReadLimits())
         return [
             reads[split.split_id].split if split.split_id in reads else split for split in splits
         ]

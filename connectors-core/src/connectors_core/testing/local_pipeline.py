@@ -27,8 +27,8 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.source import (
-    PlanLimits,
     RateLimiterStrategy,
+    ReadLimits,
     RecordEvaluator,
     WatermarkStrategy,
 )
@@ -118,7 +118,7 @@ class LocalPipeline:
         uid: str,
         watermark_strategy: WatermarkStrategy | None = None,
         parallelism: int | None = None,
-        limits: PlanLimits | None = None,
+        limits: ReadLimits | None = None,
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,

@@ -20,7 +20,7 @@ from connectors_core.engine.coordinator.plan_log import decisions_since, newest_
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.sink import Sink
-from connectors_core.source import DataGeneratorSource, PlanLimits
+from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.source.source import AnySource
 from connectors_core.testing.context import ROWS, SinkExternalContext
 from connectors_core.testing.data import (
@@ -162,7 +162,7 @@ class SinkTrial(Trial):
             location=str(self.location),
             source=source,
             sinks=sinks,
-            settings={"limits": PlanLimits(rows=TOTAL // plans)},
+            settings={"limits": ReadLimits(rows=TOTAL // plans)},
             parallelism=parallelism,
             spark=self.environment.session,
         )

@@ -10,7 +10,7 @@ import pytest
 from connectors_core.records import RecordPolicy
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
+    ReadLimits,
 )
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -102,7 +102,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         self, trial: SourceTrial, point: FaultPoint
     ) -> None:
         trial.write_split(2)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 2)
+        few = ReadLimits(rows=ROWS_PER_SPLIT // 2)
         fault = Fault(point, action=FaultAction.RAISE, nth=2, once=trial.root / "failed")
         with injected(fault), trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
             trial.run_to_failure(pipeline)
@@ -121,7 +121,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     ) -> None:
         """Real processes, SIGKILL: the crash matrix as a chain."""
         trial.write_split(6)
-        job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
+        job = trial.job(Boundedness.BOUNDED, limits=ReadLimits(rows=ROWS_PER_SPLIT // 3))
         trial.kill_at_each(job, READING_POINTS, trial.assert_complete)
 
     @case(
@@ -136,7 +136,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     ) -> None:
         """SIGSTOP, a takeover, SIGCONT: what the two plan and read is the same, or is read once."""
         trial.write_split(6)
-        job = trial.job(Boundedness.BOUNDED, limits=PlanLimits(rows=ROWS_PER_SPLIT // 3))
+        job = trial.job(Boundedness.BOUNDED, limits=ReadLimits(rows=ROWS_PER_SPLIT // 3))
         trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_complete)
 
     @case(
@@ -255,7 +255,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         trial.write_split_with_poison(1, ROWS_PER_SPLIT - 1)
         letters = DirectorySink(trial.root / "letters")
         settings: dict[str, Any] = {
-            "limits": PlanLimits(rows=17),
+            "limits": ReadLimits(rows=17),
             "record_policy": RecordPolicy.dead_letter(letters),
         }
         fault = Fault(
@@ -294,7 +294,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     ) -> None:
         """The pipeline goes on, or fails and is started again when the system is back."""
         trial.write_split(3)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 2 if self.on_spark else ROWS_PER_SPLIT // 10)
+        few = ReadLimits(rows=ROWS_PER_SPLIT // 2 if self.on_spark else ROWS_PER_SPLIT // 10)
         with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)

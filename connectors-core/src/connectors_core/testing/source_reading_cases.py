@@ -12,8 +12,8 @@ import pytest
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
     RateLimiterStrategy,
+    ReadLimits,
 )
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -152,7 +152,7 @@ class SourceReadingCases(PipelineSuite, part=True):
     )
     def test_a_limit_of_rows_holds_in_every_plan(self, trial: SourceTrial) -> None:
         trial.write_split(2)
-        with trial.pipeline(Boundedness.BOUNDED, limits=PlanLimits(rows=17)) as pipeline:
+        with trial.pipeline(Boundedness.BOUNDED, limits=ReadLimits(rows=17)) as pipeline:
             trial.run_to_end(pipeline)
             assert (pipeline.status().queries[0].plan or 0) + 1 >= 2 * ROWS_PER_SPLIT // 17
         trial.assert_complete()
@@ -175,7 +175,7 @@ class SourceReadingCases(PipelineSuite, part=True):
     @pytest.mark.slow
     def test_memory_follows_from_a_plan_and_not_from_the_input(self, trial: SourceTrial) -> None:
         """Two drivers read little and much, in plans of equal size."""
-        limits = PlanLimits(rows=LARGE_ROWS // 10)
+        limits = ReadLimits(rows=LARGE_ROWS // 10)
         peaks = [
             trial.peak_memory(name, rows, limits)
             for name, rows in (("little", LARGE_ROWS // 10), ("much", LARGE_ROWS))
@@ -240,7 +240,7 @@ class SourceReadingCases(PipelineSuite, part=True):
         self, trial: SourceTrial, before: int, after: int
     ) -> None:
         trial.write_split(MANY_SPLITS)
-        few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
+        few = ReadLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, parallelism=before, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
@@ -307,7 +307,7 @@ class SourceReadingCases(PipelineSuite, part=True):
     ) -> None:
         """Its end is where it was when it began; neither of two restarts moves it."""
         trial.write_split(MANY_SPLITS)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 2, splits=3)
+        few = ReadLimits(rows=ROWS_PER_SPLIT // 2, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)

@@ -14,7 +14,7 @@ import pytest
 
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
+    ReadLimits,
     WatermarkStrategy,
 )
 from connectors_core.source.watermarks import END_OF_TIME
@@ -57,7 +57,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
         self, trial: SourceTrial
     ) -> None:
         trial.write_split(3)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 2)
+        few = ReadLimits(rows=ROWS_PER_SPLIT // 2)
         with trial.pipeline(
             Boundedness.BOUNDED, limits=few, watermark_strategy=BY_TIME
         ) as pipeline:
@@ -75,7 +75,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
         drift = timedelta(seconds=10)
         strategy = BY_TIME.with_watermark_alignment("suite", drift)
         trial.write_split(3)
-        few = PlanLimits(rows=ROWS_PER_SPLIT // 2)
+        few = ReadLimits(rows=ROWS_PER_SPLIT // 2)
         trial.read_all(limits=few, watermark_strategy=strategy)
         trial.assert_aligned(drift)
         trial.assert_nothing_late()

@@ -16,7 +16,7 @@ from connectors_core.engine.coordinator.plan_log import decisions_since, read_pl
 from connectors_core.engine.state import StateStore
 from connectors_core.source import (
     Boundedness,
-    PlanLimits,
+    ReadLimits,
 )
 from connectors_core.source.source import AnySource
 from connectors_core.source.watermarks import micros
@@ -133,7 +133,7 @@ class SourceTrial(Trial):
     def job_of_few_rows(self) -> DriverJob:
         """A bounded pipeline of new splits: some are begun, and some wait, wherever it ends."""
         self.write_split(MANY_SPLITS // 2)
-        few = PlanLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
+        few = ReadLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
         return self.job(Boundedness.BOUNDED, limits=few)
 
     def run_again(self, job: DriverJob) -> None:
@@ -141,7 +141,7 @@ class SourceTrial(Trial):
         with replace(job, settings={}).build(self.environment) as pipeline:
             self.run_to_end(pipeline)
 
-    def peak_memory(self, name: str, rows: int, limits: PlanLimits) -> int:
+    def peak_memory(self, name: str, rows: int, limits: ReadLimits) -> int:
         """Bytes that a driver needs at most to read so many rows with long texts."""
         texts = pa.repeat(pa.scalar("x" * LARGE_TEXT), rows)
         written = make_rows(0, 0, 1, self._seed).take(pa.repeat(pa.scalar(0), rows))

@@ -17,9 +17,11 @@ from connector_release_tools.site.markdown import parse
 
 __all__ = ["breaches"]
 
-# In the files of a template: a value is a name in Python, a statement is nothing.
-_VALUE: Final = re.compile(r"\{\{.*?\}\}")
-_STATEMENT: Final = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+# In the files of a template, which are no Python yet.
+_STATEMENT: Final = re.compile(r"\{%.*?%\}")
+_IMPORT: Final = re.compile(
+    r"^[ \t]*((?:from [\w.]+ import (?:\([^)]*\)|[^(\n]+))|import [\w.]+)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,15 @@ def _code(root: Path, path: str) -> Iterator[tuple[int, str]]:
         return
     text = (root / path).read_text(encoding="utf-8")
     if "{{cookiecutter" in path:
-        text = _STATEMENT.sub("", _VALUE.sub("value", text))
-    if path.endswith(".py"):
+        text = _STATEMENT.sub("", text)
+        for match in _IMPORT.finditer(text):
+            yield text.count("\n", 0, match.start(1)), match[1]
+    elif path.endswith(".py"):
         yield 0, text
-        return
-    for block in parse(text).blocks:
-        if block.language == "python":
-            yield block.line, block.code
+    else:
+        for block in parse(text).blocks:
+            if block.language == "python":
+                yield block.line, block.code
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:

@@ -15,7 +15,7 @@ from connector_release_tools.errors import ApiError
 
 __all__ = ["PublicName", "public_names"]
 
-_SENTENCE: Final = re.compile(r".+?(?:[.!?:](?=\s|$)|$)", re.DOTALL)
+_SENTENCE: Final = re.compile(r".+?(?:[.!?](?=\s|$)|(?=\n\n)|$)", re.DOTALL)
 _DEPRECATED: Final = re.compile(r"Deprecated since [^;:.]*(?:\.\d[^;:.]*)*")
 _ENUMS: Final = frozenset({"Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"})
 
@@ -39,18 +39,19 @@ class PublicName:
     stability: str
 
 
-def public_names(sources: Path, packages: Sequence[str]) -> Iterator[PublicName]:
+def public_names(sources: Sequence[Path], packages: Sequence[str]) -> Iterator[PublicName]:
     """The public names of packages, in the order of the packages, then by name.
 
     Args:
-        sources: The folder that the packages are in.
+        sources: The folders that the packages are in.
         packages: The packages.
 
     Raises:
         ApiError: An `__all__` names what is not there, or what is not described.
     """
-    loader = griffe.GriffeLoader(search_paths=[sources], allow_inspection=False)
-    loader.load(packages[0].partition(".")[0])
+    loader = griffe.GriffeLoader(search_paths=sources, allow_inspection=False)
+    for top in dict.fromkeys(each.partition(".")[0] for each in packages):
+        loader.load(top)
     loader.resolve_aliases(external=False)
     for package in packages:
         module = loader.modules_collection[package]

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeAlias
 
 from connector_release_tools.api.names import PublicName, public_names
 from connector_release_tools.api.projects import PublicProject, exports
@@ -25,6 +25,8 @@ This page lists every public name. A name is public if it is in the `__all__` of
 everything else may change with any version. A stable name changes only with a major version. An
 experimental name may change with a minor version. A deprecated name works until it is removed.
 """
+# Versions, the oldest first, with the names that their packages exported.
+_Releases: TypeAlias = Sequence[tuple[str, Mapping[str, Sequence[str]]]]
 _COLUMNS: Final = ("Name", "Kind", "What it is", "Since", "Stability")
 
 
@@ -35,19 +37,22 @@ def page(repository: Repository, projects: Sequence[PublicProject]) -> str:
         ApiError: Something in an `__all__` is not there, or not described.
         GitError: A release is not in this clone.
     """
+    of = {package: project for project in projects for package in project.promise.packages}
+    releases = {project.name: list(_releases(repository, project)) for project in projects}
+    found = public_names([project.folder / "src" for project in projects], list(of))
     return _HEAD + "".join(
-        section for project in projects for section in _sections(repository, project)
+        _section(package, list(names), of[package], releases[of[package].name])
+        for package, names in groupby(found, lambda each: each.package)
     )
 
 
-def _sections(repository: Repository, project: PublicProject) -> Iterator[str]:
-    releases = list(_releases(repository, project))
-    found = public_names(project.folder / "src", project.promise.packages)
-    for package, names in groupby(found, lambda each: each.package):
-        rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
-        rows += [_row(each, _since(releases, each, project)) for each in names]
-        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-        yield f"\n## {package}\n\n{table}\n"
+def _section(
+    package: str, names: Sequence[PublicName], project: PublicProject, releases: _Releases
+) -> str:
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    rows += [_row(each, _since(releases, each, project)) for each in names]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return f"\n## {package}\n\n{table}\n"
 
 
 def _row(each: PublicName, since: str) -> tuple[str, ...]:
@@ -55,9 +60,7 @@ def _row(each: PublicName, since: str) -> tuple[str, ...]:
     return f"`{each.name}`", each.kind, sentence, since, each.stability
 
 
-def _since(
-    releases: list[tuple[str, dict[str, list[str]]]], each: PublicName, project: PublicProject
-) -> str:
+def _since(releases: _Releases, each: PublicName, project: PublicProject) -> str:
     """The first release with the name; the version that is on its way where none has it."""
     for version, names in releases:
         if each.name in names.get(each.package, ()):

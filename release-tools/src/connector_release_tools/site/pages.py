@@ -38,10 +38,17 @@ _GUIDES: Final = (
     "docs/hybrid-source",
     "docs/deploy",
     "docs/metrics",
+    "docs/reference/*",
 )
 _CORE: Final = "connectors-core"
 _TOOLS: Final = ("connector-template", "release-tools")
-_PROJECT: Final = ("ARCHITECTURE", "benchmarks/README", "CONTRIBUTING", "SECURITY")
+_PROJECT: Final = (
+    "ARCHITECTURE",
+    "benchmarks/README",
+    "CONTRIBUTING",
+    "docs/dev/style",
+    "SECURITY",
+)
 _PROPOSALS: Final = ("FLIP-PROCESS", "flips/*")
 
 

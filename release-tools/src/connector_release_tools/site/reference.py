@@ -25,7 +25,7 @@ _FIELDS: Final = {
 }
 _RESULTS: Final = {_Section.returns: "returns", _Section.yields: "yields"}
 _METHODS: Final = frozenset({"abstractmethod", "classmethod", "staticmethod"})
-_MARKS: Final = ("public", "experimental", "deprecated")
+_MARKS: Final = ("experimental", "deprecated")
 _LONGEST_VALUE: Final = 60
 
 

@@ -17,7 +17,7 @@ from connectors_core.source.enumerator import AnySplitEnumerator, SplitEnumerato
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
 from connectors_core.source.hybrid.switches import SwitchesSources
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self.asynchronous = False
         self.assignments = 0
         self.registered: set[int] = set()
-        self.reader_limits: dict[int, PlanLimits] = {}
+        self.reader_limits: dict[int, ReadLimits] = {}
         self.events: dict[int, list[EventDocument]] = {}
         self._settings = settings
         self._ledger = ledger
@@ -149,7 +149,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self.events.setdefault(subtask_id, []).append(document)
         self._on_change()
 
-    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+    def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
         changed = self.reader_limits.get(subtask_id) != limits

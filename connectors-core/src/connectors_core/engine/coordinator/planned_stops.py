@@ -10,11 +10,11 @@ from connectors_core.engine.protocol import PlannedSplit, SplitReport, Versioned
 from connectors_core.errors import FatalError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source.enumerator import PlannedRead, SupportsPlannedStops
-from connectors_core.source.split import PlanLimits, SplitT
+from connectors_core.source.split import ReadLimits, SplitT
 
 
 def plan_reads(
-    enumerator: SupportsPlannedStops[SplitT], splits: Sequence[SplitT], limits: PlanLimits
+    enumerator: SupportsPlannedStops[SplitT], splits: Sequence[SplitT], limits: ReadLimits
 ) -> Mapping[str, PlannedRead[SplitT]]:
     """Ask an enumerator, and hold it to what it was asked.
 

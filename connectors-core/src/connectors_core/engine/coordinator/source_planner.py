@@ -14,7 +14,7 @@ from connectors_core.engine.coordinator.split_ledger import SplitLedger, Tracked
 from connectors_core.engine.coordinator.watermark_tracker import WatermarkTracker
 from connectors_core.engine.protocol import Entry, PlannedSplit
 from connectors_core.source.enumerator import PlannedRead, SupportsPlannedStops
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import MIN_WATERMARK
 
 QUEUE_SPLITS = 256
@@ -78,7 +78,7 @@ class SourcePlanner:
             return False
         return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
 
-    def _limits_of(self, subtask: int) -> PlanLimits:
+    def _limits_of(self, subtask: int) -> ReadLimits:
         limits = self._settings.limits.per_reader(subtask, self._settings.parallelism)
         return limits.tightened_by(self._context.reader_limits.get(subtask))
 
@@ -106,7 +106,7 @@ class SourcePlanner:
         self,
         enumerator: SupportsPlannedStops[Any],
         splits: Sequence[TrackedSplit],
-        limits: PlanLimits,
+        limits: ReadLimits,
     ) -> Mapping[str, PlannedRead[Any]]:
         """What is read of these splits in the next plan, and what there is nothing to read of."""
         if not _allows(limits):
@@ -159,12 +159,12 @@ class SourcePlanner:
         mark = self._watermark.mark(split) if self._settings.strategy is not None else None
         return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
 
-    def _total(self) -> PlanLimits:
+    def _total(self) -> ReadLimits:
         """The limits of a plan made now."""
         permits = self._rate_limiter.permits(self._clock())
-        return self._settings.limits.tightened_by(PlanLimits(rows=permits))
+        return self._settings.limits.tightened_by(ReadLimits(rows=permits))
 
-    def _queues(self) -> dict[int, tuple[list[PlannedSplit], PlanLimits]]:
+    def _queues(self) -> dict[int, tuple[list[PlannedSplit], ReadLimits]]:
         """What each reader reads in the next plan, and its limits."""
         splits, total = self._readable(), self._total()
         enumerator = self._stops
@@ -201,7 +201,7 @@ class SourcePlanner:
         heartbeat = self._watermark.heartbeat()
         entries = []
         for subtask in sorted({0} | queues.keys() | events.keys()):
-            queue, limits = queues.get(subtask, ([], PlanLimits()))
+            queue, limits = queues.get(subtask, ([], ReadLimits()))
             entries.append(
                 Entry(
                     pipeline_id=pipeline_id,
@@ -221,7 +221,7 @@ class SourcePlanner:
             )
         return tuple(entries)
 
-    def _must_claim(self, limits: PlanLimits) -> bool:
+    def _must_claim(self, limits: ReadLimits) -> bool:
         """Whether the end of a read does not follow from plan and data alone."""
         if not self._traits.end or limits.seconds is not None:
             return True
@@ -231,11 +231,11 @@ class SourcePlanner:
         return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)
 
 
-def _allows(limits: PlanLimits | None) -> bool:
+def _allows(limits: ReadLimits | None) -> bool:
     """Whether anything may be read within these limits."""
     return limits is None or 0 not in (limits.rows, limits.bytes, limits.splits)
 
 
-def _without_planned(limits: PlanLimits) -> PlanLimits:
+def _without_planned(limits: ReadLimits) -> ReadLimits:
     """What is left to the readers to keep, where the enumerator plans their stops."""
     return dataclasses.replace(limits, rows=None, splits=None)

@@ -10,7 +10,7 @@ from connectors_core.records import RecordPolicy
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 
 
@@ -33,7 +33,7 @@ class SourceSettings:
     source: AnySource
     parallelism: int
     strategy: WatermarkStrategy | None = None
-    limits: PlanLimits = field(default_factory=PlanLimits)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     rate_limiter: RateLimiterStrategy = field(default_factory=RateLimiterStrategy.none)
     evaluator: RecordEvaluator | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
@@ -46,7 +46,7 @@ class SourceSettings:
         uid: str,
         parallelism: int,
         watermark_strategy: WatermarkStrategy | None = None,
-        limits: PlanLimits | None = None,
+        limits: ReadLimits | None = None,
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,

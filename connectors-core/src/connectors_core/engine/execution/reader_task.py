@@ -45,7 +45,7 @@ from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import SourceEvent
 from connectors_core.source.reader import InputStatus, SourceOutput, SourceReader
 from connectors_core.source.source import AnySource
-from connectors_core.source.split import PlanLimits, SourceSplit
+from connectors_core.source.split import ReadLimits, SourceSplit
 from connectors_core.source.watermarks import SplitWatermarks, WatermarkStrategy
 
 HEARTBEAT_COLUMN = "_heartbeat"
@@ -348,7 +348,7 @@ class _EntryReading:
         self._entry = entry
         self._serializer = task.source.split_serializer()
         self._pinned = pinned is not None
-        self._limits = PlanLimits() if pinned else entry.limits
+        self._limits = ReadLimits() if pinned else entry.limits
         self._max_watermark = None if pinned else entry.max_watermark
         self._rows = 0
         self._bytes = 0

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from connectors_core.annotations import public
 from connectors_core.engine.coordinator.epoch_committer import SinkCommitter
 from connectors_core.engine.coordinator.source_observation import SourceObservation, SplitStatus
 from connectors_core.errors import ConnectorError
@@ -47,7 +46,6 @@ __all__ = [
 ]
 
 
-@public
 class PipelineState(StrEnum):
     """Where a pipeline or one of its queries stands."""
 
@@ -60,7 +58,6 @@ class PipelineState(StrEnum):
     FAILED = "failed"
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class SourceStatus:
     """A source of a query.
@@ -114,7 +111,6 @@ class SourceStatus:
     reader_gauges: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class SinkStatus:
     """A sink of a query; dead-letter sinks are listed under ``<uid>.dead-letters``.
@@ -154,7 +150,6 @@ class SinkStatus:
     gauges: Mapping[str, float] = field(default_factory=dict)
 
 
-@public
 class LookupCaching(StrEnum):
     """What is kept of a table that is looked up."""
 
@@ -163,7 +158,6 @@ class LookupCaching(StrEnum):
     FULL = "full"
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class LookupStatus:
     """A lookup join; see `LookupMetric` for its numbers and how they are counted.
@@ -187,7 +181,6 @@ class LookupStatus:
     gauges: Mapping[str, float] = field(default_factory=dict)
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class QueryStatus:
     """One Spark query of a pipeline, or its batch run.
@@ -262,7 +255,6 @@ class QueryStatus:
         )
 
 
-@public
 @dataclass(frozen=True, kw_only=True)
 class PipelineStatus:
     """A pipeline at one moment; see ``Pipeline.status``.

@@ -32,7 +32,7 @@ from connectors_core.source.hybrid.switches import (
     SwitchesSources,
 )
 from connectors_core.source.source import AnySource, Boundedness
-from connectors_core.source.split import PlanLimits
+from connectors_core.source.split import ReadLimits
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         wrapped.inner(self._chain)  # refused here, not on an executor
         self._context.send_event_to_source_reader(subtask_id, wrapped)
 
-    def set_reader_limit(self, subtask_id: int, limits: PlanLimits | None) -> None:
+    def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         if not self.over:
             self.limited.add(subtask_id)
             self._context.set_reader_limit(subtask_id, limits)
@@ -269,7 +269,7 @@ class HybridSplitEnumerator(
         return isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops
 
     def plan_reads(
-        self, splits: Sequence[HybridSplit], limits: PlanLimits
+        self, splits: Sequence[HybridSplit], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[HybridSplit]]:
         """Hand on."""
         enumerator, wrapped = self._present.enumerator, self._present.context.wrapped

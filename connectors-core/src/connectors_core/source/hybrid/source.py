@@ -26,7 +26,7 @@ from connectors_core.source.hybrid.split import HybridSplit, HybridSplitSerializ
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import SourceReader, SourceReaderContext
 from connectors_core.source.source import AnySource, Boundedness, Source
-from connectors_core.source.split import PlanLimits, SplitTraits
+from connectors_core.source.split import ReadLimits, SplitTraits
 
 
 @final
@@ -113,7 +113,7 @@ class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
         """That of the first source."""
         return self._chain.first.rate_limiter_strategy()
 
-    def default_limits(self) -> PlanLimits:
+    def default_limits(self) -> ReadLimits:
         """Those of the first source."""
         return self._chain.first.default_limits()
 

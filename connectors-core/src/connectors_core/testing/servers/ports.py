@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
+"""The address that servers for tests listen on."""
 _FIRST: Final = 10_000
 _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FEWEST: Final = 1_000

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that a package imports when they are first used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ["connectors_core", "connectors_core.schema", "connectors_core.testing"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_is_there_typed_and_listed(package: str) -> None:
+    module = import_module(package)
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (typed,) = (
+        {
+            name.name
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+        }
+        for block in tree.body
+        if isinstance(block, ast.If)
+    )
+    assert typed == set(module.__all__)
+    assert typed <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = module.Nothing
+
+
+def test_the_core_needs_no_spark_before_a_pipeline() -> None:
+    code = """
+import sys
+import connectors_core
+dir(connectors_core)
+assert not [name for name in sys.modules if name.startswith("connectors_core.s")]
+from connectors_core import ConfigurationError, HybridSource, JsonFormat, RecordPolicy, Secret
+assert "pyspark" not in sys.modules
+from connectors_core.source import PlanLimits, ReadLimits
+assert PlanLimits is ReadLimits is connectors_core.ReadLimits
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
