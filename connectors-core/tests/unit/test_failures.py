@@ -21,13 +21,13 @@ from connectors_core.errors import (
     LeaseError,
     RetryableError,
 )
+from connectors_core.options import Configured, Setting, option
 from connectors_core.spark.failures import (
     PythonFailure,
     spark_log_taken,
     telling_line,
     translated,
 )
-from connectors_core.spelling import spelled_in_python
 
 STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for n in range(300))
 
@@ -165,12 +165,10 @@ def test_a_jvm_that_has_ended_is_named_and_not_what_follows_from_it(
     assert "start a new driver" in str(wrapped)
 
 
-@spelled_in_python(made_of_options=())
-class Made:
+class Made(Configured):
     """A part that is made by keywords."""
 
-    def __init__(self, split_size: int = 1) -> None:
-        self.split_size = split_size
+    split_size: Setting[int] = option("source.split-size", int, default=1, doc="Bytes of a split.")
 
 
 def test_an_error_in_a_task_names_an_option_as_its_part_was_made() -> None:

@@ -225,9 +225,10 @@ class Configured:
         """What each option is called in Python."""
         return {key: name for each in cls.SETTINGS for key, name in each.keywords.items()}
 
-    @classmethod
-    def _spelling_of_options(cls, key: str) -> str | None:
-        return cls.keyword_of(key)
+    def name_of_option(self, key: str) -> str | None:
+        """What an option is called where this was made: its keyword or its key; None for none."""
+        keyword = self.keyword_of(key)
+        return key if keyword is not None and self._made_of_options else keyword
 
     @classmethod
     def keyword_of(cls, key: str) -> str | None:
