@@ -196,7 +196,7 @@ def test_a_state_that_grows_too_large_ends_the_pipeline(setup):
     with pytest.raises(FatalError, match="too large") as failure:
         setup.run()
     assert failure.value.option == "max_writer_state_bytes"
-    assert failure.value.expected == "30 bytes at most"
+    assert failure.value.expected == "at most 30 bytes"
     assert decisions_since(setup.store, 0) == {}
 
 
