@@ -21,7 +21,6 @@ from connectors_core.options.types import (
     parse_duration,
     parse_memory_size,
 )
-from connectors_core.spelling import spelled_in_python
 
 __all__ = [
     "DURATION",
@@ -45,5 +44,4 @@ __all__ = [
     "parse_memory_size",
     "part",
     "positive",
-    "spelled_in_python",
 ]
