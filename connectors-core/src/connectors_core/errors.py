@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one tree of errors, split by what the caller must do.
+"""The error classes of the core and of all connectors, grouped by what the caller must do.
 
 ========================  =========================================================
-`ConfigurationError`      a person changes an option, a package or a place; retrying
-                          cannot help
-`RetryableError`          the same call may succeed later
-`FatalError`              the pipeline must stop; going on would lose or double data
-`BadRecordError`          one record is unusable; the record policy decides
+`ConfigurationError`      change an option, a package, or a location; retrying does
+                          not help
+`RetryableError`          retry: the same call may succeed later
+`FatalError`              stop the pipeline; continuing would lose or duplicate data
+`BadRecordError`          the record policy decides what to do with the record
 ========================  =========================================================
 
-Every error says what was expected, what was found, which option is meant and what to do. It
-survives pickling between executor and driver with its attributes and its chain of causes.
+Every error has the expected and the found value, the option, and a hint. Pickling between executor
+and driver keeps its attributes and its chain of causes.
 """
 
 from __future__ import annotations
@@ -52,28 +52,28 @@ __all__ = [
 
 _E = TypeVar("_E", bound="ConnectorError")
 
-# A chain of causes longer than this is cut when it is pickled: it is a loop or of no use.
+# A longer chain of causes is cut when it is pickled: it is a loop or useless.
 _MAX_CAUSES = 32
 
 
 class ConnectorError(Exception):
-    """The root of all errors raised by the core and by connectors; driver and executor.
+    """The base class of all errors raised by the core and by connectors; driver and executor.
 
-    Passwords in URLs are scrubbed from every text. Values of secret options must be handed over
-    as `connectors_core.secrets.Secret` or not at all.
+    Passwords in URLs are removed from every text. Pass values of secret options only as
+    `connectors_core.secrets.Secret`.
 
     Args:
-        message: One sentence saying what went wrong.
-        expected: What would have been right.
-        found: What was there instead.
-        option: Key of the option that decides it.
-        hint: What the reader of the message should do.
+        message: One sentence that states the problem.
+        expected: The valid value or condition.
+        found: The actual value or condition.
+        option: Key of the option that determines it.
+        hint: An instruction that fixes the problem.
         code: Stable identifier for programs; by default that of the class.
     """
 
     code: str = "CONNECTOR_ERROR"
 
-    #: What the caller gave the option by, where it is a keyword of Python; shown in its place.
+    # #: The name by which the caller set the option, if it is a Python keyword; shown instead.
     keyword: str | None = None
 
     _default_hint: ClassVar[str | None] = None
@@ -107,7 +107,7 @@ class ConnectorError(Exception):
         if self.keyword is None:
             return shown
         key = re.escape(str(self.option))
-        if key.isidentifier():  # else it may be a word of the sentence
+        if key.isidentifier():  # otherwise it may be a word of the sentence
             key = f"(?<=')(?:{key})(?=')|(?<=\n  option: ){key}"
         return re.sub(rf"(?<![\w.-])(?:{key})(?![\w-]|\.\w)", self.keyword, shown)
 
@@ -121,11 +121,11 @@ class ConnectorError(Exception):
 
 
 class ForeignError(ConnectorError):
-    """Stands for a cause that could not travel between processes.
+    """Replaces a cause that could not be pickled.
 
     Attributes:
         type_name: Qualified name of the class of the original exception.
-        traceback_text: Its traceback as text, with passwords in URLs scrubbed.
+        traceback_text: Its traceback as text, with passwords in URLs removed.
     """
 
     code = "FOREIGN_ERROR"
@@ -150,26 +150,26 @@ class ForeignError(ConnectorError):
 
 
 class ConfigurationError(ConnectorError, ValueError):
-    """Something a person set is wrong; raised as early as it can be known."""
+    """A setting is wrong; raised as early as possible."""
 
     code = "CONFIGURATION"
 
 
 class OptionError(ConfigurationError):
-    """An option is unknown, missing or has a value that cannot be used."""
+    """An option is unknown, missing, or has an invalid value."""
 
     code = "OPTION"
 
 
 class UnknownOptionError(OptionError):
-    """An option that nobody declared.
+    """An unknown option.
 
     Args:
         option: The key as it was given.
         suggestions: Declared keys that may have been meant, best first.
         known: All declared keys.
-        scope: What was being configured, e.g. `kafka source`.
-        hint: What to do, where that is known better than by the suggestions.
+        scope: What is being configured, e.g. `kafka source`.
+        hint: An instruction that is more specific than the suggestions.
     """
 
     code = "OPTION_UNKNOWN"
@@ -201,12 +201,12 @@ class UnknownOptionError(OptionError):
 
 
 class MissingOptionError(OptionError):
-    """A required option was not given.
+    """A required option is missing.
 
     Args:
         option: The key.
-        doc: What the option is for, shown as part of the hint.
-        scope: What was being configured.
+        doc: The purpose of the option, shown in the hint.
+        scope: What is being configured.
     """
 
     code = "OPTION_MISSING"
@@ -227,27 +227,27 @@ class InvalidOptionError(OptionError):
 
 
 class StateLocationError(ConfigurationError):
-    """The state location cannot be used: not reachable, not writable, no exclusive create."""
+    """The state location is unusable: unreachable, not writable, or without exclusive create."""
 
     code = "STATE_LOCATION"
 
 
 class StateVersionError(ConfigurationError):
-    """Stored state was written by a newer release than the one that reads it."""
+    """A newer release wrote the stored state."""
 
     code = "STATE_VERSION"
     _default_hint = "run the release that wrote the state, or a newer one"
 
 
 class IdentityError(ConfigurationError):
-    """A pipeline was restarted with a shape that does not match its stored state.
+    """The sources or sinks of a restarted pipeline do not match its stored state.
 
     Args:
-        message: What does not match.
-        ways_out: What a person can do, each one a full instruction.
-        expected: The recorded shape.
-        found: The shape that was asked for.
-        option: Key of the option that decides it.
+        message: The mismatch.
+        ways_out: The user's options, each a complete instruction.
+        expected: The recorded sources and sinks.
+        found: The current ones.
+        option: Key of the option that determines it.
     """
 
     code = "IDENTITY"
@@ -267,10 +267,10 @@ class IdentityError(ConfigurationError):
 
 
 class LeaseError(ConfigurationError):
-    """Another driver holds the pipeline, or has taken it over from this one.
+    """Another driver runs the pipeline, or has taken it over from this one.
 
     Attributes:
-        holder: What is known of the other driver (host, pid, since, incarnation).
+        holder: Known facts about the other driver (host, pid, since, incarnation).
     """
 
     code = "LEASE"
@@ -290,18 +290,18 @@ class LeaseError(ConfigurationError):
 
 
 class UnsupportedError(ConfigurationError):
-    """What was asked for is not offered by this connector, this Spark line or this combination."""
+    """The connector, the Spark line, or the combination does not support the request."""
 
     code = "UNSUPPORTED"
 
 
 class MissingDependencyError(ConfigurationError, ImportError):
-    """A package that is only needed for some features is not installed.
+    """A package that only some features need is not installed.
 
     Args:
-        package: What is missing, as it is imported.
+        package: The import name of the missing package.
         install: The command that installs it, e.g. `pip install 'connector-kafka[avro]'`.
-        feature: What needs it.
+        feature: The feature that needs it.
     """
 
     code = "MISSING_DEPENDENCY"
@@ -317,14 +317,15 @@ class MissingDependencyError(ConfigurationError, ImportError):
 
 
 class SparkMismatchError(ConfigurationError):
-    """A connector is built for another line of Spark than the one that is installed.
+    """A connector is built for a different Spark line than the installed one.
 
     Args:
         connector: The distribution of the connector.
-        release: Its version, without the line of Spark.
-        built: The line of Spark that it is built for, as in 3.5.
-        pyspark: The version of pyspark that is installed.
-        hint: What to do; by default the command that installs the right build from an index.
+        release: Its version, without the Spark line.
+        built: The Spark line that it is built for, as in 3.5.
+        pyspark: The installed version of pyspark.
+        hint: An instruction; by default the command that installs the right build from an
+            index.
     """
 
     code = "SPARK_MISMATCH"
@@ -345,15 +346,15 @@ class SparkMismatchError(ConfigurationError):
 
 
 class RetryableError(ConnectorError):
-    """The external system could not answer now; the same call may succeed later.
+    """The external system is temporarily unavailable; the same call may succeed later.
 
     Args:
-        message: One sentence saying what went wrong.
-        retry_after: Seconds the external system asked to wait, or None.
-        expected: What would have been right.
-        found: What was there instead.
-        option: Key of the option that decides it.
-        hint: What the reader of the message should do.
+        message: One sentence that states the problem.
+        retry_after: Seconds that the external system asked to wait, or None.
+        expected: The valid value or condition.
+        found: The actual value or condition.
+        option: Key of the option that determines it.
+        hint: An instruction that fixes the problem.
         code: Stable identifier; by default that of the class.
     """
 
@@ -380,7 +381,7 @@ class RetryableError(ConnectorError):
 
 
 class FatalError(ConnectorError):
-    """The pipeline must stop: going on would lose, double or corrupt data."""
+    """The pipeline must stop: continuing would lose, duplicate, or corrupt data."""
 
     code = "FATAL"
 
@@ -390,18 +391,18 @@ LOST_STATE_HINT: Final = (
     "(`connectors state restore`), rewind to an epoch whose state is complete (`connectors "
     "state rewind`), or give up a lost epoch (`connectors state give-up`)"
 )
-"""The ways out for a person whose pipeline has lost state."""
+"The options of a user whose pipeline has lost state."
 
 
 class StateCorruptedError(FatalError):
-    """Stored state is missing, truncated, altered or not of the kind it should be."""
+    """Stored state is missing, truncated, changed, or of the wrong kind."""
 
     code = "STATE_CORRUPTED"
     _default_hint = LOST_STATE_HINT
 
 
 class DataLossError(FatalError):
-    """Records that must be read, or were promised to be written, are no longer there."""
+    """Records that must be read, or whose writing was decided, no longer exist."""
 
     code = "DATA_LOSS"
 
@@ -413,13 +414,13 @@ class CommitError(FatalError):
 
 
 class SplitChangedError(FatalError):
-    """What a split refers to was replaced or altered since it was planned."""
+    """The data of a split was replaced or changed after it was planned."""
 
     code = "SPLIT_CHANGED"
 
 
 class UnexpectedError(FatalError):
-    """A connector raised what is no error of this tree; the cause is that."""
+    """A connector raised an exception outside this tree, which is the cause."""
 
     code = "UNEXPECTED"
     _default_hint = "this is a bug in the connector: report it"
@@ -438,13 +439,12 @@ class BadRecordError(ConnectorError, ValueError):
     """One record cannot be read or written.
 
     Args:
-        reason: Why the record is unusable.
-        split_id: The split it came from, if known.
-        position: Where in the split it stands, as text.
-        raw: The record as it was, or None. Never shown: it may hold
-            personal data.
-        option: Key of the option that decides how it is read.
-        hint: What the reader of the message should do.
+        reason: Why the record cannot be used.
+        split_id: The split that contains it, if known.
+        position: Its position in the split, as text.
+        raw: The original record, or None. Never shown, because it may contain personal data.
+        option: Key of the option that determines how it is read.
+        hint: An instruction that fixes the problem.
         code: Stable identifier of the kind of damage; by default that of the class.
     """
 
@@ -491,17 +491,17 @@ _SHOWN = re.compile(
 
 
 def error_from_text(type_name: str, text: str) -> ConnectorError | None:
-    """The error whose text this is, without its cause; driver.
+    """Rebuild an error from its text, without its cause; driver.
 
-    Spark hands an exception of a task to the driver as text only.
+    Spark passes the exception of a task to the driver only as text.
 
     Args:
-        type_name: Qualified name of its class, as a traceback shows it.
-        text: What ``str`` made of it.
+        type_name: Qualified name of its class, as in a traceback.
+        text: The result of ``str``.
 
     Returns:
-        The error, its further attributes at their defaults; None where the class is none of the
-        tree that this process knows, or the text is not its own.
+        The error, with default values for its further attributes. None if this process does not
+        know the class as part of the tree, or if the text does not come from it.
     """
     kind = next((known for known in _tree(ConnectorError) if _name(known) == type_name), None)
     shown = _SHOWN.fullmatch(text)
@@ -528,7 +528,7 @@ def _name(kind: type) -> str:
 
 # --- Pickling ------------------------------------------------------------------------------------
 
-# One cause on its way: its pickle (None when it has none), class name, repr, traceback text.
+# A cause in transit: its pickle (or None), class name, repr, traceback text.
 _FrozenCause = tuple[bytes | None, str, str, str]
 
 
@@ -539,17 +539,17 @@ def _text(value: object) -> str | None:
 
 
 def _survives_pickling(value: object) -> bytes | None:
-    """Return the pickle of a value which can also be loaded again, else None."""
+    """Return the pickle of a value if it can also be loaded, else None."""
     try:
         data = pickle.dumps(value)
-        pickle.loads(data)  # exceptions with own constructors often dump but do not load
+        pickle.loads(data)  # exceptions with custom constructors often dump but do not load
     except Exception:
         return None
     return data
 
 
 def _portable(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace what cannot travel by its repr: an error must arrive, whatever it carries."""
+    """Replace values that cannot be pickled by their repr, so that an error always arrives."""
     if _survives_pickling(dict(state)) is not None:
         return dict(state)
     return {
@@ -559,7 +559,7 @@ def _portable(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _freeze_causes(error: BaseException) -> tuple[_FrozenCause, ...]:
-    # Each link is frozen by itself, because the pickle of a foreign exception drops its cause.
+    # Each link is pickled separately, because the pickle of a foreign exception drops its cause.
     frozen: list[_FrozenCause] = []
     seen = {id(error)}
     cause = error.__cause__
@@ -586,7 +586,7 @@ def _safe_repr(error: BaseException) -> str:
 
 
 class _Link:
-    """A ConnectorError within a chain, without its own causes (they are links themselves)."""
+    """A ConnectorError in a chain, without its own causes (they are separate links)."""
 
     def __init__(
         self, kind: type[ConnectorError], args: tuple[Any, ...], state: dict[str, Any]
@@ -602,7 +602,7 @@ def _rebuild(
     state: Mapping[str, Any],
     causes: Sequence[_FrozenCause] = (),
 ) -> _E:
-    # Constructors of subclasses take other arguments; the state is what counts, so none is called.
+    # Constructors of subclasses take other arguments, so only the state is restored.
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)
@@ -620,7 +620,7 @@ def _thaw(frozen: _FrozenCause) -> BaseException:
         try:
             loaded = pickle.loads(data)
         except Exception:
-            loaded = None  # e.g. a client library that only the executors have
+            loaded = None  # for example, a client library that only the executors have
         if isinstance(loaded, _Link):
             return _rebuild(loaded.kind, loaded.args, loaded.state)
         if isinstance(loaded, BaseException):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one policy for bad records, the same for every source and sink.
+"""The policy for bad records, the same for every source and sink.
 
-`fail` stops the pipeline, `skip` counts, `dead-letter` keeps the record for a sink. Dead letters
-are spooled by the attempt that met them; only spools that the winning report or summary names are
-delivered, so they are as exact as the epoch.
+`fail` stops the pipeline, `skip` counts, and `dead-letter` sends the record to a sink. The attempt
+that finds a bad record spools it. Only the spools in the winning report or summary are delivered,
+so dead letters have the same guarantee as the epoch.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ class RecordPolicyMode(StrEnum):
     FAIL = "fail"
     """The pipeline stops with a `BadRecordError`."""
     SKIP = "skip"
-    """The record is counted and left out."""
+    "The record is counted and dropped."
     DEAD_LETTER = "dead-letter"
-    """The record is counted, left out and handed to a sink."""
+    "The record is counted, dropped, and sent to a sink."
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordPolicy:
-    """What to do with bad records; made by `fail()`, `skip()` or `dead_letter()`.
+    """How to handle bad records; created by `fail()`, `skip()`, or `dead_letter()`.
 
     Attributes:
         mode: What happens to a bad record.
-        max_records: More bad records than this stop the pipeline; None for no limit.
-        sink: Where dead letters go (a sink of rows of `DEAD_LETTER_SCHEMA`), else None.
-        show_records: Errors show the record and what the client said of it. Otherwise they hold no
-            values, as records may be personal and errors end up in logs.
+        max_records: Maximum number of bad records before the pipeline stops; None for no limit.
+        sink: Sink for dead letters (rows of `DEAD_LETTER_SCHEMA`), else None.
+        show_records: Whether errors show the record and the client's message. By default errors
+            contain no values, because records may be personal and errors end up in logs.
     """
 
     mode: RecordPolicyMode = RecordPolicyMode.FAIL
@@ -94,27 +94,28 @@ class RecordPolicy:
         """Stop at the first bad record; the default.
 
         Args:
-            show_records: The error shows the record, which may hold personal data.
+            show_records: Whether the error shows the record, which may contain personal
+                data.
         """
         return cls(mode=RecordPolicyMode.FAIL, show_records=show_records)
 
     @classmethod
     def skip(cls, *, max_records: int | None = None, show_records: bool = False) -> RecordPolicy:
-        """Count bad records and leave them out.
+        """Count bad records and drop them.
 
         Args:
-            max_records: More than this stop the pipeline; None for no limit.
-            show_records: The error of the limit shows the last record.
+            max_records: Maximum number before the pipeline stops; None for no limit.
+            show_records: Whether the error about the limit shows the last record.
         """
         return cls(mode=RecordPolicyMode.SKIP, max_records=max_records, show_records=show_records)
 
     @classmethod
     def dead_letter(cls, sink: object, *, max_records: int | None = None) -> RecordPolicy:
-        """Count bad records and hand them to a sink, exactly as often as the epoch is committed.
+        """Count bad records and send them to a sink with the same guarantee as the epoch.
 
         Args:
-            sink: A sink of rows of `DEAD_LETTER_SCHEMA`.
-            max_records: More than this stop the pipeline; None for no limit.
+            sink: A sink for rows of `DEAD_LETTER_SCHEMA`.
+            max_records: Maximum number before the pipeline stops; None for no limit.
         """
         if sink is None:
             raise ConfigurationError(
@@ -123,17 +124,17 @@ class RecordPolicy:
         return cls(mode=RecordPolicyMode.DEAD_LETTER, max_records=max_records, sink=sink)
 
     def for_executors(self) -> RecordPolicy:
-        """Return the policy without its sink, which executors have no use for."""
+        """Return the policy without its sink, which executors do not need."""
         return replace(self, sink=None)
 
     def check_total(self, total: int) -> None:
-        """Check the sum over all reports against the limit; driver.
+        """Check the total of all reports against the limit; driver.
 
         Args:
             total: Number of bad records of the pipeline so far.
 
         Raises:
-            BadRecordLimitError: If there are more than allowed.
+            BadRecordLimitError: The total exceeds the limit.
         """
         if self.max_records is not None and total > self.max_records:
             raise BadRecordLimitError(
@@ -151,12 +152,12 @@ class BadRecord:
 
     Attributes:
         reason: Why; for people.
-        source_uid: Uid of the source or sink that met it.
+        source_uid: Uid of the source or sink that found it.
         code: Stable identifier of the kind of damage; for programs.
-        split_id: The split it came from, if known.
-        position: Where in the split it stands, as text.
-        raw: The record as it was, if it can be had; never shown.
-        when: When it was met, with a time zone.
+        split_id: The split that contains it, if known.
+        position: Its position in the split, as text.
+        raw: The original record, if available; never shown.
+        when: When it was found, with a time zone.
     """
 
     reason: str
@@ -191,7 +192,7 @@ class BadRecord:
 
 
 class RecordSummary(TypedDict):
-    """What an attempt did with bad records; a plain dict for reports."""
+    """The bad records of one attempt; a plain dict for reports."""
 
     skipped: int
     dead_letters: int
@@ -199,11 +200,11 @@ class RecordSummary(TypedDict):
 
 
 class DeadLetterWriter(Protocol):
-    """Keeps the dead letters of one attempt until its report names them."""
+    """Stores the dead letters of one attempt until its report names them."""
 
     @property
     def name(self) -> str:
-        """Where they are kept, for the report."""
+        """The location of the records, for the report."""
         ...
 
     def append(self, record: BadRecord) -> None:
@@ -222,14 +223,15 @@ class DeadLetterWriter(Protocol):
 class RecordErrorHandler:
     """Applies a record policy within one attempt of a reader or writer; executor.
 
-    A context manager: left normally it closes the spool, left by an exception it discards it. The
-    summary goes into the attempt's report. Not for several threads.
+    This is a context manager: it closes the spool on normal exit and discards it on an
+    exception.
+    The attempt's report contains the summary. Not thread safe.
 
     Args:
-        policy: The policy; its limit is checked within the attempt here, and over all reports on
-            the driver (`RecordPolicy.check_total`).
-        open_spool: Opens the spool of dead letters when the first one comes. Needed for the mode
-            dead-letter only.
+        policy: The policy. This class checks its limit within the attempt;
+            `RecordPolicy.check_total` checks it over all reports on the driver.
+        open_spool: Opens the spool for the first dead letter. Required only for the mode
+            dead-letter.
     """
 
     def __init__(
@@ -246,15 +248,15 @@ class RecordErrorHandler:
         self._dead_letters = 0
 
     def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
-        """Deal with a bad record; when this returns the record is to be left out.
+        """Handle a bad record. If this returns, drop the record.
 
         Args:
             record: The record.
-            cause: The error of the client library behind it.
+            cause: The underlying error of the client library.
 
         Raises:
-            BadRecordError: If the policy is `fail`.
-            BadRecordLimitError: If this attempt alone exceeds the limit.
+            BadRecordError: The policy is `fail`.
+            BadRecordLimitError: This attempt alone exceeds the limit.
         """
         if self._policy.mode is RecordPolicyMode.FAIL:
             raise self._error_of(record) from self._cause_of(cause)
@@ -269,7 +271,7 @@ class RecordErrorHandler:
         try:
             self._policy.check_total(self._skipped + self._dead_letters)
         except BadRecordLimitError as exc:
-            # The last record says most about what is wrong with all of them.
+            # The last record usually shows best what is wrong with all of them.
             raise exc from (self._cause_of(cause) or self._error_of(record))
 
     def _error_of(self, record: BadRecord) -> BadRecordError:
@@ -283,7 +285,7 @@ class RecordErrorHandler:
         return error
 
     def _cause_of(self, cause: BaseException | None) -> BaseException | None:
-        # Clients quote the value that they cannot read; errors of the tree never do.
+        # Clients quote the value that they cannot read; errors of the core never do.
         if cause is None or self._policy.show_records or isinstance(cause, ConnectorError):
             return cause
         name = f"{type(cause).__module__}.{type(cause).__qualname__}"
@@ -294,17 +296,17 @@ class RecordErrorHandler:
         )
 
     def close(self) -> None:
-        """Publish the spool, if there is one; must precede the report that names it."""
+        """Publish the spool, if any; must precede the report that names it."""
         if self._spool is not None:
             self._spool.close()
 
     def abort(self) -> None:
-        """Discard the spool, if there is one."""
+        """Discard the spool, if any."""
         if self._spool is not None:
             self._spool.abort()
 
     def summary(self) -> RecordSummary:
-        """Return the counts of this attempt and the name of its spool, if there is one."""
+        """Return the counts of this attempt and the name of its spool, if any."""
         return RecordSummary(
             skipped=self._skipped,
             dead_letters=self._dead_letters,
@@ -322,7 +324,7 @@ class RecordErrorHandler:
 
 
 def _without_numbers(reason: str, raw: bytes | None) -> str:
-    """A reason without the numbers that stand in the record: some clients quote them."""
+    """Return a reason without the numbers of the record, which some clients quote."""
     if raw is None:
         return reason
     text = raw.decode("utf-8", "replace")

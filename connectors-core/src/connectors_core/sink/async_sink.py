@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks that send requests to a service, several at a time (Flink's FLIP-171)."""
+"""Sinks that send concurrent requests to a service (Flink's FLIP-171)."""
 
 from __future__ import annotations
 
@@ -40,27 +40,28 @@ _CLOSE_SECONDS: Final = 10.0
 
 
 class ElementConverter(ABC, Generic[EntryT]):
-    """Makes request entries of rows. Immutable and picklable."""
+    """Converts rows to request entries. Immutable and picklable."""
 
     @abstractmethod
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[EntryT]:
-        """The entries of some rows, in their order. Executor, task's thread.
+        """Return the entries for some rows, in order. Executor, task's thread.
 
-        A row that cannot be an entry goes to ``context.record_errors`` and is left out. Where
-        entries are bytes that are made column by column, return `EntryColumns`.
+        Pass a row that cannot become an entry to ``context.record_errors`` and leave it
+        out. If
+        entries are bytes that you build by column, return `EntryColumns`.
 
         Args:
-            batch: Rows of the sink, a part of what the writer was given.
-            context: The writer's.
+            batch: Rows of the sink, a part of the writer's input.
+            context: The context of the writer.
         """
 
 
 class AsyncSink(Sink, Generic[EntryT]):
     """A sink whose writers send requests to a service. At least once.
 
-    An epoch is over when the service has accepted, or the record policy taken, all its rows. What
-    was accepted of an attempt that fails stays, so it cannot be committed in two phases: make the
-    requests idempotent where a row must not count twice.
+    An epoch ends when the service has accepted all its rows, or the record policy has handled
+    them. Rows that the service accepted from a failed attempt stay there, so the sink cannot
+    commit in two phases. Make the requests idempotent if duplicates matter.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -74,22 +75,23 @@ class AsyncSink(Sink, Generic[EntryT]):
 
     @abstractmethod
     def create_writer(self, context: WriterInitContext) -> AsyncSinkWriter[EntryT]:
-        """A writer for one task of one epoch. Executor."""
+        """Create a writer for one task of one epoch. Executor."""
 
 
 class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
-    """Collects entries and sends them in requests, several at a time. Executor.
+    """Collects entries and sends them in concurrent requests. Executor.
 
-    Rows are converted on the task's thread; requests are sent from the event loop of the process,
-    also while the task reads on. Where the buffer is full the task waits.
+    The task's thread converts rows. The event loop of the process sends requests while the task
+    continues to read. If the buffer is full, the task waits.
 
     Args:
-        converter: Makes entries of rows.
-        context: The writer's.
-        configuration: The bounds.
-        rate_limiting_strategy: When the next request is sent; one of its own. By default the one
-            that the configuration names. What congestion control has learned about the service,
-            the next writer of the sink in the same process begins with.
+        converter: Converts rows to entries.
+        context: The context of the writer.
+        configuration: The limits.
+        rate_limiting_strategy: Decides when to send the next request; not shared with other
+            writers. By default, the configuration determines it. Congestion control passes what
+            it
+            learned about the service to the next writer of the sink in the same process.
     """
 
     def __init__(
@@ -123,51 +125,57 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         """Send one request. Event loop's thread: await, never block.
 
         Args:
-            entries: What to send, in this order.
+            entries: The entries to send, in this order.
 
         Returns:
-            Those of the given objects that must be sent again, as the service was not able to take
-            them now. One that it will never take goes to `reject` and is not returned.
+            The given objects to retry, because the service temporarily rejected them. If
+            the
+            service will never accept an entry, pass it to `reject` and do not return it.
 
         Raises:
-            RetryableError: All of them must be sent again, after ``retry_after`` where that is set.
-            ConnectorError: Sending them again cannot help; the attempt fails.
+            RetryableError: Retry all entries, after ``retry_after`` if set.
+            ConnectorError: Retrying does not help; the attempt fails.
         """
 
     @abstractmethod
     def get_size_in_bytes(self, entry: EntryT) -> int:
-        """How much an entry adds to its request."""
+        """Return the size that an entry adds to its request."""
 
     def get_key(self, entry: EntryT) -> Hashable | None:
-        """Entries of one key are sent in their order, each when the one before is accepted.
+        """Return the key of an entry. Entries with the same key are sent in order.
 
-        A request that timed out may still be carried out later: only a version in the request
-        itself keeps it from overwriting a newer one. None, as here, where order does not matter.
+        Each is sent after the service has accepted the previous one. The service may still
+        execute
+        a request that timed out; only a version in the request prevents it from overwriting
+        newer
+        data. None, the default, means that order does not matter.
         """
         return None
 
     def raw(self, entry: EntryT) -> bytes | None:
-        """The entry for the dead letters."""
+        """Return the entry for the dead letters."""
         return entry if isinstance(entry, bytes) else None
 
     async def close_client(self) -> None:
         """Close what `submit_request_entries` opened. Event loop's thread."""
 
     def reject(self, entry: EntryT, reason: str, *, cause: BaseException | None = None) -> None:
-        """Give an entry that will never be accepted to the record policy. Any thread.
+        """Pass an entry that will never be accepted to the record policy. Any thread.
 
         Args:
             entry: The entry.
             reason: Why, for people.
-            cause: The error behind it.
+            cause: The underlying error.
         """
         record = BadRecord(reason=reason, source_uid=self._context.sink_uid, raw=self.raw(entry))
         self._rejected.append((record, cause))
 
     def explain_retry(self, reason: str) -> None:
-        """Say why entries are returned to be sent again. Event loop's thread.
+        """Explain why entries are retried. Event loop's thread.
 
-        It stands in the error where that goes on for too long; a `RetryableError` says it itself.
+        The error contains this text if retries continue for too long. A `RetryableError`
+        has its
+        own text.
         """
         self._sending.explain_retry(reason)
 
@@ -189,7 +197,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         self._hand_over_rejected()
 
     def close(self) -> None:
-        """Give up what is on its way, and close the client."""
+        """Cancel requests in flight and close the client."""
         stopped = submit(self._stop())
         try:
             stopped.result(_CLOSE_SECONDS)
@@ -220,7 +228,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         return self._context.pipeline_id, self._context.sink_uid
 
     async def _stop(self) -> None:
-        if self._learning is not None:  # before what is given up counts as refused
+        if self._learning is not None:  # before canceled requests count as rejected
             messages = self._learning.max_in_flight_messages
             capacity.remember(*self._sink_key, messages)
         await self._sending.stop()
@@ -245,23 +253,23 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         return held.select(np.flatnonzero(fits))
 
     def _hand_over_rejected(self) -> None:
-        """On the task's thread: the policy is not for several."""
+        """Run on the task's thread, because the policy is not thread safe."""
         while self._rejected:
             record, cause = self._rejected.popleft()
             self._context.record_errors.handle(record, cause=cause)
 
 
 def _hashes(keys: Iterable[Hashable | None]) -> pa.Array | None:
-    """Numbers to tell keys apart by: where two have the same, one waits for the other in vain."""
+    """Numbers that distinguish keys. If two keys share a number, one waits unnecessarily."""
     found = [None if key is None else hash(key) for key in keys]
     return None if found.count(None) == len(found) else pa.array(found, pa.int64())
 
 
 def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine of the event loop returns, when it has."""
+    """Return the result of a coroutine on the event loop."""
     future = submit(coroutine)
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # of no effect on one that has ended
+        future.cancel()  # no effect on a finished one
         raise

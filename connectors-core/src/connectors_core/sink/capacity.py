@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a service was last seen to take, for the life of a process. Executor.
+"""The last known capacity of a service, kept for the life of a process. Executor.
 
-A writer lives for one epoch, and the process it runs in for many. Without this each epoch would ask
-a service that throttles for all that the bounds allow, and learn the same again.
+A writer lives for one epoch, and its process for many. Without this, each epoch would send as much
+as the limits allow to a service that throttles, and discover its capacity again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 __all__ = ["remember", "seen"]
 
-# More sinks than a process ever serves; the one that was written longest ago goes.
+# More sinks than a process ever serves; the least recently written one is removed.
 _MOST: Final = 256
 
 _lock = threading.Lock()
@@ -21,13 +21,13 @@ _seen: OrderedDict[tuple[str, str], int] = OrderedDict()
 
 
 def seen(pipeline_id: str, sink_uid: str) -> int | None:
-    """Messages that might be on their way when the last writer ended; None before the first."""
+    """Messages allowed in flight when the last writer ended; None before the first."""
     with _lock:
         return _seen.get((pipeline_id, sink_uid))
 
 
 def remember(pipeline_id: str, sink_uid: str, messages: int) -> None:
-    """Note with how many messages the next writer of the sink begins."""
+    """Record the number of messages with which the next writer of the sink starts."""
     with _lock:
         _seen[pipeline_id, sink_uid] = messages
         _seen.move_to_end((pipeline_id, sink_uid))

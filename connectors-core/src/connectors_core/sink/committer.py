@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Committers: the second phase (Flink's FLIP-191). Driver only."""
+"""Committers: the second phase of a two-phase sink (Flink's FLIP-191). Driver only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from connectors_core.sink.messages import CommT
 
 @dataclass(frozen=True, kw_only=True)
 class CommitterInitContext:
-    """What a committer knows of itself.
+    """The context of a committer.
 
     Attributes:
-        pipeline_id: The pipeline, for all its restarts.
+        pipeline_id: The pipeline, stable across restarts.
         sink_uid: The sink within the pipeline.
-        incarnation: Number of the driver, higher than that of every driver of the pipeline before.
-        trigger_interval: Least seconds between two epochs; None in a batch run.
+        incarnation: Number of the driver, higher than that of every earlier driver of the
+            pipeline.
+        trigger_interval: Minimum seconds between two epochs; None in a batch run.
         metric_group: Metrics of this committer.
     """
 
@@ -33,7 +34,7 @@ class CommitterInitContext:
 
 
 class CommitOutcome(enum.Enum):
-    """How a request to commit ended; a request nobody touched is committed."""
+    """The result of a commit request; a request without a signal is committed."""
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"
@@ -43,7 +44,7 @@ class CommitOutcome(enum.Enum):
 
 
 class CommitRequest(Generic[CommT]):
-    """One committable on its way; the committer says here what did not simply succeed."""
+    """One committable to commit; the committer signals any result other than success."""
 
     def __init__(self, committable: CommT, number_of_retries: int = 0) -> None:
         self._committable = committable
@@ -53,35 +54,35 @@ class CommitRequest(Generic[CommT]):
 
     @property
     def committable(self) -> CommT:
-        """What to commit."""
+        """The committable."""
         return self._committable
 
     @property
     def number_of_retries(self) -> int:
-        """How often this was tried before."""
+        """The number of previous attempts."""
         return self._number_of_retries
 
     @property
     def outcome(self) -> CommitOutcome:
-        """How it ended."""
+        """The result."""
         return self._outcome
 
     @property
     def error(self) -> BaseException | None:
-        """Why it failed."""
+        """The reason for the failure."""
         return self._error
 
     def retry_later(self) -> None:
-        """Try again with a growing delay."""
+        """Retry with an increasing delay."""
         self._outcome = CommitOutcome.RETRY
 
     def update_and_retry_later(self, committable: CommT) -> None:
-        """Try again with this committable, for example what is left of it."""
+        """Retry with this committable, for example the remaining part."""
         self._committable = committable
         self.retry_later()
 
     def signal_already_committed(self) -> None:
-        """It is there already: an earlier life of the driver committed it."""
+        """An earlier driver has already committed it."""
         self._outcome = CommitOutcome.ALREADY_COMMITTED
 
     def signal_failed(self, error: BaseException) -> None:
@@ -90,68 +91,81 @@ class CommitRequest(Generic[CommT]):
         self._error = error
 
     def signal_lost(self) -> None:
-        """What it stood for is gone and was never visible: its rows must be written again.
+        """Its data is lost and was never visible: the core must write its rows again.
 
-        For sinks with the ability :class:`~connectors_core.sink.SupportsRewriting` only. Whoever
-        says so is certain that nobody can make it visible any more.
+        Only for sinks with the ability :class:`~connectors_core.sink.SupportsRewriting`.
+        The
+        caller must be certain that the data cannot become visible later.
         """
         self._outcome = CommitOutcome.LOST
 
     def next_try(self) -> CommitRequest[CommT]:
-        """The request for the next try."""
+        """The request for the next attempt."""
         return CommitRequest(self._committable, self._number_of_retries + 1)
 
 
 class Committer(ABC, Generic[CommT]):
-    """Commits what a decision names; idempotent, since a restart commits it again.
+    """Commits what a decision names; idempotent, because a restart commits it again.
 
-    The calls come in an order that an author can rely on. At start: :meth:`commit` of the epochs
-    that are decided and not done, :meth:`sweep` of these, of the ones before, and of those that
-    former drivers staged and can no longer decide on; then :meth:`recover`.
-    Then, for each epoch: ``lease`` where the committer has the ability
-    :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
-    :meth:`sweep`. No epoch is written before the one before is committed and swept. An epoch that
-    fails before its decision is swept at once; it is written again after another ``lease``, by the
-    same driver under the same number, by the next driver under another one. An epoch whose
-    committables are lost is committed but for these and swept; then come a ``lease``, the writers,
-    and :meth:`commit` of what they made, for the same epoch.
+    The order of the calls is guaranteed:
 
-    Where a sink has several committers (``committer_parallelism``), the first of them is asked for
-    leases, sweeps and recovery.
+    - At startup: :meth:`commit` for epochs that are decided and not done; :meth:`sweep` for
+      these,
+      for earlier ones, and for epochs that former drivers staged and can no longer decide; then
+      :meth:`recover`.
+    - For each epoch: ``lease`` if the committer has the ability
+      :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
+      :meth:`sweep`. An epoch is written only after the previous one is committed and swept.
+    - If an epoch fails before its decision, it is swept immediately. After another ``lease``,
+      the
+      same driver writes it again under the same number, or the next driver under a new number.
+    - If committables of an epoch are lost, the others are committed and the epoch is swept.
+      Then
+      follow a ``lease``, the writers, and :meth:`commit` of their output for the same epoch.
 
-    A driver that was frozen, and taken for gone, may resume at any point of this, beside the one
-    that took over. The two never stage under the same epoch. Both may commit the same epoch at the
-    same time. What the older one sweeps or rolls back is of its own epochs, or of earlier ones. So
-    no call may touch what is staged for a later epoch than the one it is for.
+    If a sink has several committers (``committer_parallelism``), the core asks the first one
+    for
+    leases, sweeps, and recovery.
+
+    A driver that was frozen and replaced may resume at any point and run at the same time as
+    its
+    successor. The two never stage under the same epoch, but may commit the same epoch
+    simultaneously. The older driver sweeps or rolls back only its own or earlier epochs. For
+    this
+    reason, no call may touch staged data of a later epoch than its own.
     """
 
     @abstractmethod
     def commit(self, requests: Sequence[CommitRequest[CommT]]) -> None:
-        """Commit each request, or say on it what happened instead.
+        """Commit each request, or signal a different result on it.
 
         Raises:
-            RetryableError: Nothing is known of any request: all are tried again.
+            RetryableError: The result of every request is unknown: all are retried.
         """
 
     def sweep(self, checkpoint_id: int) -> None:
-        """Remove whatever attempts staged for this epoch and did not come to be committed.
+        """Remove everything staged for this epoch that was not committed.
 
-        What was decided on is committed, or lost, by then: what is staged for the epoch is over.
-        Called right after the epoch's commit, when an epoch is rolled back, and again later: an
-        attempt that was killed may write for some seconds more. Idempotent. It may go on in the
-        background, but not past the next lease of this committer, nor past :meth:`close`.
+        Decided data is committed or lost by then. The core calls this immediately after the
+        epoch's commit, when an epoch is rolled back, and again later, because a killed
+        attempt may
+        write for some seconds more. Idempotent. It may continue in the background, but must
+        finish
+        before the next lease of this committer and before :meth:`close`.
         """
 
     def recover(self, last_decided: int) -> None:
-        """Fence the writers of former drivers, where the target allows it, and tidy up.
+        """Fence the writers of former drivers, if the target supports it, and clean up.
 
-        Once, before the first epoch and the first lease. All epochs of former drivers are
-        committed, lost or swept by then, those too that they did not decide on.
+        Called once, before the first epoch and the first lease. By then, all epochs of
+        former
+        drivers are committed, lost, or swept, including those that they did not decide.
 
         Args:
-            last_decided: The newest epoch of former drivers, -1 for none. What is staged for a
-                later one belongs to a driver that took over from this one: leave it alone.
+            last_decided: The newest epoch of former drivers, -1 for none. Later staged data
+                belongs
+                to a driver that took over from this one: do not touch it.
         """
 
     def close(self) -> None:
-        """End what a sweep left to be done, and release what the committer holds."""
+        """Complete pending sweeps, and release resources."""

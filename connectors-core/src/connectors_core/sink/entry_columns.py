@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request entries that stay columns, for sinks that send many small ones."""
+"""Request entries as columns, for sinks that send many small ones."""
 
 from __future__ import annotations
 
@@ -17,20 +17,24 @@ __all__ = ["EntryColumns"]
 
 
 class EntryColumns(Sequence[bytes]):
-    """Entries of many rows: the bytes of each in one column, their keys in another.
+    """Entries of many rows: their bytes in one column, their keys in another.
 
-    An `ElementConverter` returns it where it makes bytes of rows column by column; its writer is
-    then given such sequences to send. A Python object is made of an entry only when it is looked
-    at, by its number, and the same one each time. The writer's ``get_size_in_bytes`` and
-    ``get_key`` are not asked: the columns say both.
+    An `ElementConverter` that builds bytes by column returns this class, and its writer then
+    receives such sequences to send. A Python object is created for an entry only when you
+    access
+    it by its number, and the same object is returned each time. The core does not call the
+    writer's
+    ``get_size_in_bytes`` and ``get_key``, because the columns contain both.
 
     Args:
-        bodies: Bytes or texts, one for each entry, none of them null.
-        keys: Entries of the same key are sent one after the other, those of null in any order.
-            Of one type in all that a converter returns. None where no order matters.
+        bodies: Bytes or strings, one for each entry, without nulls.
+        keys: Entries with the same key are sent one after another, and entries with a null key
+            in
+            any order. All keys of a converter have the same type. None if order does not
+            matter.
 
     Raises:
-        ValueError: A body is null, or there is another number of keys.
+        ValueError: A body is null, or the number of keys differs.
     """
 
     def __init__(self, bodies: pa.Array | pa.ChunkedArray, keys: pa.Array | None = None) -> None:
@@ -45,7 +49,7 @@ class EntryColumns(Sequence[bytes]):
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """All entries of some, in order; at least one is given."""
+        """Concatenate entries in order; at least one is given."""
         if len(parts) == 1:
             return parts[0]
         keys = [each.keys for each in parts if each.keys is not None]
@@ -59,23 +63,23 @@ class EntryColumns(Sequence[bytes]):
         return sizes
 
     def joined(self, start: int = 0, stop: int | None = None) -> bytes:
-        """The bytes of some entries, end to end.
+        """Return the concatenated bytes of some entries.
 
         Args:
             start: Number of the first one.
-            stop: Number of the first that does not belong to them; None for all.
+            stop: Number after the last one; None for all.
         """
         stop = len(self) if stop is None else stop
         return b"".join(map(data_of, self._bodies.slice(start, stop - start).chunks))
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Self:
-        """Some of the entries, in the order given."""
+        """Return some of the entries, in the given order."""
         chosen = pa.array(numbers)
         keys = None if self.keys is None else self.keys.take(chosen)
         return type(self)(self._bodies.take(chosen), keys)
 
     def seen(self) -> Iterator[tuple[int, bytes]]:
-        """The entries that were looked at, each with its number, in order."""
+        """The accessed entries, each with its number, in order."""
         return iter(sorted(self._seen.items()))
 
     def __len__(self) -> int:

@@ -12,14 +12,14 @@ CommT = TypeVar("CommT")
 
 @dataclass(frozen=True, kw_only=True)
 class CommittableSummary:
-    """What one writer made in one epoch; comes before its committables.
+    """Summary of a writer's output in one epoch; precedes its committables.
 
     Attributes:
         subtask_id: Number of the writer.
         number_of_subtasks: Number of writers of the sink in this epoch.
         checkpoint_id: The epoch.
-        number_of_committables: How many committables of this writer follow.
-        number_of_pending_committables: Of these, how many wait for their commit.
+        number_of_committables: Number of committables of this writer that follow.
+        number_of_pending_committables: How many of them wait for their commit.
     """
 
     subtask_id: int
@@ -31,7 +31,7 @@ class CommittableSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class CommittableWithLineage(Generic[CommT]):
-    """A committable and where it came from."""
+    """A committable and its origin."""
 
     committable: CommT
     checkpoint_id: int
@@ -48,12 +48,12 @@ def messages_in_order(
     checkpoint_id: int,
     number_of_subtasks: int,
 ) -> Iterator[CommittableMessage[CommT]]:
-    """The messages of an epoch as topologies expect them: each writer's summary, then its own.
+    """Return the messages of an epoch in order: each writer's summary, then its committables.
 
     Args:
         committables: All committables of the epoch, in any order.
         checkpoint_id: The epoch.
-        number_of_subtasks: Number of writers; a writer without committables has a summary too.
+        number_of_subtasks: Number of writers; a writer without committables also has a summary.
     """
     by_subtask: dict[int, list[CommittableWithLineage[CommT]]] = {
         subtask: [] for subtask in range(number_of_subtasks)

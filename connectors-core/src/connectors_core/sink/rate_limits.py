@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much an `AsyncSinkWriter` sends at a time (Flink's FLIP-171 and FLIP-242)."""
+"""Strategies that limit how much an `AsyncSinkWriter` sends (Flink's FLIP-171 and FLIP-242)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ __all__ = [
     "ScalingStrategy",
 ]
 
-# So many requests that go well make room for one more, whether it has hundreds of entries or
-# thousands.
+# After this many successful requests, one more may be in flight, whether requests have hundreds of
+# entries or thousands.
 _SUCCESSES_OF_A_REQUEST: Final = 10
-# The smallest request is this part of the largest one: a service that takes no more than that needs
-# other bounds.
+# The smallest request is this fraction of the largest one: a service that accepts less than that
+# needs other limits.
 _FLOOR_OF_A_REQUEST: Final = 100
-# A service that is at work for other writers may refuse so many requests as a whole, one after the
-# other, and take a part of the next.
+# A service that is busy with other writers may reject this many consecutive requests completely
+# before it accepts part of the next.
 _REFUSED_BY_CHANCE: Final = 4
 _PAUSE: Final = timedelta(milliseconds=50)
 
 
 class RateLimiting(StrEnum):
-    """How a writer limits what it sends to a service that refuses some of it."""
+    """How a writer limits requests to a service that rejects some of them."""
 
     CONGESTION_CONTROL = "congestion-control"
-    """By what the service takes: see `CongestionControlRateLimitingStrategy`."""
+    "Based on what the service accepts: see `CongestionControlRateLimitingStrategy`."
     FIXED = "fixed"
-    """By the bounds alone, whatever the service takes: see `FixedRateLimitingStrategy`."""
+    "Based only on the limits: see `FixedRateLimitingStrategy`."
 
 
 @dataclass(frozen=True)
 class RequestInfo:
-    """A request that is to be sent.
+    """A request before it is sent.
 
     Attributes:
         batch_size: Its entries.
@@ -58,10 +58,10 @@ class RequestInfo:
 
 @dataclass(frozen=True)
 class ResultInfo:
-    """A request that has been answered.
+    """A request with a response.
 
     Attributes:
-        failed_messages: Entries that must be sent again.
+        failed_messages: Entries to retry.
         batch_size: All its entries.
     """
 
@@ -70,38 +70,38 @@ class ResultInfo:
 
 
 class RateLimitingStrategy(ABC):
-    """Decides when the next request may be sent, and how large it may be.
+    """Decides when to send the next request, and its maximum size.
 
-    It counts, so each writer has one of its own. Executor, always on the same thread.
+    It keeps counts, so each writer has its own. Executor, always on the same thread.
     """
 
     @property
     @abstractmethod
     def max_batch_size(self) -> int:
-        """Entries of the next request, at most; 1 or more."""
+        """Maximum number of entries in the next request; 1 or more."""
 
     @abstractmethod
     def should_block(self, request: RequestInfo) -> bool:
-        """Whether a request must wait.
+        """Return whether a request must wait.
 
-        It is asked again when another request is answered, and now and then.
+        The writer asks again after each response, and periodically.
         """
 
     @abstractmethod
     def register_in_flight_request(self, request: RequestInfo) -> None:
-        """A request is sent."""
+        """A request is being sent."""
 
     @abstractmethod
     def register_completed_request(self, result: ResultInfo) -> None:
-        """A request is answered, or has failed."""
+        """A request has a response or failed."""
 
 
 class FixedRateLimitingStrategy(RateLimitingStrategy):
-    """So many requests at a time, of so many entries.
+    """Allows a fixed number of concurrent requests of a fixed size.
 
     Args:
-        max_in_flight_requests: Requests on their way at the same time.
-        max_batch_size: Entries of a request.
+        max_in_flight_requests: Maximum number of concurrent requests.
+        max_batch_size: Maximum number of entries in a request.
     """
 
     def __init__(self, *, max_in_flight_requests: int, max_batch_size: int) -> None:
@@ -131,19 +131,19 @@ class FixedRateLimitingStrategy(RateLimitingStrategy):
 
 
 class ScalingStrategy(ABC):
-    """Decides how much may be on its way after an answer (Flink's FLIP-242). Immutable."""
+    """Adjusts the amount in flight after a response (Flink's FLIP-242). Immutable."""
 
     @abstractmethod
     def scale_up(self, current: int) -> int:
-        """What may be on its way after a success."""
+        """Return the amount allowed in flight after a success."""
 
     @abstractmethod
     def scale_down(self, current: int, failed_share: float = 1.0) -> int:
-        """What may be on its way after a failure.
+        """Return the amount allowed in flight after a failure.
 
         Args:
-            current: What may be on its way now.
-            failed_share: The part of the request that failed, more than 0 and at most 1.
+            current: The amount currently allowed in flight.
+            failed_share: The failed part of the request, more than 0 and at most 1.
 
         Returns:
             1 or more.
@@ -152,14 +152,15 @@ class ScalingStrategy(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class AIMDScalingStrategy(ScalingStrategy):
-    """Additive increase, multiplicative decrease (Chiu and Jain, 1989), as TCP does.
+    """Additive increase, multiplicative decrease (Chiu and Jain, 1989), as in TCP.
 
     Args:
-        rate_threshold: The most there may be.
-        increase_rate: Added where all went well.
-        decrease_factor: What is left where all of a request failed, between 0 and 1; where a part
-            of it did, that part of the decrease is made.
-        min_rate: The least there may be.
+        rate_threshold: The maximum.
+        increase_rate: Added after a success.
+        decrease_factor: The remaining share if all of a request failed, between 0 and 1. If
+            part of
+            it failed, the decrease is proportional.
+        min_rate: The minimum.
     """
 
     rate_threshold: int
@@ -199,25 +200,34 @@ class AIMDScalingStrategy(ScalingStrategy):
 
 
 class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
-    """Bounds the entries on their way by what the service was seen to take.
+    """Limits the entries in flight by what the service accepts.
 
-    Where the service refuses something for the first time, nothing is sent for a moment, so that it
-    can catch up. Where it still refuses, the bound shrinks by the part of a full request that
-    failed, once for all requests that were on their way together; so what is sent again by itself
-    counts for little. A service that takes a part of what it gets has too many requests, not too
-    large ones: two whole ones may always be on their way, so that it has one when it is done with
-    the other. Only a service that takes nothing at all, of several requests in a row, gets smaller
-    ones; when it takes a part again it gets twice as much each time, up to two whole requests.
+    After the first rejection, the writer sends nothing for a moment, so that the service can
+    catch
+    up. If the service still rejects entries, the limit decreases by the rejected share of a
+    full
+    request, once for all requests that were in flight together. Small retried requests
+    therefore
+    have little effect. A service that accepts part of each request has too many requests, not
+    too
+    large ones. Two whole requests may always be in flight, so that it has the next one when it
+    finishes the first. Only if the service rejects several consecutive requests completely do
+    requests become smaller. When it accepts a part again, their size doubles each time, up to
+    two
+    whole requests.
 
     Args:
-        max_in_flight_requests: Requests on their way at the same time.
-        max_batch_size: Entries of a request.
-        scaling: How the bound moves; by default additive increase, multiplicative decrease, between
-            a hundredth of a request and what the other two allow.
-        initial_max_in_flight_messages: Where it begins; by default all that the first two allow,
-            since a writer lives for one epoch only (Flink's lives on and begins with one request).
-            More than these allow counts as these.
-        pause: How long nothing is sent when something is refused for the first time.
+        max_in_flight_requests: Maximum number of concurrent requests.
+        max_batch_size: Maximum number of entries in a request.
+        scaling: Adjusts the limit; by default additive increase, multiplicative decrease,
+            between a
+            hundredth of a request and what the other two allow.
+        initial_max_in_flight_messages: The initial limit; by default everything that the first
+            two
+            allow, because a writer lives for only one epoch (Flink's lives on and starts with
+            one
+            request). Larger values are reduced to that.
+        pause: How long nothing is sent after the first rejection.
     """
 
     def __init__(
@@ -246,9 +256,9 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         )
         self._pause = pause.total_seconds()
         self._paused_until = -math.inf
-        self._is_refused = False  # by the last answer that counted
-        self._refused_whole = 0  # requests with no other one on their way, one after the other
-        self._sent_before = 0  # requests on their way since before the bound last moved down
+        self._is_refused = False  # from the last response that counted
+        self._refused_whole = 0  # consecutive requests with no other one in flight
+        self._sent_before = 0  # requests in flight since before the last decrease
         self._max_messages = min(initial, max_in_flight_requests * max_batch_size)
         self._requests = 0
         self._messages = 0
@@ -256,7 +266,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
 
     @property
     def max_in_flight_messages(self) -> int:
-        """Entries that may be on their way, as far as was seen."""
+        """The current limit of entries in flight."""
         return self._max_messages
 
     @property
@@ -285,7 +295,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         if result.failed_messages < result.batch_size:
             self._refused_whole = 0
         if self._sent_before:
-            self._sent_before -= 1  # it says nothing about the bound that there is now
+            self._sent_before -= 1  # it says nothing about the current limit
         elif not result.failed_messages:
             self._is_refused = False
             self._max_messages = self._scaling.scale_up(self._max_messages)
@@ -295,7 +305,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
             self._refused_whole += is_whole and not self._requests
 
     def _is_paused(self) -> bool:
-        """A service that takes a part is at work: it gets more when it has nothing else."""
+        """A service that accepts a part is busy: it gets more when it is idle."""
         is_over = time.monotonic() >= self._paused_until
         return not is_over and (self._refused_whole > 0 or self._requests > 0)
 
@@ -305,10 +315,10 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
             self._is_refused = True
             self._paused_until = time.monotonic() + self._pause
             return
-        # Requests may be bounded by their bytes, so that they never come near to the bound.
+        # Bytes may limit requests, so that they never come near the limit.
         current = min(self._max_messages, self._max_requests * self._largest)
         request = min(self._largest, self.max_batch_size)
-        share = min(1.0, messages / request)  # of a small request that is refused, a small one
+        share = min(1.0, messages / request)  # a small request that is rejected, a small one
         if self._refused_whole >= _REFUSED_BY_CHANCE:
             least = 1
         else:

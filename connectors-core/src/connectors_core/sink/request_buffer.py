@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries an `AsyncSinkWriter` holds, and what of them may be sent next."""
+"""The entries in an `AsyncSinkWriter`, and which of them to send next."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(eq=False, slots=True)
 class Held(Generic[EntryT]):
-    """Entries that were taken together and fared alike, until they are accepted or rejected.
+    """Entries that were added together, until they are accepted or rejected.
 
     Attributes:
-        entries: What is sent.
+        entries: The entries.
         sizes: Bytes of each.
-        keys: Of each; entries with the same key are sent one after the other, those with null, and
-            all where there are none, in any order.
-        since: When they were taken.
+        keys: Key of each. Entries with the same key are sent one after another. Entries with a
+            null
+            key, or all if there are no keys, are sent in any order.
+        since: When they were added.
         attempts: How often they were sent.
-        failing_since: When they were to be sent again for the first time; infinity before.
+        failing_since: When they were first retried; infinity before that.
     """
 
     entries: Sequence[EntryT]
@@ -51,7 +52,7 @@ class Held(Generic[EntryT]):
         return replace(self, entries=self.entries[at], sizes=self.sizes[at], keys=keys)
 
     def select(self, numbers: _Numbers) -> Held[EntryT]:
-        """Those with these numbers."""
+        """Return the entries with these numbers."""
         entries: Any = self.entries
         if isinstance(entries, EntryColumns):
             entries = entries.select(numbers)
@@ -63,18 +64,19 @@ class Held(Generic[EntryT]):
 
 @dataclass
 class RequestBuffer(Generic[EntryT]):
-    """Entries in the order in which they are to be sent. One thread; knows no clock.
+    """Entries in the order in which to send them. One thread; does not use a clock.
 
-    Of the entries with one key only the first is on its way, however often it must be sent again;
-    the others wait behind it. Most keys come once, so whole columns are looked at.
+    Only the first entry of a key is in flight, however often it is retried; the others wait for
+    it.
+    Most keys occur once, so keys are compared as whole columns.
 
     Args:
         max_batch_bytes: Bytes of a request.
         max_seconds: How long an entry waits for its request to fill.
 
     Attributes:
-        count: Entries held.
-        ready: Entries that may be sent, as far as is known before their keys are looked at.
+        count: Entries in the buffer.
+        ready: Entries that may be sent, before their keys are checked.
     """
 
     max_batch_bytes: int
@@ -90,35 +92,36 @@ class RequestBuffer(Generic[EntryT]):
     _behind: dict[Hashable, deque[tuple[Held[EntryT], int]]] = field(default_factory=dict)
 
     def add(self, held: Held[EntryT]) -> None:
-        """Take entries."""
+        """Add entries."""
         self.count += len(held)
         self._new.append(held)
         self._count_ready(held, 1)
 
     def is_full(self, max_batch_size: int) -> bool:
-        """Whether there is enough for a whole request."""
+        """Return whether there is enough for a whole request."""
         return self.ready >= max_batch_size or self._ready_bytes >= self.max_batch_bytes
 
     def next_moment(self) -> float:
-        """When something will have waited long enough; infinity where nothing waits."""
+        """When the next entry has waited long enough; infinity if none waits."""
         return min(self._due(), self._later[0][0] if self._later else math.inf)
 
     def wake(self, now: float) -> None:
-        """Make ready what was to wait until now."""
+        """Make ready the entries that waited until now."""
         while self._later and self._later[0][0] <= now:
             held = heapq.heappop(self._later)[2]
             self._again.append(held)
             self._count_ready(held, 1)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the first entry has waited long enough for its request to fill."""
+        """Return whether the first entry has waited long enough for its request to fill."""
         return self._due() <= now
 
     def take(self, max_batch_size: int) -> list[Held[EntryT]]:
-        """The entries of the next request; none where all that was ready waits for its key.
+        """Return the entries of the next request; none if all ready ones wait for their key.
 
-        Those that are sent again take no new ones along. A service that takes a part of each
-        request, say of the shards that come first, might take only new ones while any come.
+        A request of retried entries contains no new ones. Otherwise, a service that accepts
+        only
+        part of each request might accept only new entries as long as any arrive.
         """
         request = _Request[EntryT](max_batch_size, self.max_batch_bytes)
         while part := self._cut(self._again, request):
@@ -134,12 +137,12 @@ class RequestBuffer(Generic[EntryT]):
     def answered(
         self, parts: Iterable[Held[EntryT]], failed: Sequence[Held[EntryT]], moment: float
     ) -> None:
-        """Forget what was sent, but for what must be sent again: before all that is new.
+        """Remove sent entries, except those to retry, which go before all new ones.
 
         Args:
-            parts: What was sent.
-            failed: What of it must be sent again.
-            moment: Not before this.
+            parts: The sent entries.
+            failed: The entries to retry.
+            moment: The earliest time of the retry.
         """
         ended = [key for held in parts for key in self._keys_behind(held)]
         for held in parts:
@@ -155,7 +158,7 @@ class RequestBuffer(Generic[EntryT]):
             self._release(key for key in ended if key not in kept)
 
     def _due(self) -> float:
-        """When the first entry will have waited long enough."""
+        """When the first entry has waited long enough."""
         waiting = self._again or self._new
         return waiting[0].since + self.max_seconds if waiting else math.inf
 
@@ -164,7 +167,7 @@ class RequestBuffer(Generic[EntryT]):
         self._ready_bytes += sign * int(held.sizes.sum())
 
     def _cut(self, waiting: deque[Held[EntryT]], request: _Request[EntryT]) -> Held[EntryT] | None:
-        """Take what has room in a request off the first that wait."""
+        """Take as many of the first waiting entries as fit in a request."""
         fitting = request.fitting(waiting[0].sizes) if waiting else 0
         if not fitting:
             return None
@@ -186,7 +189,7 @@ class RequestBuffer(Generic[EntryT]):
             self._owners.add(held)
 
     def _owning(self, part: Held[EntryT], keys: pa.Array) -> Held[EntryT]:
-        """Those of new entries that may be sent; the others wait behind those with their keys."""
+        """Return the new entries that may be sent; the others wait for their keys."""
         owned = [held.keys for held in self._owners]
         behind = np.zeros(len(part), np.bool_)
         if owned:
@@ -205,13 +208,13 @@ class RequestBuffer(Generic[EntryT]):
         return part
 
     def _keys_behind(self, held: Held[EntryT]) -> list[Hashable]:
-        """Keys of entries behind which others wait."""
+        """Keys for which other entries wait."""
         if held.keys is None or not self._behind:
             return []
         return [key for key in held.keys.to_pylist() if key in self._behind]
 
     def _release(self, keys: Iterable[Hashable]) -> None:
-        """Make the next entries of these keys ready; they have waited for longer than new ones."""
+        """Make ready the next entries of these keys, which have waited longer than new ones."""
         released: dict[Held[EntryT], list[int]] = {}
         for key in keys:
             queue = self._behind[key]
@@ -227,7 +230,7 @@ class RequestBuffer(Generic[EntryT]):
 
 
 class _Request(Generic[EntryT]):
-    """A request that is put together."""
+    """A request under construction."""
 
     def __init__(self, entries: int, size: int) -> None:
         self.parts: list[Held[EntryT]] = []
@@ -235,7 +238,7 @@ class _Request(Generic[EntryT]):
         self._bytes = size
 
     def fitting(self, sizes: _Numbers) -> int:
-        """How many entries of these sizes have room, the first ones; a first one always has."""
+        """Return how many of the first entries fit; the first one always does."""
         ends = np.cumsum(sizes[: self._entries])
         number = int(np.searchsorted(ends, self._bytes, side="right"))
         return number if self.parts else max(number, min(1, len(ends)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends what an `AsyncSinkWriter` collected: when, how much at a time, and again."""
+"""Sends the entries of an `AsyncSinkWriter`: when, how much, and retries."""
 
 from __future__ import annotations
 
@@ -40,29 +40,30 @@ from connectors_core.sink.sink import WriterInitContext
 EntryT = TypeVar("EntryT")
 T = TypeVar("T")
 
-# How often a strategy is asked again that blocks.
+# How often a blocking strategy is asked again.
 _BLOCKED_SECONDS: Final = 0.05
-# How long a request that is cancelled may take to end.
+# How long a canceled request may take to end.
 _CANCEL_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsyncSinkWriterConfiguration:
-    """The bounds of an `AsyncSinkWriter`.
+    """The limits of an `AsyncSinkWriter`.
 
     Attributes:
-        max_batch_size: Entries of a request.
-        max_in_flight_requests: Requests on their way at the same time.
-        max_buffered_requests: Entries held: waiting, on their way, or to be sent again.
-        max_batch_size_in_bytes: Bytes of a request.
-        max_record_size_in_bytes: Bytes of an entry; the record policy takes a larger one.
+        max_batch_size: Entries in a request.
+        max_in_flight_requests: Concurrent requests.
+        max_buffered_requests: Entries in the buffer: waiting, in flight, or to be retried.
+        max_batch_size_in_bytes: Bytes in a request.
+        max_record_size_in_bytes: Bytes in an entry; a larger one goes to the record policy.
         max_time_in_buffer: How long an entry waits for its request to fill.
-        request_timeout: How long a request may take; its entries are sent again then.
-        retry_timeout: How long an entry is sent again before the attempt fails.
-        initial_backoff: Pause before entries are sent again, at most; twice as long each time that
-            the service takes nothing of their request.
-        max_backoff: No longer than this, unless the service asks for more.
-        rate_limiting: How much is sent to a service that refuses some of it.
+        request_timeout: Timeout of a request; then its entries are retried.
+        retry_timeout: How long an entry is retried before the attempt fails.
+        initial_backoff: Maximum delay before the first retry; doubles each time that the
+            service
+            accepts no part of the request.
+        max_backoff: Maximum delay, unless the service asks for more.
+        rate_limiting: How much to send to a service that rejects some entries.
     """
 
     max_batch_size: int = 500
@@ -109,13 +110,13 @@ class AsyncSinkWriterConfiguration:
 
 
 class RequestSender(Generic[EntryT]):
-    """Sends entries in requests. All but the constructor on the event loop's thread.
+    """Sends entries in requests. All methods except the constructor run on the event loop's thread.
 
     Args:
-        submit_entries: Sends one request and returns the entries that must be sent again.
-        configuration: The bounds.
-        strategy: When the next request is sent.
-        context: The writer's.
+        submit_entries: Sends one request and returns the entries to retry.
+        configuration: The limits.
+        strategy: Decides when to send the next request.
+        context: The context of the writer.
     """
 
     def __init__(
@@ -139,13 +140,13 @@ class RequestSender(Generic[EntryT]):
         self._blocked = False
         self._error: BaseException | None = None
         self._retry_reason: str | None = None
-        # That a service takes less for a moment is how it says how much it takes.
+        # Temporary rejections are how a service signals its capacity.
         self._retry_log = RetryLog(f"sending to sink {context.sink_uid!r}", after=1.0)
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     async def add(self, held: Held[EntryT]) -> None:
-        """Take entries, each when there is room for it."""
+        """Add entries as room becomes available."""
         taken = 0
         while taken < len(held):
             if self._error is not None or self._buffer.count >= self._limit:
@@ -156,18 +157,18 @@ class RequestSender(Generic[EntryT]):
             self._send()
 
     async def drain(self) -> None:
-        """Send everything, and wait for the answers."""
+        """Send everything, and wait for the responses."""
         self._draining = True
         self._send()
         await self._until(lambda: self._buffer.count == 0)
         self._draining = False
 
     def explain_retry(self, reason: str) -> None:
-        """Say why entries are sent again."""
+        """Explain why entries are retried."""
         self._retry_reason = reason
 
     async def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._error = self._error or asyncio.CancelledError()
         if self._timer is not None:
             self._timer.cancel()
@@ -197,7 +198,7 @@ class RequestSender(Generic[EntryT]):
             raise self._error
 
     def _must_send(self) -> bool:
-        """Whether what is ready should not wait for more."""
+        """Return whether ready entries should not wait for more."""
         return (
             self._draining
             or self._buffer.count >= self._limit
@@ -206,12 +207,12 @@ class RequestSender(Generic[EntryT]):
         )
 
     def _send(self) -> None:
-        """Send as many requests as may be sent now. Also a callback, so it raises nothing."""
+        """Send as many requests as allowed. Also a callback, so it raises nothing."""
         if self._error is not None:
             return
         try:
             self._send_ready()
-        except Exception as error:  # of the strategy: all else here is ours
+        except Exception as error:  # from the strategy: all other code here is our own
             self._fail(error, f"the rate limiting strategy of sink {self._context.sink_uid!r}")
             self._changed.set()
 
@@ -224,7 +225,7 @@ class RequestSender(Generic[EntryT]):
                 break
             parts = self._buffer.take(self._max_batch_size)
             if not parts:
-                continue  # all of it waits behind what is on its way
+                continue  # all of it waits for requests in flight
             self._strategy.register_in_flight_request(RequestInfo(_count(parts)))
             request = self._loop.create_task(self._request(parts))
             self._requests.add(request)  # a loop keeps no task alive
@@ -232,7 +233,7 @@ class RequestSender(Generic[EntryT]):
         self._wait()
 
     def _wait(self) -> None:
-        """Look again when something is due; an answer looks again by itself."""
+        """Check again when an entry is due; a response triggers a check by itself."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -258,7 +259,7 @@ class RequestSender(Generic[EntryT]):
         self._send()
 
     async def _answer(self, parts: list[Held[EntryT]]) -> list[Held[EntryT]]:
-        """Send a request; return the entries that must be sent again, which are back."""
+        """Send a request; return the entries to retry, which are back in the buffer."""
         self._context.metric_group.inc(SinkMetric.NUM_REQUESTS)
         timeout = self._configuration.request_timeout.total_seconds()
         error: RetryableError | None = None
@@ -272,17 +273,17 @@ class RequestSender(Generic[EntryT]):
             error, failed = exc, parts
             self.explain_retry(exc.message if exc.found is None else f"{exc.message}: {exc.found}")
         if _count(failed) < _count(parts):
-            for held in failed:  # the service is at work: longer pauses would leave it idle
+            for held in failed:  # the service is busy: longer pauses would leave it idle
                 held.attempts = 1
         moment = self._retry_moment(failed, error) if failed else 0.0
         self._buffer.answered(parts, failed, moment)
         return failed
 
     def _retry_moment(self, failed: Sequence[Held[EntryT]], error: RetryableError | None) -> float:
-        """When entries are sent again.
+        """Return when to retry entries.
 
         Raises:
-            RetryableError: They were sent again for long enough.
+            RetryableError: They were retried for long enough.
         """
         now = self._loop.time()
         for held in failed:
@@ -300,11 +301,11 @@ class RequestSender(Generic[EntryT]):
         pause = self._backoff(max(held.attempts for held in failed))
         if error is not None and error.retry_after is not None:
             pause = max(pause, error.retry_after)
-        # A service that asks for more time than there is left gets a last chance at the end.
+        # A service that asks for more time than is left gets a last chance at the end.
         return min(now + pause, max(now, min(held.failing_since for held in failed) + longest))
 
     def _backoff(self, attempts: int) -> float:
-        """Exponential, with full jitter."""
+        """Exponential backoff with full jitter."""
         longest = self._configuration.max_backoff.total_seconds()
         first = self._configuration.initial_backoff.total_seconds()
         doublings = min(attempts - 1, 32)
@@ -323,10 +324,10 @@ class RequestSender(Generic[EntryT]):
 
 
 async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
-    """What a request returns; one that does not end, even when it is cancelled, is left alone.
+    """Return the result of a request; abandon a request that ignores its cancellation.
 
     Raises:
-        RetryableError: It did not end in time, or its client gave it up.
+        RetryableError: It did not end in time, or its client canceled it.
     """
     task = asyncio.ensure_future(request)
     try:
@@ -348,7 +349,7 @@ async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
-    """Look at how a task ended, so that the loop does not complain that no one did."""
+    """Retrieve the result of a task, so that the loop does not warn that it was never retrieved."""
     if not task.cancelled():
         task.exception()
 
@@ -365,7 +366,7 @@ def _joined(parts: Sequence[Held[EntryT]]) -> Sequence[EntryT]:
 
 
 def _numbers(given: Sequence[EntryT], returned: Sequence[EntryT]) -> npt.NDArray[np.int64]:
-    """Which of the given objects were returned; one object may be several entries."""
+    """Return which of the given objects were returned; one object may be several entries."""
     left = Counter(map(id, returned))
     found: list[int] = []
     if left:
@@ -385,7 +386,7 @@ def _numbers(given: Sequence[EntryT], returned: Sequence[EntryT]) -> npt.NDArray
 
 
 def _chosen(parts: Sequence[Held[EntryT]], numbers: npt.NDArray[np.int64]) -> list[Held[EntryT]]:
-    """The entries with these numbers, which count on through all parts."""
+    """Return the entries with these numbers, which run through all parts."""
     found = []
     start = 0
     for held in parts:

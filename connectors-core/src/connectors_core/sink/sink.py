@@ -19,7 +19,7 @@ from connectors_core.sink.messages import CommT
 
 
 class DeliveryGuarantee(StrEnum):
-    """How often a row arrives when something fails."""
+    """The delivery guarantee: how often a row arrives after a failure."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -32,24 +32,28 @@ def _cannot_claim(name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class WriterInitContext:
-    """What a writer knows of itself. Executor.
+    """The context of a writer. Executor.
 
     Attributes:
-        pipeline_id: The pipeline, for all its restarts.
+        pipeline_id: The pipeline, stable across restarts.
         sink_uid: The sink within the pipeline.
         checkpoint_id: The epoch that this writer writes.
         subtask_id: Number of the writer in the epoch, from 0.
         attempt_number: Spark's attempt of this task.
-        nonce: Different for every attempt ever made: name staged output by epoch, subtask, attempt
-            and nonce, and no two attempts touch the same.
-        schema: Arrow schema of the batches that come.
-        metric_group: Metrics of this writer; they travel in its summary.
-        record_errors: What to do with a row that cannot be written (the sink's record policy).
-        lease: What the driver leased to the writers of this job, None where the committer has not
+        nonce: Unique for every attempt. Name staged output by epoch, subtask, attempt, and
+            nonce,
+            so that no two attempts use the same name.
+        schema: Arrow schema of the input batches.
+        metric_group: Metrics of this writer, sent with its summary.
+        record_errors: Handles a row that cannot be written (the sink's record policy).
+        lease: The driver's lease for the writers of this job. None if the committer does not
+            have
             the ability :class:`~connectors_core.sink.SupportsLeases`.
-        claim: Takes a name for this attempt: True for the first of all attempts of this job that
-            asks for it, False for everyone after, for ever. A name is letters, digits, '_', '.'
-            and '-', at most 200. A job that writes the epoch again has names of its own.
+        claim: Claims a name for this attempt: True for the first of all attempts of this job
+            that
+            asks for it, False for all others forever. A name has at most 200 letters, digits,
+            '_',
+            '.' and '-'. A job that writes the epoch again has separate names.
     """
 
     pipeline_id: str
@@ -79,40 +83,40 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """All rows of the epoch are here: make them durable, or staged if there are two phases."""
+        """All rows of the epoch have arrived: make them durable, or stage them for two phases."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the writer holds; after a failure also without :meth:`flush`."""
+        """Release resources; after a failure, also without :meth:`flush`."""
 
 
 class CommittingSinkWriter(SinkWriter, Generic[CommT]):
-    """A writer whose output becomes visible by its committables."""
+    """A writer whose output becomes visible when its committables are committed."""
 
     @abstractmethod
     def prepare_commit(self) -> Sequence[CommT]:
-        """What to commit, after :meth:`flush`. Nothing written is visible before that."""
+        """Return the committables, after :meth:`flush`. Until the commit, no output is visible."""
 
 
 class Sink(ABC):
-    """What a connector gives to ``Pipeline.sink_to``. Alone it is at-least-once.
+    """A sink for ``Pipeline.sink_to``. Without further abilities, it is at-least-once.
 
-    Immutable and picklable: it is shipped to executors. No I/O in the constructor.
+    Immutable and picklable, because Spark sends it to executors. No I/O in the constructor.
     """
 
     @abstractmethod
     def create_writer(self, context: WriterInitContext) -> SinkWriter:
-        """A writer for one task of one epoch. Executor."""
+        """Create a writer for one task of one epoch. Executor."""
 
     def writer_parallelism(self) -> int | None:
-        """Number of writers; ``None`` takes the upstream's partitions (cheapest)."""
+        """Return the number of writers; ``None`` keeps the input partitions (cheapest)."""
         return None
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be written, when the pipeline is built. Driver.
+        """Reject rows that can never be written, when the pipeline is built. Driver.
 
         Raises:
-            ConfigurationError: The schema does not fit.
+            ConfigurationError: The schema does not match.
         """
 
 
@@ -121,31 +125,34 @@ class TwoPhaseCommittingSink(Sink, Generic[CommT]):
 
     @property
     def delivery_guarantee(self) -> DeliveryGuarantee:
-        """What `Pipeline.status()` shows; a sink that can be set to less says so here."""
+        """The guarantee in `Pipeline.status()`; override it for a configurable guarantee."""
         return DeliveryGuarantee.EXACTLY_ONCE
 
     @abstractmethod
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[CommT]:
-        """A writer for one task of one epoch. Executor."""
+        """Create a writer for one task of one epoch. Executor."""
 
     @abstractmethod
     def create_committer(self, context: CommitterInitContext) -> Committer[CommT]:
-        """The committer; lives as long as the pipeline runs. Driver.
+        """Create the committer, which lives as long as the pipeline runs. Driver.
 
-        Called at every start, when no other driver runs the pipeline and before anything is
-        committed or written: the place to look whether the target allows what the sink is set to
-        do, such as a time-out that is longer than the trigger interval.
+        The core calls this at every start, when no other driver runs the pipeline and
+        before
+        anything is committed or written. Check here whether the target allows the
+        configured
+        behavior, for example whether a timeout is longer than the trigger interval.
 
         Raises:
-            ConfigurationError: It does not. The start ends with this error.
+            ConfigurationError: The target does not allow it. The start fails with this
+                error.
         """
 
     @abstractmethod
     def committable_serializer(self) -> VersionedSerializer[CommT]:
-        """How committables are stored in decisions."""
+        """Return the serializer of committables in decisions."""
 
     def committer_parallelism(self) -> int:
-        """Threads that commit one epoch; a committer for each."""
+        """Return the number of threads that commit an epoch, each with its own committer."""
         return 1
 
 

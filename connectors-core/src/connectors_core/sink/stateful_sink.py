@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks whose writers keep state from epoch to epoch (Flink's FLIP-143 and FLIP-372)."""
+"""Sinks whose writers keep state between epochs (Flink's FLIP-143 and FLIP-372)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ StateT = TypeVar("StateT")
 
 
 class StatefulSinkWriter(SinkWriter, Generic[StateT]):
-    """A writer that hands its state on to the writer of the next epoch."""
+    """A writer that passes its state to the writer of the next epoch."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Sequence[StateT]:
-        """What the next writer needs, after :meth:`flush` and ``prepare_commit``. Executor.
+        """Return the state for the next writer. Executor, after :meth:`flush` and ``prepare_commit``.
 
-        It is stored in the decision of the epoch, and so is seen by the next writers if the epoch
-        is decided, and never if it is not. What the writer was restored with and still matters
-        belongs to it. Where the parallelism changes each element goes to one of the new writers:
-        what must stay together is one element.
+        The decision of the epoch stores it, so the next writers receive it only if the
+        epoch is
+        decided. Include everything from the restored state that is still needed. If the
+        parallelism changes, each element goes to one of the new writers, so keep values
+        that belong
+        together in one element.
 
         Args:
             checkpoint_id: The epoch.
@@ -33,41 +35,47 @@ class StatefulSinkWriter(SinkWriter, Generic[StateT]):
 
 
 class StatefulSink(Sink, Generic[StateT]):
-    """A sink whose writers go on from what the writers of the epoch before left.
+    """A sink whose writers continue from the state of the previous epoch.
 
-    Its number of writers is fixed, by ``sink_to(parallelism=...)`` or `writer_parallelism`. As long
-    as it stays the same, writer k goes on from the state of writer k; when it changes, all states
-    are dealt out to the new writers in turn. Which rows a writer gets is another matter: Spark
-    deals them out anew in every epoch, so a state must not depend on that.
+    The number of writers is fixed, by ``sink_to(parallelism=...)`` or `writer_parallelism`.
+    While
+    it stays the same, writer k continues from the state of writer k. When it changes, the
+    states
+    are distributed round-robin to the new writers. Spark distributes rows differently in every
+    epoch, so a state must not depend on the rows that its writer gets.
 
-    A writer is made when its first row of an epoch comes; the state of one that gets no row stays
-    as it is. It passes through the driver with every epoch, so it is limited; it is for positions,
-    names and counts, and not for rows, which would stay in it when no further row comes.
+    A writer is created for its first row of an epoch; the state of a writer without rows does
+    not
+    change. State passes through the driver in every epoch, so its size is limited. Use it for
+    positions, names, and counts, not for rows: they would stay in the state if no more rows
+    arrive.
 
-    Two-phase sinks derive from `TwoPhaseCommittingSink` too.
+    Two-phase sinks also derive from `TwoPhaseCommittingSink`.
     """
 
     @abstractmethod
     def create_writer(self, context: WriterInitContext) -> StatefulSinkWriter[StateT]:
-        """A writer without state: in the first epoch, or of more writers than states. Executor."""
+        """Create a writer without state: for a first epoch, or an additional writer. Executor."""
 
     @abstractmethod
     def restore_writer(
         self, context: WriterInitContext, states: Sequence[StateT]
     ) -> StatefulSinkWriter[StateT]:
-        """A writer that goes on from states, at least one. Executor.
+        """Create a writer from one or more states. Executor.
 
-        Called for every attempt, also when an epoch is written again, with the same states.
+        The core calls this for every attempt, with the same states if an epoch is written
+        again.
 
         Args:
-            context: The writer's.
-            states: What the writer of this number left, or what this one was dealt out.
+            context: The context of the writer.
+            states: The states of the same writer number, or the states distributed to this
+                writer.
         """
 
     @abstractmethod
     def writer_state_serializer(self) -> VersionedSerializer[StateT]:
-        """How states are stored in decisions."""
+        """Return the serializer of states in decisions."""
 
     def max_writer_state_bytes(self) -> int:
-        """Most that the states of one writer may have together, as they are stored."""
+        """Maximum total size of the serialized states of one writer."""
         return 64 << 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SupportsPreWriteTopology(ABC):
-    """Ability of a sink: a DataFrame step before its writers, in a Spark job of its own."""
+    """Ability of a sink: a DataFrame step before its writers, in a separate Spark job."""
 
     @abstractmethod
     def add_pre_write_topology(self, df: DataFrame) -> DataFrame:
@@ -28,9 +28,9 @@ class SupportsPreCommitTopology(ABC, Generic[CommT]):
     def add_pre_commit_topology(
         self, messages: Iterable[CommittableMessage[CommT]]
     ) -> Sequence[CommT]:
-        """The committables to decide on, made from the writers' messages in order. Driver.
+        """Return the committables to decide, from the writers' messages in order. Driver.
 
-        Runs again when it failed before the decision, never after it.
+        Runs again if it failed before the decision, never after it.
         """
 
 
@@ -39,4 +39,4 @@ class SupportsPostCommitTopology(ABC, Generic[CommT]):
 
     @abstractmethod
     def add_post_commit_topology(self, messages: Iterable[CommittableMessage[CommT]]) -> None:
-        """Act on what was committed. Idempotent: a restart runs it again. Driver."""
+        """Process the committed data. Idempotent: a restart runs it again. Driver."""
