@@ -20,7 +20,7 @@ class StatefulSinkWriter(SinkWriter, Generic[StateT]):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Sequence[StateT]:
-        """Return the state for the next writer. Executor, after :meth:`flush` and ``prepare_commit``.
+        """Return the state for the next writer. Executor, after ``prepare_commit``.
 
         The decision of the epoch stores it, so the next writers receive it only if the
         epoch is
