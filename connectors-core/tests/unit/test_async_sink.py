@@ -26,6 +26,7 @@ from simulated_service import (
     rows,
 )
 
+from connectors_core.clients.retries import RetryPolicy
 from connectors_core.errors import (
     BadRecordError,
     FatalError,
@@ -220,11 +221,11 @@ def test_what_is_sent_again_takes_nothing_new_along() -> None:
 def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
 
-    def backoff(_: object, tries: int) -> float:
+    def pause(_: RetryPolicy, tries: int, *__: object) -> float:
         attempts.append(tries)
         return 0.0
 
-    monkeypatch.setattr(request_sending.RequestSender, "_backoff", backoff)
+    monkeypatch.setattr(RetryPolicy, "pause", pause)
     half, nothing = Behaviour(refused=tuple(range(500, 1000, 10))), Behaviour(error=True)
     service = Service([half] * 4 + [nothing] * 2)
     with writing(service, max_batch_size=60, max_buffered_requests=60) as writer:

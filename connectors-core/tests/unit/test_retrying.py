@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
+import threading
+from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
-import tenacity
 
-from connectors_core.clients.retries import IF_RETRYABLE, RetryLog
-from connectors_core.errors import RetryableError
+from connectors_core.clients.retries import RetryLog, RetryPolicy
+from connectors_core.errors import FatalError, RetryableError
 
 
 class Clock:
@@ -102,8 +105,75 @@ def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> Non
         if error is not None:
             raise error
 
-    retrying = tenacity.Retrying(
-        retry=IF_RETRYABLE, before_sleep=RetryLog("asking"), wait=tenacity.wait_none(), reraise=True
-    )
-    retrying(ask)
+    AT_ONCE.retrying(RetryLog("asking"))(ask)
     assert lines(caplog) == ["asking failed; retrying: busy"]
+
+
+# --- The policy -----------------------------------------------------------------------------------
+
+AT_ONCE = RetryPolicy(initial_backoff=0.0, max_backoff=0.0)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    policy = RetryPolicy(initial_backoff=1.0, max_backoff=10.0, jitter=0.0)
+    assert [policy.pause(tries) for tries in (1, 2, 3, 4, 5, 10_000)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_share_of_a_pause_is_random() -> None:
+    slightly = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, jitter=0.2)
+    assert all(0.8 <= slightly.pause(1) <= 1.0 for _ in range(100))
+    fully = RetryPolicy(initial_backoff=1.0, max_backoff=1.0)
+    assert min(fully.pause(1) for _ in range(100)) < 0.5
+
+
+def test_a_system_gets_the_pause_that_it_asks_for_but_not_beyond_the_timeout() -> None:
+    policy = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, timeout=60.0)
+    busy = RetryableError("busy", retry_after=20.0)
+    assert policy.pause(1, busy) == 20.0
+    assert policy.pause(3, busy, 55.0) == 5.0
+    assert policy.pause(3, busy, 61.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tries", "elapsed", "over"), [(3, 59.9, False), (4, 0.0, True), (1, 60.0, True)]
+)
+def test_it_is_over_with_the_last_try_or_the_timeout(
+    tries: int, elapsed: float, over: bool
+) -> None:
+    policy = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, max_attempts=4, timeout=60.0)
+    assert policy.is_over(tries, elapsed) is over
+
+
+def test_the_last_error_is_raised() -> None:
+    errors = [RetryableError(str(number)) for number in range(3)]
+    with pytest.raises(RetryableError, match="2"):
+        replace(AT_ONCE, max_attempts=3).retrying(RetryLog("asking"))(Mock(side_effect=errors))
+
+
+def test_what_is_not_worth_another_try_gets_none() -> None:
+    with pytest.raises(FatalError):
+        AT_ONCE.retrying(RetryLog("asking"))(Mock(side_effect=[FatalError("no"), None]))
+
+
+def test_there_is_no_further_try_when_no_one_waits() -> None:
+    ended = threading.Event()
+
+    def ask() -> None:
+        ended.set()
+        raise RetryableError("busy")
+
+    policy = RetryPolicy(initial_backoff=3600.0, max_backoff=3600.0)
+    with pytest.raises(RetryableError):
+        policy.retrying(RetryLog("asking"), ended=ended)(ask)
+
+
+def test_a_coroutine_is_awaited_again() -> None:
+    answers = iter([RetryableError("busy"), None])
+
+    async def ask() -> str:
+        error = next(answers)
+        if error is not None:
+            raise error
+        return "done"
+
+    assert asyncio.run(AT_ONCE.async_retrying(RetryLog("asking"))(ask)) == "done"

@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -332,7 +333,8 @@ def test_a_conflict_with_another_request_is_tried_again(s3: S3Server, taken: boo
 def test_conflicts_without_end_are_an_error_to_try_again(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "_CONFLICT_SECONDS", 0.2)
+    soon = replace(store_module._CONFLICTS, timeout=0.2)
+    monkeypatch.setattr(store_module, "_CONFLICTS", soon)
 
     def answering(request: HttpRequest, forward: Forward) -> HttpAnswer:
         return error(409, "ConditionalRequestConflict") if is_exclusive(request) else forward()

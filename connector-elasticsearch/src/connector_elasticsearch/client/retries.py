@@ -5,33 +5,20 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from typing import Final
 
 import tenacity
 
-from connectors_core.clients import RetryLog
-from connectors_core.errors import RetryableError
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 
 __all__ = ["retrying"]
-
-_FIRST_WAIT_SECONDS: Final = 0.1
-_LONGEST_WAIT_SECONDS: Final = 10.0
 
 
 def retrying(timeout: timedelta, ended: threading.Event | None = None) -> tenacity.Retrying:
     """What calls a function again while it raises a `RetryableError`, and raises the last one.
 
     Args:
-        timeout: Time behind which it does not.
-        ended: Set when nobody waits any more.
+        timeout: Time from the first call to the last.
+        ended: Set when no one waits for the answer.
     """
-    event = ended or threading.Event()
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(RetryableError),
-        stop=tenacity.stop_after_delay(timeout.total_seconds())
-        | tenacity.stop_when_event_set(event),
-        wait=tenacity.wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
-        before_sleep=RetryLog("a request to Elasticsearch"),
-        sleep=tenacity.sleep_using_event(event),
-        reraise=True,
-    )
+    policy = RetryPolicy(initial_backoff=0.1, max_backoff=10.0, timeout=timeout.total_seconds())
+    return policy.retrying(RetryLog("a request to Elasticsearch"), ended=ended)

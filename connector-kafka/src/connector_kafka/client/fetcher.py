@@ -27,7 +27,7 @@ from connector_kafka.client.metadata import (
     IsolationLevel,
     TopicPartition,
 )
-from connector_kafka.client.retries import backoffs, retry_log
+from connector_kafka.client.retries import retry_log, retry_policy
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.records import MAX_RECORD_BYTES, decode
@@ -146,7 +146,7 @@ class _Read:
     replica_until: float = 0.0
     not_before: float = 0.0
     failing_since: float | None = None
-    waits: Iterator[float] | None = None
+    failures: int = 0
 
     @property
     def partition(self) -> TopicPartition:
@@ -189,6 +189,7 @@ class Fetcher:
         self._asking_metadata = False
         self._answers: queue.SimpleQueue[Callable[[], list[_Piece]]] = queue.SimpleQueue()
         self._patience = wire.config[properties.API_TIMEOUT_MS] / 1000
+        self._retries = retry_policy(wire.config)
         self._retry_log = retry_log("reading from", wire.config)
 
     def add(self, ranges: Iterable[PartitionRange]) -> None:
@@ -493,12 +494,13 @@ class Fetcher:
         self._wire.forget_leader(read.partition.topic, read.partition.partition)
         read.replica = None
         now = time.monotonic()
-        if read.failing_since is None or read.waits is None:
+        read.failures += 1
+        if read.failing_since is None:
             read.failing_since = now
-            read.waits = backoffs(self._wire.config)
-        if now - read.failing_since <= self._patience:
+        elapsed = now - read.failing_since
+        if not self._retries.is_over(read.failures, elapsed):
             self._retry_log.failed(error)
-            read.not_before = now + next(read.waits)
+            read.not_before = now + self._retries.pause(read.failures, error, elapsed)
             return []
         if not is_missing(error.kafka_code):
             raise error
@@ -514,8 +516,8 @@ class Fetcher:
         return [self._pass_over(read, read.wanted.stop or read.position)]
 
     def _succeeded(self, read: _Read) -> None:
-        read.failing_since = read.waits = None
-        if self._retry_log.failing and all(each.waits is None for each in self._reads.values()):
+        read.failing_since, read.failures = None, 0
+        if self._retry_log.failing and not any(each.failures for each in self._reads.values()):
             self._retry_log.succeeded()
 
     def _move(self, read: _Read, position: int) -> bool:

@@ -16,7 +16,7 @@ from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import NO_ERROR, error_of_code
 from connector_kafka.client.metadata import Cluster
-from connector_kafka.client.retries import retrying
+from connector_kafka.client.retries import retry_policy, retrying
 from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
@@ -56,7 +56,7 @@ class _Partition:
     queue: deque[_Waiting] = field(default_factory=deque)
     next_sequence: int = 0
     not_before: float = 0.0
-    backoff: float = _FIRST_BACKOFF
+    failures: int = 0
 
 
 class Producer:
@@ -73,6 +73,7 @@ class Producer:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        self._retries = retry_policy(config, initial_backoff=_FIRST_BACKOFF)
         self._wire = Wire(config)
         self._cluster = Cluster(self._wire)
         self.transactions = TransactionClient(self._wire)
@@ -307,7 +308,7 @@ class Producer:
     def _acknowledged(self, place: _Place) -> None:
         partition = self._partitions[place]
         self._pending_bytes -= len(partition.queue.popleft().batch.data)
-        partition.backoff = _FIRST_BACKOFF
+        partition.failures = 0
         if partition.queue:
             self._ready[place] = None
 
@@ -316,7 +317,6 @@ class Producer:
         now = time.monotonic()
         if now > partition.queue[0].deadline:
             raise error
-        partition.not_before = now + partition.backoff
-        longest = self._config[properties.RETRY_BACKOFF_MAX_MS] / 1000
-        partition.backoff = min(2 * partition.backoff, longest)
+        partition.failures += 1
+        partition.not_before = now + self._retries.pause(partition.failures, error)
         self._ready[place] = None

@@ -4,38 +4,48 @@
 from __future__ import annotations
 
 import math
-import random
-import time
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.errors import KafkaRetryableError
-from connectors_core.clients import RetryLog
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 
-__all__ = ["backoffs", "retry_log", "retrying"]
+__all__ = ["retry_log", "retry_policy", "retrying"]
 
 T = TypeVar("T")
 
-
-def backoffs(config: ClientConfig) -> Iterator[float]:
-    """Give the seconds to wait before each further try: they double, and are spread by a fifth."""
-    wait = config[properties.RETRY_BACKOFF_MS] / 1000
-    longest = config[properties.RETRY_BACKOFF_MAX_MS] / 1000
-    while True:
-        yield min(wait, longest) * random.uniform(0.8, 1.2)
-        wait *= 2
+_JITTER: Final = 0.2
 
 
-def retry_log(doing: str, config: ClientConfig) -> RetryLog:
+def retry_policy(
+    config: ClientConfig, *, initial_backoff: float | None = None, timeout: float | None = None
+) -> RetryPolicy:
+    """When a request is sent again.
+
+    Args:
+        config: Its `retry.backoff.ms`, `retry.backoff.max.ms` and `default.api.timeout.ms` hold.
+        initial_backoff: Seconds that hold instead of `retry.backoff.ms`.
+        timeout: Seconds that hold instead of `default.api.timeout.ms`.
+    """
+    return RetryPolicy(
+        initial_backoff=initial_backoff or config[properties.RETRY_BACKOFF_MS] / 1000,
+        max_backoff=config[properties.RETRY_BACKOFF_MAX_MS] / 1000,
+        jitter=_JITTER,
+        timeout=config[properties.API_TIMEOUT_MS] / 1000 if timeout is None else timeout,
+    )
+
+
+def retry_log(doing: str, config: ClientConfig, *, after: float = 0.0) -> RetryLog:
     """Log what is tried again until it succeeds; whoever tries says so.
 
     Args:
         doing: What is tried, as in `asking`.
         config: Has the brokers' addresses.
+        after: Seconds of failures before the first line.
     """
-    return RetryLog(f"{doing} Kafka ({', '.join(config.servers)})", forget_after=math.inf)
+    brokers = ", ".join(config.servers)
+    return RetryLog(f"{doing} Kafka ({brokers})", after=after, forget_after=math.inf)
 
 
 def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float | None = None) -> T:
@@ -43,22 +53,10 @@ def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float |
 
     Args:
         attempt: What to do; it is done again as a whole.
-        config: Its `retry.backoff.ms` and, unless a time is given, `default.api.timeout.ms` hold.
-        timeout: Seconds after which the last error is raised.
+        config: Says how long and how often.
+        timeout: Seconds after which the last error is raised; `default.api.timeout.ms` without it.
     """
-    seconds = config[properties.API_TIMEOUT_MS] / 1000 if timeout is None else timeout
-    deadline = time.monotonic() + seconds
     log = retry_log("asking", config)
-    for wait in backoffs(config):
-        try:
-            result = attempt()
-        except KafkaRetryableError as exc:
-            wait = max(wait, exc.retry_after or 0.0)
-            if time.monotonic() + wait > deadline:
-                raise
-            log.failed(exc)
-        else:
-            log.succeeded()
-            return result
-        time.sleep(wait)
-    raise AssertionError("there is always one more wait")
+    result = retry_policy(config, timeout=timeout).retrying(log)(attempt)
+    log.succeeded()
+    return result

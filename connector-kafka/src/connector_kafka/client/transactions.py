@@ -7,7 +7,7 @@ epoch then changes when the driver asks for a new one and at no other time.
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,9 +23,8 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from connector_kafka.client import config as properties
 from connector_kafka.client.errors import NO_ERROR, error_of_code
-from connector_kafka.client.retries import retrying
+from connector_kafka.client.retries import retry_log, retry_policy, retrying
 from connector_kafka.client.wire import CoordinatorType, Wire
 from connector_kafka.errors import KafkaRetryableError
 from connectors_core.errors import ConnectorError
@@ -386,9 +385,10 @@ class TransactionClient:
         """Ask all at once, then again what may succeed later; answers or errors, in order."""
         answers: list[Any] = [None] * len(asks)
         open_asks = list(range(len(asks)))
-        for _ in self._tries():
+
+        def turn() -> None:
             on_their_way = [(index, self._begin(asks[index])) for index in open_asks]
-            open_asks = []
+            open_asks.clear()
             for index, future in on_their_way:
                 answers[index] = answer = self._answer(asks[index], future)
                 if (
@@ -396,8 +396,13 @@ class TransactionClient:
                     and answer.kafka_code != asks[index].not_awaited
                 ):
                     open_asks.append(index)
-            if not open_asks:
-                break
+            if open_asks:
+                raise answers[open_asks[0]]
+
+        with contextlib.suppress(KafkaRetryableError):  # each has its own answer
+            config = self._wire.config
+            policy = retry_policy(config, initial_backoff=_FIRST_BACKOFF)
+            policy.retrying(retry_log("asking", config, after=1.0))(turn)
         return answers
 
     def _begin(self, ask: _Ask) -> Future[Any] | ConnectorError:
@@ -430,17 +435,6 @@ class TransactionClient:
             return response
 
         return retrying(attempt, self._wire.config)
-
-    def _tries(self) -> Iterable[None]:
-        """One turn at once, others after growing waits, until the time is over."""
-        config = self._wire.config
-        end = time.monotonic() + config[properties.API_TIMEOUT_MS] / 1000
-        wait = _FIRST_BACKOFF
-        yield
-        while time.monotonic() + wait < end:
-            time.sleep(wait)
-            yield
-            wait = min(2 * wait, config[properties.RETRY_BACKOFF_MAX_MS] / 1000)
 
 
 def _top_level(response: Any) -> int:

@@ -35,6 +35,7 @@ from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exce
 from connector_kafka.client.listener import check_protocol
 from connector_kafka.client.log_filter import keep_logins_out_of_logs
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
+from connectors_core.clients.retries import RetryPolicy
 from connectors_core.errors import FatalError, UnsupportedError
 
 __all__ = ["CoordinatorType", "Node", "Wire", "check_contract"]
@@ -399,7 +400,13 @@ class Wire:
     async def _find_brokers(self, deadline: float) -> None:
         """Ask the first brokers for all brokers, until one answers."""
         last: Exception = kafka_errors.KafkaTimeoutError("no time is left")
+        policy = RetryPolicy(
+            initial_backoff=self._config[properties.RECONNECT_BACKOFF_MS] / 1000,
+            max_backoff=self._config[properties.RECONNECT_BACKOFF_MAX_MS] / 1000,
+        )
+        tries = 0
         while time.monotonic() < deadline:
+            tries += 1
             for broker in self._manager.cluster.bootstrap_brokers():
                 try:
                     connection = await self._connect(broker.node_id, deadline)
@@ -418,7 +425,7 @@ class Wire:
                     _logger.debug("no response from %s:%s: %s", broker.host, broker.port, exc)
                 else:
                     return
-            await self._net.sleep(self._config[properties.RECONNECT_BACKOFF_MS] / 1000)
+            await self._net.sleep(policy.pause(tries))
         servers = ", ".join(self._config.servers)
         raise kafka_errors.KafkaTimeoutError(
             f"none of bootstrap.servers ({servers}) responded; last: {type(last).__name__}: {last}"

@@ -4,37 +4,119 @@
 from __future__ import annotations
 
 import logging
+import math
+import random
+import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import tenacity
 
 from connectors_core.errors import ConnectorError, RetryableError
 
-__all__ = ["IF_RETRYABLE", "LOG_EVERY_SECONDS", "RetryLog", "backoff"]
+__all__ = ["LOG_EVERY_SECONDS", "RetryLog", "RetryPolicy"]
 
-IF_RETRYABLE: Final = tenacity.retry_if_exception_type(RetryableError)
 LOG_EVERY_SECONDS: Final = 30.0
 
 _LOGGER: Final = logging.getLogger(__name__)
+_MAX_DOUBLINGS: Final = 32
 
 
-def backoff(first: float, longest: float) -> Callable[[tenacity.RetryCallState], float]:
-    """Pauses with jitter, longer each time, and as long as the external system asks for.
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """When a try that raised a `RetryableError` is followed by another.
 
-    Args:
-        first: Seconds before the first repetition, at most.
-        longest: Seconds before any, unless the system asks for more.
+    The pauses double and are random. A system that asks for a longer pause gets it, but the last
+    try is not later than the timeout. All times are seconds of the monotonic clock.
+
+    Attributes:
+        initial_backoff: Longest pause before the second try.
+        max_backoff: Longest pause before any try.
+        jitter: Share of a pause that is random.
+        max_attempts: Most tries; None for any number.
+        timeout: Seconds from the first try to the last.
     """
-    pause = tenacity.wait_random_exponential(first, longest)
 
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        asked = error.retry_after if isinstance(error, RetryableError) else None
-        return max(pause(state), asked or 0.0)
+    initial_backoff: float
+    max_backoff: float
+    jitter: float = 1.0
+    max_attempts: int | None = None
+    timeout: float = math.inf
 
-    return wait
+    def is_over(self, tries: int, elapsed: float) -> bool:
+        """Whether there is no further try.
+
+        Args:
+            tries: Tries that failed.
+            elapsed: Seconds since the first.
+        """
+        return elapsed >= self.timeout or tries == self.max_attempts
+
+    def pause(self, tries: int, error: BaseException | None = None, elapsed: float = 0.0) -> float:
+        """Return the seconds to wait before the next try.
+
+        Args:
+            tries: Tries that failed.
+            error: What the last one failed with.
+            elapsed: Seconds since the first.
+        """
+        doubled: float = self.initial_backoff * 2 ** min(tries - 1, _MAX_DOUBLINGS)
+        pause = min(self.max_backoff, doubled) * random.uniform(1 - self.jitter, 1)
+        if isinstance(error, RetryableError):
+            pause = max(pause, error.retry_after or 0.0)
+        return max(0.0, min(pause, self.timeout - elapsed))
+
+    def retrying(
+        self,
+        log: RetryLog,
+        *,
+        ended: threading.Event | None = None,
+        sleep: Callable[[float], None] | None = None,
+    ) -> tenacity.Retrying:
+        """Return what calls a function until it succeeds, and raises its last error.
+
+        Args:
+            log: Says that it is tried again.
+            ended: Set when no one waits for the result; there is no further try then.
+            sleep: Waits for some seconds.
+        """
+        ended = ended or threading.Event()
+        return tenacity.Retrying(
+            **self._arguments(log, ended), sleep=sleep or tenacity.sleep_using_event(ended)
+        )
+
+    def async_retrying(self, log: RetryLog) -> tenacity.AsyncRetrying:
+        """Return what awaits a coroutine function until it succeeds, and raises its last error.
+
+        Args:
+            log: Says that it is tried again.
+        """
+        return tenacity.AsyncRetrying(**self._arguments(log, threading.Event()))
+
+    def _arguments(self, log: RetryLog, ended: threading.Event) -> dict[str, Any]:
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            return ended.is_set() or self.is_over(state.attempt_number, _elapsed(state))
+
+        def pause(state: tenacity.RetryCallState) -> float:
+            return self.pause(state.attempt_number, _error(state), _elapsed(state))
+
+        return {
+            "retry": tenacity.retry_if_exception_type(RetryableError),
+            "stop": is_over,
+            "wait": pause,
+            "before_sleep": log,
+            "reraise": True,
+        }
+
+
+def _elapsed(state: tenacity.RetryCallState) -> float:
+    return state.seconds_since_start or 0.0
+
+
+def _error(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome is not None else None
 
 
 class RetryLog:
@@ -81,7 +163,7 @@ class RetryLog:
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
         """Tenacity is about to wait for the next try."""
-        self.failed(state.outcome.exception() if state.outcome is not None else None)
+        self.failed(_error(state))
 
     def failed(self, reason: BaseException | str | None) -> None:
         """A try failed, and there will be another.

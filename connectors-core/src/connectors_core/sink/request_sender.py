@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors_core.clients.event_loop import event_loop
-from connectors_core.clients.retries import RetryLog
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.errors import (
     ConnectorError,
     FatalError,
@@ -139,6 +138,11 @@ class RequestSender(Generic[EntryT]):
         self._draining = False
         self._blocked = False
         self._error: BaseException | None = None
+        self._retries = RetryPolicy(
+            initial_backoff=configuration.initial_backoff.total_seconds(),
+            max_backoff=configuration.max_backoff.total_seconds(),
+            timeout=configuration.retry_timeout.total_seconds(),
+        )
         self._retry_reason: str | None = None
         # Temporary rejections are how a service signals its capacity.
         self._retry_log = RetryLog(f"sending to sink {context.sink_uid!r}", after=1.0)
@@ -288,28 +292,19 @@ class RequestSender(Generic[EntryT]):
         now = self._loop.time()
         for held in failed:
             held.failing_since = min(held.failing_since, now)
-        longest = self._configuration.retry_timeout.total_seconds()
-        if now - min(held.failing_since for held in failed) > longest:
+        elapsed = now - min(held.failing_since for held in failed)
+        tries = max(held.attempts for held in failed)
+        if self._retries.is_over(tries, elapsed):
             raise RetryableError(
-                f"the service did not take {_count(failed)} entries for {longest:g} seconds",
+                f"the service did not take {_count(failed)} entries for "
+                f"{self._retries.timeout:g} seconds",
                 found=self._retry_reason,
                 option="retry_timeout",
                 hint="find out why it rejects them; send less at a time, or raise the timeout",
             ) from error
         self._context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
         self._retry_log.failed(self._retry_reason or error or "entries were temporarily rejected")
-        pause = self._backoff(max(held.attempts for held in failed))
-        if error is not None and error.retry_after is not None:
-            pause = max(pause, error.retry_after)
-        # A service that asks for more time than is left gets a last chance at the end.
-        return min(now + pause, max(now, min(held.failing_since for held in failed) + longest))
-
-    def _backoff(self, attempts: int) -> float:
-        """Exponential backoff with full jitter."""
-        longest = self._configuration.max_backoff.total_seconds()
-        first = self._configuration.initial_backoff.total_seconds()
-        doublings = min(attempts - 1, 32)
-        return random.uniform(0, min(longest, first * 2**doublings))
+        return now + self._retries.pause(tries, error, elapsed)
 
     def _fail(self, error: BaseException, what: str) -> None:
         if self._error is None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import tenacity
 
-from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.document_numbers import folder_numbers
 from connectors_core.engine.coordinator.plan_log import is_done, mark_done
@@ -73,14 +73,12 @@ class CommitRetries:
         Args:
             sleep: Waits so many seconds.
         """
-        return tenacity.Retrying(
-            retry=IF_RETRYABLE,
-            wait=backoff(self.initial_seconds, self.max_seconds),
-            stop=tenacity.stop_after_attempt(self.attempts),
-            before_sleep=RetryLog("a commit"),
-            sleep=sleep,
-            reraise=True,
+        policy = RetryPolicy(
+            initial_backoff=self.initial_seconds,
+            max_backoff=self.max_seconds,
+            max_attempts=self.attempts,
         )
+        return policy.retrying(RetryLog("a commit"), sleep=sleep)
 
 
 class SinkCommitter:

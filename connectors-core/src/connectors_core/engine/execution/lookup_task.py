@@ -20,10 +20,9 @@ from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import tenacity
 
 from connectors_core.clients.event_loop import submit
-from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine.execution.writer_task import conform
 from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
 from connectors_core.lookup.cache import LookupCache
@@ -147,15 +146,12 @@ class _Requests(ABC):
         self._schema = task.join.table
         self._requests = requests
         self._metrics = metrics
-        self._arguments: dict[str, Any] = {
-            "retry": IF_RETRYABLE,
-            "wait": backoff(
-                requests.initial_backoff.total_seconds(), requests.max_backoff.total_seconds()
-            ),
-            "stop": tenacity.stop_after_attempt(1 + requests.max_retries),
-            "before_sleep": RetryLog(f"a request of lookup {task.uid!r}"),
-            "reraise": True,
-        }
+        self._retry_log = RetryLog(f"a request of lookup {task.uid!r}")
+        self._retries = RetryPolicy(
+            initial_backoff=requests.initial_backoff.total_seconds(),
+            max_backoff=requests.max_backoff.total_seconds(),
+            max_attempts=1 + requests.max_retries,
+        )
 
     @property
     @abstractmethod
@@ -180,7 +176,7 @@ class _Requests(ABC):
             except Exception as error:
                 self._fail(error)
 
-        tenacity.Retrying(**self._arguments)(opened)
+        self._retries.retrying(self._retry_log)(opened)
 
     def _answered(self, rows: pa.Table, began: float) -> pa.Table:
         rows = self._checked(rows)
@@ -222,7 +218,7 @@ class _BlockingRequests(_Requests):
     def __init__(self, function: LookupFunction, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._function = function
-        self._retrying = tenacity.Retrying(**self._arguments)
+        self._retrying = self._retries.retrying(self._retry_log)
         self._open(function.open)
 
     def begin(self, keys: pa.RecordBatch) -> _Request:
@@ -245,7 +241,7 @@ class _AsyncRequests(_Requests):
     def __init__(self, function: AsyncLookupFunction, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._function = function
-        self._retrying = tenacity.AsyncRetrying(**self._arguments)
+        self._retrying = self._retries.async_retrying(self._retry_log)
         self._open(function.open)
 
     @property

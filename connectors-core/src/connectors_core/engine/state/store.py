@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, BinaryIO, Final, cast
 
-import tenacity
-
 from connectors_core.clients.native_libraries import error_of_opening
-from connectors_core.clients.retries import IF_RETRYABLE, RetryLog, backoff
+from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine._faults import space_point
 from connectors_core.errors import (
     ConfigurationError,
@@ -34,9 +32,7 @@ _TEMPORARY_PREFIX: Final = "."
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _COPY_BUFFER_BYTES: Final = 1 << 20
 # An object store may ask to try again what meets another request for the same name.
-_CONFLICT_SECONDS: Final = 30.0
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_LONGEST_PAUSE_SECONDS: Final = 2.0
+_CONFLICTS: Final = RetryPolicy(initial_backoff=0.05, max_backoff=2.0, timeout=30.0)
 # What the operating system answers where a filesystem has no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _HINT_STORAGE: Final = (
@@ -341,13 +337,8 @@ class _Backend:
         return None
 
     def create(self, path: str, data: bytes, durable: bool) -> bool:
-        return tenacity.Retrying(
-            retry=IF_RETRYABLE,
-            wait=backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
-            stop=tenacity.stop_after_delay(_CONFLICT_SECONDS),
-            before_sleep=RetryLog(f"creating {path}", after=_LONGEST_PAUSE_SECONDS),
-            reraise=True,
-        )(self._create_once, path, data)
+        log = RetryLog(f"creating {path}", after=_CONFLICTS.max_backoff)
+        return _CONFLICTS.retrying(log)(self._create_once, path, data)
 
     def _create_once(self, path: str, data: bytes) -> bool:
         try:
