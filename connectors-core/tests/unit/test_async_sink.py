@@ -45,8 +45,8 @@ from connectors_core.sink import (
     RequestInfo,
     ResultInfo,
     TwoPhaseCommittingSink,
-    request_sending,
-    seen_capacity,
+    capacity,
+    request_sender,
 )
 
 SOON = timedelta(milliseconds=1)
@@ -387,7 +387,7 @@ def test_a_request_that_does_not_end_when_it_is_cancelled_is_left_alone(
                     await asyncio.sleep(0.01)
             return []
 
-    monkeypatch.setattr(request_sending, "_CANCEL_SECONDS", 0.01)
+    monkeypatch.setattr(request_sender, "_CANCEL_SECONDS", 0.01)
     with closing(Stubborn(Service(), configuration(request_timeout=SHORT))) as writer:
         writer.write(rows(range(5)))
         writer.flush()
@@ -439,7 +439,7 @@ def test_to_close_gives_up_what_is_on_its_way_and_closes_the_client() -> None:
     writer.close()
     assert writer.given_up
     assert writer.closed
-    assert seen_capacity.seen("pipeline", writer.context.sink_uid) == 15  # nothing was refused
+    assert capacity.seen("pipeline", writer.context.sink_uid) == 15  # nothing was refused
 
 
 def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
@@ -530,9 +530,9 @@ def test_the_next_writer_of_a_sink_begins_with_what_the_service_took() -> None:
     busy = [Behaviour(error=True)] * 3
     assert sizes_of_an_epoch("busy", busy)[0] == 5
     assert sizes_of_an_epoch("other")[0] == 5
-    learnt = seen_capacity.seen("pipeline", "busy")
+    learnt = capacity.seen("pipeline", "busy")
     assert learnt is not None
-    seen_capacity.remember("pipeline", "busy", 2)
+    capacity.remember("pipeline", "busy", 2)
     assert sizes_of_an_epoch("busy")[0] == 2
     assert sizes_of_an_epoch("busy")[0] == 5  # ten more with every success
 
@@ -547,7 +547,7 @@ def test_a_writer_that_fails_leaves_what_it_saw() -> None:
         writer.write(rows(range(5)))
         with pytest.raises(RetryableError):
             writer.flush()
-    learnt = seen_capacity.seen("pipeline", "always busy")
+    learnt = capacity.seen("pipeline", "always busy")
     assert learnt is not None
     assert learnt < 15
 
@@ -556,17 +556,17 @@ def test_a_strategy_of_ones_own_is_not_remembered() -> None:
     with writing(Service(), strategy=Open(), uid="own") as writer:
         writer.write(rows(range(5)))
         writer.flush()
-    assert seen_capacity.seen("pipeline", "own") is None
+    assert capacity.seen("pipeline", "own") is None
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_capacity, "_seen", OrderedDict())
+    monkeypatch.setattr(capacity, "_seen", OrderedDict())
     for number in range(1_000):
-        seen_capacity.remember("pipeline", str(number), number)
-        seen_capacity.remember("pipeline", "always", 1)
-    assert len(seen_capacity._seen) == seen_capacity._MOST
-    assert seen_capacity.seen("pipeline", "always") == 1
-    assert seen_capacity.seen("pipeline", "999") == 999
+        capacity.remember("pipeline", str(number), number)
+        capacity.remember("pipeline", "always", 1)
+    assert len(capacity._seen) == capacity._MOST
+    assert capacity.seen("pipeline", "always") == 1
+    assert capacity.seen("pipeline", "999") == 999
 
 
 def test_a_fixed_strategy_never_has_more_requests_on_their_way() -> None:
@@ -585,7 +585,7 @@ def test_a_configuration_names_the_strategy() -> None:
         with writing(Service(busy), uid=kind.value, rate_limiting=kind) as writer:
             writer.write(rows(range(15)))
             writer.flush()
-        learns = seen_capacity.seen("pipeline", kind.value) is not None
+        learns = capacity.seen("pipeline", kind.value) is not None
         assert learns is (kind is RateLimiting.CONGESTION_CONTROL)
 
 
