@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import tenacity
 
-from connectors_core.clients.retries import RetryLog, RetryPolicy
+from connectors_core.clients import RetryLog, RetryPolicy
 
 __all__ = ["retrying"]
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
-from connectors_core.clients.retries import RetryLog, RetryPolicy
+from connectors_core.clients import RetryLog, RetryPolicy
 
 __all__ = ["retry_log", "retry_policy", "retrying"]
 

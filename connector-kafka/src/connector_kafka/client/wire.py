@@ -35,7 +35,7 @@ from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exce
 from connector_kafka.client.listener import check_protocol
 from connector_kafka.client.log_filter import keep_logins_out_of_logs
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
-from connectors_core.clients.retries import RetryPolicy
+from connectors_core.clients import RetryPolicy
 from connectors_core.errors import FatalError, UnsupportedError
 
 __all__ = ["CoordinatorType", "Node", "Wire", "check_contract"]
