@@ -32,13 +32,13 @@ from connectors_core.spark.carriers import (
     Resume,
     SparkLog,
     choose_carrier,
-    memory,
     native_available,
     sources_of,
     spark_schema,
     stream_leaves,
-    verify_contract,
 )
+from connectors_core.spark.internals import memory_stream
+from connectors_core.spark.internals.memory_stream import verify_contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -799,12 +799,12 @@ def test_the_carrier_is_chosen_by_feature(
 def test_a_foreign_memory_stream_is_refused(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_verified", set())
+    monkeypatch.setattr(memory_stream, "_verified", set())
     verify_contract(spark)
-    good = memory._contract(spark)
+    good = memory_stream._contract(spark)
     key = "partition sizes of the first plan"
-    monkeypatch.setattr(memory, "_verified", set())
-    monkeypatch.setattr(memory, "_contract", lambda _: good | {key: [2, 0, 0]})
+    monkeypatch.setattr(memory_stream, "_verified", set())
+    monkeypatch.setattr(memory_stream, "_contract", lambda _: good | {key: [2, 0, 0]})
     with pytest.raises(UnsupportedError, match="is not supported") as caught:
         verify_contract(spark)
     assert caught.value.found == "[2, 0, 0]"

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from connectors_core.engine.coordinator.plan_log import decisions_since, rewrites_of
 from connectors_core.errors import FatalError
 from connectors_core.source import DataGeneratorSource, ReadLimits, WatermarkStrategy
-from connectors_core.spark.writing_job import _planned
+from connectors_core.spark.internals.partitions import with_fixed_partitions
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.leased_sink import LeasedDirectorySink
@@ -182,13 +182,15 @@ def test_attempts_of_a_task_take_slots_of_their_own(spark: SparkSession, tmp_pat
     pipeline.assert_complete()
 
 
-def test_the_partitions_of_a_planned_dataframe_do_not_change(spark: SparkSession) -> None:
+def test_the_partitions_of_awith_fixed_partitions_dataframe_do_not_change(
+    spark: SparkSession,
+) -> None:
     """Adaptive execution would make one of ten."""
     df = spark.range(100).withColumn("k", F.col("id") % 7).groupBy("k").count()
-    planned, partitions = _planned(df)
+    planned, partitions = with_fixed_partitions(df)
     assert planned.rdd.getNumPartitions() == partitions
     assert sorted(planned.collect()) == sorted(df.collect())
-    again, same = _planned(df)
+    again, same = with_fixed_partitions(df)
     assert same == partitions
-    assert _planned(planned) == (planned, partitions)
+    assert with_fixed_partitions(planned) == (planned, partitions)
     assert again.collect() == planned.collect()

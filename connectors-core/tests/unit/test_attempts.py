@@ -21,7 +21,8 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.source.base.element_queue import FetchError
-from connectors_core.spark.task_failures import FailedTask, recurs
+from connectors_core.spark.internals.task_status import FailedTask
+from connectors_core.spark.task_failures import recurs
 
 
 def unexpected(cause: Exception) -> UnexpectedError:

@@ -105,8 +105,8 @@ def test_only_the_first_tasks_of_a_worker_change_anything(
 ) -> None:
     before = len(gc.callbacks)
     looked: list[object] = []
-    find = warm_workers._connection
-    monkeypatch.setattr(warm_workers, "_connection", lambda: looked.append(0) or find())
+    find = warm_workers.task_connection
+    monkeypatch.setattr(warm_workers, "task_connection", lambda: looked.append(0) or find())
     for _ in range(2 * FIRST_TASKS):
         run_task(keep_warm)
     assert len(gc.callbacks) - before <= 1

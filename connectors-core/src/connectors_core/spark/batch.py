@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +54,7 @@ from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_sc
 from connectors_core.spark.carriers.base import ALIAS_PREFIX
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
+from connectors_core.spark.internals.plans import analyzed_plan
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
@@ -148,15 +148,13 @@ def _entries_read(
 def batch_sources_of(df: DataFrame) -> set[str]:
     """The uids of the sources that a batch DataFrame is built on."""
     found = set()
-    plans = [cast(Any, df)._jdf.queryExecution().analyzed()]
-    while plans:
-        plan = plans.pop()
-        if str(plan.nodeName()) == "SubqueryAlias":
-            alias = str(plan.identifier().name())
-            if alias.startswith(ALIAS_PREFIX):
-                found.add(alias.removeprefix(ALIAS_PREFIX))
-        children = plan.children()
-        plans += [children.apply(index) for index in range(children.size())]
+    nodes = [analyzed_plan(df)]
+    while nodes:
+        node = nodes.pop()
+        alias = node.alias()
+        if alias is not None and alias.startswith(ALIAS_PREFIX):
+            found.add(alias.removeprefix(ALIAS_PREFIX))
+        nodes += node.children
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from connectors_core.spark.carriers import choose_carrier
 from connectors_core.spark.failures import telling_line
+from connectors_core.spark.internals.sessions import java_version
 from connectors_core.spark.workers import examine_worker
 
 
@@ -58,11 +58,10 @@ def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
             spark.sparkContext.setLogLevel("OFF")  # what fails is told here, in one sentence
         carrier, carrier_error = _carrier(spark)
         worker, worker_error = _worker(spark, tuple(packages))
-        jvm: Any = spark.sparkContext._jvm
         reuse = spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")
         return SparkFindings(
             version=spark.version,
-            java=str(jvm.java.lang.System.getProperty("java.version")),
+            java=java_version(spark),
             carrier=carrier,
             carrier_error=carrier_error,
             worker=worker,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException
 
 from connectors_core.engine.state import Lease
@@ -26,6 +25,7 @@ from connectors_core.errors import (
     RetryableError,
     error_from_text,
 )
+from connectors_core.spark.internals.sessions import exit_status_of_jvm, is_error_of_spark
 from connectors_core.spelling import spell
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -188,7 +188,7 @@ def translated(
         kind = ConfigurationError
     known = cause if isinstance(cause, ConnectorError) else None
     found = telling_line(error)
-    if (status := _status_of_jvm()) is not None:
+    if (status := exit_status_of_jvm()) is not None:
         found = f"the JVM of Spark has ended with status {status}"
         hint = "find the reason in the log of the driver, then start a new driver"
     wrapped = kind(
@@ -247,16 +247,8 @@ def short_cause(error: BaseException) -> BaseException:
     return ForeignError(telling_line(error), type_name=_qualified(error))
 
 
-def _status_of_jvm() -> int | None:
-    """How the JVM ended that this process started; None while it runs, or where there is none."""
-    process = getattr(SparkContext._gateway, "proc", None)
-    return None if process is None else process.poll()
-
-
 def _is_spark(error: BaseException) -> bool:
-    return isinstance(error, TaskFailedError) or any(
-        kind.__module__.partition(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__
-    )
+    return isinstance(error, TaskFailedError) or is_error_of_spark(error)
 
 
 def _qualified(error: BaseException) -> str:

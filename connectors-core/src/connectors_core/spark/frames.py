@@ -29,6 +29,7 @@ from connectors_core.spark.carriers import choose_carrier, sources_of
 from connectors_core.spark.direct_frames import DirectFrame, EntryRows
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
+from connectors_core.spark.internals.arrow_types import arrow_schema
 from connectors_core.spark.lookups import (
     RegisteredLookup,
     check_stable,
@@ -41,7 +42,7 @@ from connectors_core.spark.ownership import OwnedReader
 from connectors_core.spark.recorded_identity import RecordedIdentity
 from connectors_core.spark.streaming_run import StreamingSource
 from connectors_core.spark.workers import workers_differ
-from connectors_core.spark.writing_job import RegisteredSink, WritingJob, arrow_schema
+from connectors_core.spark.writing_job import RegisteredSink, WritingJob
 from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
 
@@ -148,7 +149,9 @@ class PipelineFrames:
         allow_unstable: bool,
     ) -> DataFrame:
         """Rows with columns of a table."""
-        join = LookupJoin.of(arrow_schema(df), table.schema(), on=on, how=how, columns=columns)
+        join = LookupJoin.of(
+            arrow_schema(df.schema), table.schema(), on=on, how=how, columns=columns
+        )
         context = LookupContext(keys=join.keys, schema=join.table)
         lookup = RegisteredLookup(
             uid=uid,
@@ -171,7 +174,7 @@ class PipelineFrames:
     def sink_to(self, sink: RegisteredSink) -> None:
         """Register what is to be written."""
         check_topologies(sink.sink, sink.uid)
-        sink.sink.validate(arrow_schema(sink.df))
+        sink.sink.validate(arrow_schema(sink.df.schema))
         self._registered.add_sink(sink)
         self.sinks.append(sink)
 

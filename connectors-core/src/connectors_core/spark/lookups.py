@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import orjson
 import pyarrow as pa
@@ -44,6 +44,7 @@ from connectors_core.spark.batch import batch_dataframe
 from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.direct_frames import Stage
 from connectors_core.spark.error_notes import add_notes
+from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.ownership import local_property
 from connectors_core.spark.warm_workers import keep_warm
 from connectors_core.spark.writing_job import RegisteredSink, quoted
@@ -448,20 +449,18 @@ def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
     """
     found: dict[str, str | None] = {}
 
-    def walk(plan: Any, mover: str | None) -> None:
-        name = str(plan.nodeName())
-        if name == "SubqueryAlias":
-            alias = str(plan.identifier().name())
+    def walk(node: PlanNode, mover: str | None) -> None:
+        alias = node.alias()
+        if alias is not None:
             if alias.startswith(_ALIAS_PREFIX):
                 uid = alias.removeprefix(_ALIAS_PREFIX)
                 found[uid] = mover or found.get(uid)
-        elif name not in _LEAVE_ROWS:
+        elif (name := node.name) not in _LEAVE_ROWS:
             mover = name
-        children = plan.children()
-        for index in range(children.size()):
-            walk(children.apply(index), mover)
+        for child in node.children:
+            walk(child, mover)
 
-    walk(cast(Any, df)._jdf.queryExecution().analyzed(), None)
+    walk(analyzed_plan(df), None)
     return found
 
 

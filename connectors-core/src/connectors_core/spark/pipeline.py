@@ -25,6 +25,7 @@ from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 from connectors_core.spark.frames import PipelineFrames
+from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import RecordedIdentity
@@ -87,7 +88,7 @@ class Pipeline:
         stop_on_sigterm: bool = True,
         progress: ShowProgress = False,
     ) -> None:
-        if getattr(spark, "_jvm", None) is None:
+        if not is_classic(spark):
             raise UnsupportedError(
                 "a Pipeline needs a classic session, as SparkSession.builder.master(...) makes it",
                 found=type(spark).__module__,

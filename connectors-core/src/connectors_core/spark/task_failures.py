@@ -16,8 +16,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -25,26 +24,16 @@ from connectors_core.engine.execution.attempts import fails_again, is_of_the_pro
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.spark.failures import PythonFailure, TaskFailedError
 from connectors_core.spark.held_retries import CANCELLED_FOLDER, JOB_PROPERTY, cancelled_path
+from connectors_core.spark.internals.task_status import FailedTask, failed_tasks
 from connectors_core.spark.ownership import local_property
 
 LOOK_EVERY_SECONDS: Final = 0.2
-_MOST_FAILED_TASKS: Final = 20
 _LOGGER: Final = logging.getLogger(__name__)
 # An expression that fails on a row fails on it again. Spark names the kind of failure in brackets.
 _EXPRESSION: Final = re.compile(
     r"org\.apache\.spark\.Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NoSuchElement"
     r"|NumberFormat)Exception: \[|org\.apache\.spark\.\S+Exception: \[USER_RAISED_EXCEPTION\]"
 )
-
-
-@dataclass(frozen=True)
-class FailedTask:
-    """A failed attempt of a task, as Spark's status store has it."""
-
-    stage: int
-    index: int
-    attempt: int
-    text: str
 
 
 class TaskFailures:
@@ -157,34 +146,6 @@ class TaskFailures:
             self._found = text or "another driver has taken over"
         self._store.create(cancelled_path(job), b"")
         self._spark.sparkContext.cancelJobsWithTag(job)
-
-
-def failed_tasks(spark: SparkSession, tag: str) -> list[FailedTask]:
-    """The failed attempts in the stages that run now of the jobs with a tag."""
-    context: Any = spark.sparkContext
-    store = context._jsc.sc().statusStore()
-    tracker = context._jsc.statusTracker()
-    api = context._jvm.org.apache.spark.status.api.v1
-    only_failed = context._jvm.java.util.List.of(api.TaskStatus.FAILED)
-    found = []
-    for job in tracker.getActiveJobIds():
-        if not store.job(job).jobTags().contains(tag):
-            continue
-        for stage in tracker.getJobInfo(job).stageIds():
-            attempt = store.lastStageAttempt(stage)
-            if attempt.status().toString() != "ACTIVE":
-                continue
-            tasks = store.taskList(
-                stage, attempt.attemptId(), 0, _MOST_FAILED_TASKS, api.TaskSorting.ID, only_failed
-            )
-            for number in range(tasks.size()):
-                task = tasks.apply(number)
-                text = task.errorMessage()
-                if text.isDefined():
-                    found.append(
-                        FailedTask(stage, task.index(), task.attempt(), cast(str, text.get()))
-                    )
-    return found
 
 
 def recurs(task: FailedTask, failed: Sequence[FailedTask]) -> bool:

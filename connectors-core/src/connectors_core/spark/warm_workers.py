@@ -32,9 +32,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
-from types import FrameType
 from typing import Any, Final
 from zipimport import zipimporter
+
+from connectors_core.spark.internals.workers import task_connection
 
 SETTING: Final = "CONNECTORS_WARM_WORKERS"
 """Environment variable of the workers: what is kept warm, with commas between; ``off`` for nothing.
@@ -68,7 +69,7 @@ def keep_warm() -> None:
     global _tasks
     if _tasks >= FIRST_TASKS:
         return
-    connection = _connection()
+    connection = task_connection()
     if connection is None:
         return
     _tasks += 1
@@ -109,18 +110,6 @@ class AcknowledgeAtOnce:
         if phase == "start" and full and self.connection.family in _INTERNET:
             assert _LINUX_ONLY is not None
             self.connection.setsockopt(socket.IPPROTO_TCP, _LINUX_ONLY, 1)
-
-
-def _connection() -> int | None:
-    """The descriptor from which a worker reads the task that runs; None where none runs."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == "main" and "infile" in frame.f_locals:
-            module = str(frame.f_globals.get("__name__"))
-            if module.startswith("pyspark."):
-                return int(frame.f_locals["infile"].fileno())
-        frame = frame.f_back
-    return None
 
 
 def _keep_archives() -> None:

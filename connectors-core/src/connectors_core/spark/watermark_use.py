@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from connectors_core.spark.internals.plans import Expression, PlanNode, analyzed_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_WATERMARK_KEY: Final = "spark.watermarkDelayMs"
 
 # Nodes that do not look at the watermark. What is not named here counts as one that does.
 _STATELESS: Final = frozenset(
@@ -47,40 +48,25 @@ def only_windows_compare(df: DataFrame) -> bool:
         df: The DataFrame of a streaming query.
     """
 
-    def walk(plan: Any) -> bool:
-        if not plan.isStreaming():
+    def walk(node: PlanNode) -> bool:
+        if not node.is_streaming:
             return True
-        children = _elements(plan.children())
-        return _harmless(plan, children) and all(map(walk, children))
+        children = node.children
+        return _harmless(node, children) and all(map(walk, children))
 
-    return walk(cast(Any, df)._jdf.queryExecution().analyzed())
+    return walk(analyzed_plan(df))
 
 
-def _harmless(plan: Any, children: list[Any]) -> bool:
-    name = str(plan.nodeName())
+def _harmless(node: PlanNode, children: Sequence[PlanNode]) -> bool:
+    name = node.name
     if name == "Aggregate":
-        return _groups_by_windows(plan.groupingExpressions())
+        return all(map(_is_window_or_timeless, node.grouping_keys))
     if name == "Join":
-        return not all(child.isStreaming() for child in children)
+        return not all(child.is_streaming for child in children)
     return not children or name in _STATELESS
 
 
-def _groups_by_windows(keys: Any) -> bool:
-    """Whether each event time among the keys of a group is a window as a whole."""
-    for key in _elements(keys):
-        times = [
-            attribute
-            for attribute in _elements(key.references().toSeq())
-            if attribute.metadata().contains(_WATERMARK_KEY)
-        ]
-        if any(not _is_window(expression) for expression in (*times, key) if times):
-            return False
-    return True
-
-
-def _is_window(expression: Any) -> bool:
-    return str(expression.dataType().typeName()) == "struct"
-
-
-def _elements(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
+def _is_window_or_timeless(key: Expression) -> bool:
+    """Whether each event time of a key is a window as a whole."""
+    times = key.event_times()
+    return not times or all(each.type_name == "struct" for each in (*times, key))

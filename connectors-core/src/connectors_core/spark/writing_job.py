@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
@@ -32,6 +32,8 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.spark.held_retries import hold_retry
+from connectors_core.spark.internals.arrow_types import arrow_schema
+from connectors_core.spark.internals.partitions import with_fixed_partitions
 from connectors_core.spark.task_failures import TaskFailures
 from connectors_core.spark.warm_workers import keep_warm
 
@@ -140,7 +142,7 @@ class WritingJob:
             SinkTask(
                 uid=sink.uid,
                 sink=sink.sink,
-                schema=arrow_schema(sink.df),
+                schema=arrow_schema(sink.df.schema),
                 branch=self._branch_of[sink.uid] if self.is_union else None,
                 policy=sink.policy.for_executors(),
                 writers=sink.own_parallelism,
@@ -165,7 +167,7 @@ class WritingJob:
         shared = tuple(sink for sink in task.sinks if sink.uid not in self._own_jobs)
         jobs = len(task.sinks) - len(shared) + bool(shared)
         if leases or self._rewritable:
-            batch, _ = _planned(batch)
+            batch, _ = with_fixed_partitions(batch)
         if jobs > 1:
             batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -201,7 +203,7 @@ class WritingJob:
         self, df: DataFrame, task: WriteTask, leases: Leases, root: StateStore
     ) -> list[WriterMessage]:
         if any(sink.uid in leases for sink in task.sinks):
-            df, writers = _planned(df)
+            df, writers = with_fixed_partitions(df)
             task = task.with_leases(leases, writers)
         rows = df.mapInArrow(_Writers(task, self._rows, root), _MESSAGES).collect()
         return [decode_message(bytes(row.payload)) for row in rows]
@@ -295,32 +297,6 @@ class _ReportJob:
                 hold_retry(self.readers[source].store)
                 rows += sum(read.num_rows for read in self.readers[source](entry))
         yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
-
-
-def arrow_schema(df: DataFrame) -> pa.Schema:
-    """The Arrow schema of a DataFrame's rows; timestamps are UTC."""
-    from pyspark.sql.pandas import types
-
-    convert = cast(Any, types.to_arrow_schema)
-    if "timezone" in convert.__code__.co_varnames:
-        return cast(pa.Schema, convert(df.schema, timezone="UTC"))
-    return cast(pa.Schema, convert(df.schema))
-
-
-def _planned(df: DataFrame) -> tuple[DataFrame, int]:
-    """The same rows in partitions that do not change any more, and how many these are.
-
-    Adaptive execution decides on the partitions while it runs a query. Here that is over, as it is
-    with the DataFrames of ``foreachBatch``, which are made in the same way and are left alone.
-    """
-    source = cast(Any, df)
-    plan = source._jdf.queryExecution().logical()
-    if plan.nodeName() == "LogicalRDD":
-        return df, int(plan.rdd().getNumPartitions())
-    rows = source._jdf.queryExecution().toRdd()
-    session = source.sparkSession
-    frame = session._jsparkSession.internalCreateDataFrame(rows, source._jdf.schema(), False)
-    return DataFrame(frame, session), int(rows.getNumPartitions())
 
 
 def quoted(name: str) -> str:

@@ -23,8 +23,9 @@ from connectors_core.spark.carriers.base import (
     stream_leaves,
     watermark_delays,
 )
-from connectors_core.spark.carriers.memory import MemoryCarrier, verify_contract
+from connectors_core.spark.carriers.memory import MemoryCarrier
 from connectors_core.spark.carriers.spark_log import SparkLog
+from connectors_core.spark.internals.memory_stream import verify_contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,6 @@ __all__ = [
     "sources_of",
     "spark_schema",
     "stream_leaves",
-    "verify_contract",
     "watermark_delays",
 ]
 

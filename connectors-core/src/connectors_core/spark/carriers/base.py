@@ -8,16 +8,17 @@ from 0, and -1 stands for the place before the first one.
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
 from connectors_core.spark.error_notes import add_notes
+from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
+from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.warm_workers import keep_warm
 
 if TYPE_CHECKING:
@@ -191,17 +192,13 @@ def spark_schema(schema: pa.Schema) -> StructType:
     Raises:
         UnsupportedError: A column has a type that Spark does not take as it is.
     """
-    from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
     from pyspark.sql.types import StructField, StructType
 
-    to_arrow = cast(Any, to_arrow_type)
-    if "timezone" in to_arrow.__code__.co_varnames:
-        to_arrow = functools.partial(to_arrow, timezone="UTC")
     fields = []
     for field in schema:
         try:
-            row_type = cast(Any, from_arrow_type)(field.type, prefer_timestamp_ntz=True)
-            wire = to_arrow(row_type)
+            row_type = spark_type(field.type)
+            wire = arrow_type(row_type)
         except Exception as error:
             raise _type_error(field, "a type that Spark has") from error
         if not _nullable(wire).equals(_nullable(field.type)):
@@ -276,22 +273,19 @@ def stream_leaves(df: DataFrame) -> list[str | None]:
     """
     leaves: list[str | None] = []
 
-    def walk(plan: Any, uid: str | None) -> None:
-        if not plan.isStreaming():
+    def walk(node: PlanNode, uid: str | None) -> None:
+        if not node.is_streaming:
             return
-        name = str(plan.nodeName())
-        if name == "SubqueryAlias":
-            alias = str(plan.identifier().name())
-            if alias.startswith(ALIAS_PREFIX):
-                uid = alias[len(ALIAS_PREFIX) :]
-        children = plan.children()
-        count = children.size()
-        if count == 0 and name.startswith("Streaming"):
+        alias = node.alias()
+        if alias is not None and alias.startswith(ALIAS_PREFIX):
+            uid = alias.removeprefix(ALIAS_PREFIX)
+        children = node.children
+        if not children and node.name.startswith("Streaming"):
             leaves.append(uid)
-        for index in range(count):
-            walk(children.apply(index), uid)
+        for child in children:
+            walk(child, uid)
 
-    walk(cast(Any, df)._jdf.queryExecution().analyzed(), None)
+    walk(analyzed_plan(df), None)
     return leaves
 
 
@@ -323,12 +317,12 @@ def watermark_delays(df: DataFrame) -> list[str]:
     """Return the delays of all `withWatermark` in a streaming DataFrame, such as "10 seconds"."""
     delays: list[str] = []
 
-    def walk(plan: Any) -> None:
-        if plan.nodeName().endswith("EventTimeWatermark"):
-            delays.append(str(plan.delay().toString()))
-        children = plan.children()
-        for index in range(children.size()):
-            walk(children.apply(index))
+    def walk(node: PlanNode) -> None:
+        delay = node.watermark_delay()
+        if delay is not None:
+            delays.append(delay)
+        for child in node.children:
+            walk(child)
 
-    walk(cast(Any, df)._jdf.queryExecution().analyzed())
+    walk(analyzed_plan(df))
     return delays

@@ -2,35 +2,24 @@
 """The carrier for classic sessions without a usable Python Data Source API.
 
 The JVM's `MemoryStream` takes one row per entry, a plan is one `addData`, so its offset is the plan
-number. The class is internal to Spark; all that is used of it stands in this module, and
-`verify_contract` checks it against the session at hand.
+number.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from connectors_core.errors import StateCorruptedError, UnsupportedError
-from connectors_core.spark.carriers.base import BEFORE_FIRST, Carrier
+from connectors_core.errors import StateCorruptedError
+from connectors_core.spark.carriers.base import Carrier
+from connectors_core.spark.internals.memory_stream import EntryStream, verify_contract
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from connectors_core.spark.carriers.base import ReadEntry
-
-# Where MemoryStream and LongOffset live: Spark 4.1 and newer, older lines.
-_PACKAGES: Final = (
-    "org.apache.spark.sql.execution.streaming.runtime",
-    "org.apache.spark.sql.execution.streaming",
-)
-# MemoryStream is a case class: two streams with the same number are equal, and in one query the
-# offsets of one would be taken for those of the other.
-_numbers = itertools.count(1_000_000)
-_verified: set[str] = set()
 
 
 class MemoryCarrier(Carrier):
@@ -40,7 +29,7 @@ class MemoryCarrier(Carrier):
         self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
     ) -> DataFrame:
         verify_contract(self._spark)
-        self._stream = _EntryStream(self._spark, max_entries)
+        self._stream = EntryStream(self._spark, max_entries)
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -82,158 +71,3 @@ class MemoryCarrier(Carrier):
     def stop(self) -> None:
         """Drop the plans; the stream fails when it is started without `restore`."""
         self._stream.seal()
-
-
-class _EntryStream:
-    """A MemoryStream of strings, spoken to through py4j."""
-
-    def __init__(self, spark: SparkSession, partitions: int) -> None:
-        self._spark = spark
-        self._jvm: Any = cast(Any, spark)._jvm
-        package = _package(self._jvm)
-        self._long_offset = package.LongOffset
-        session = cast(Any, spark)._jsparkSession
-        if _takes_sql_context(self._jvm, package):
-            session = session.sqlContext()
-        encoder = self._jvm.org.apache.spark.sql.Encoders.STRING()
-        some = self._jvm.scala.Some(partitions)
-        self.java = package.MemoryStream(next(_numbers), session, some, encoder)
-        self.seal()
-
-    def dataframe(self) -> DataFrame:
-        from pyspark.sql import DataFrame
-
-        return cast(DataFrame, cast(Any, DataFrame)(self.java.toDF(), self._spark))
-
-    def seal(self) -> None:
-        """Drop all plans and let Spark fail when it asks for an offset.
-
-        A stream that does not know where Spark goes on gives a batch without rows, which Spark
-        commits: rows would be lost without a word. Without offsets it cannot.
-        """
-        self.java.reset()
-        getattr(self.java, "currentOffset_$eq")(None)
-        getattr(self.java, "lastOffsetCommitted_$eq")(None)
-
-    def reset(self, start: int) -> None:
-        """Drop all plans and go on after `start`."""
-        self.java.reset()
-        offset = self._long_offset(start)
-        getattr(self.java, "currentOffset_$eq")(offset)
-        getattr(self.java, "lastOffsetCommitted_$eq")(offset)
-
-    def add(self, entries: Sequence[str]) -> None:
-        rows = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(entries))
-        self.java.addData(rows)
-
-    def newest(self) -> int:
-        offset = self.java.currentOffset()
-        if offset is None:
-            raise StateCorruptedError(
-                "a plan was fed before restore", hint="this is a bug in the library: report it"
-            )
-        return int(offset.offset())
-
-    def fed(self) -> tuple[int, int]:
-        """Return the offset before the first plan held and that of the newest."""
-        newest = self.newest()
-        return newest - int(self.java.batches().size()), newest
-
-    def partition_sizes(self, start: int, end: int) -> list[int]:
-        offsets = self._long_offset(start), self._long_offset(end)
-        return [len(part.records()) for part in self.java.planInputPartitions(*offsets)]
-
-
-def verify_contract(spark: SparkSession) -> None:
-    """Check that the session has the `MemoryStream` that this module was written for.
-
-    Args:
-        spark: The session; checked once per application.
-
-    Raises:
-        UnsupportedError: It has not; says in what it differs.
-    """
-    if getattr(spark, "_jvm", None) is None:
-        raise UnsupportedError(
-            "a Pipeline needs a classic Spark session, and this one has no JVM",
-            expected="SparkSession.builder.master(...)",
-            found=type(spark).__module__,
-            hint="with Spark Connect, use the format name of the connector on Spark 4",
-        )
-    application = spark.sparkContext.applicationId
-    if application in _verified:
-        return
-    try:
-        found = _contract(spark)
-    except UnsupportedError:
-        raise
-    except Exception as error:
-        raise _contract_error(spark, "a MemoryStream that can be used", repr(error)) from error
-    expected = {
-        "offset before the first plan": [BEFORE_FIRST],
-        "offset after a plan of two entries and one of none": [0, 1],
-        "partition sizes of the first plan": [1, 1, 0],
-        "partition sizes of the second plan": [0, 0, 0],
-        "range held after a restart behind plan 6 and two plans": [6, 8],
-        "partition sizes of plan 8": [1, 0, 0],
-        "range held after plan 7 is committed": [7, 8],
-    }
-    for what, value in expected.items():
-        if found[what] != value:
-            raise _contract_error(spark, f"{what}: {value}", str(found[what]))
-    _verified.add(application)
-
-
-def _contract(spark: SparkSession) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    stream = _EntryStream(spark, 3)
-    stream.reset(BEFORE_FIRST)
-    found["offset before the first plan"] = [stream.newest()]
-    offsets = found["offset after a plan of two entries and one of none"] = []
-    stream.add(["a", "b"])
-    offsets.append(stream.newest())
-    stream.add([])
-    offsets.append(stream.newest())
-    found["partition sizes of the first plan"] = stream.partition_sizes(-1, 0)
-    found["partition sizes of the second plan"] = stream.partition_sizes(0, 1)
-    stream.reset(6)
-    stream.add(["a", "b"])
-    stream.add(["c"])
-    found["range held after a restart behind plan 6 and two plans"] = list(stream.fed())
-    found["partition sizes of plan 8"] = stream.partition_sizes(7, 8)
-    stream.java.commit(stream._long_offset(7))
-    found["range held after plan 7 is committed"] = list(stream.fed())
-    return found
-
-
-def _contract_error(spark: SparkSession, expected: str, found: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the MemoryStream of this Spark ({spark.version}) is not supported",
-        expected=expected,
-        found=found,
-        hint="use a Spark release in the compatibility matrix",
-    )
-
-
-def _package(jvm: Any) -> Any:
-    for name in _PACKAGES:
-        package = jvm
-        for part in name.split("."):
-            package = getattr(package, part)
-        # py4j answers with another package, not with an error, where there is no such class.
-        if type(package.MemoryStream).__name__ == "JavaClass":
-            return package
-    raise UnsupportedError(
-        "this Spark has no MemoryStream",
-        expected=" or ".join(_PACKAGES),
-        found="neither",
-        hint="use a Spark release in the compatibility matrix",
-    )
-
-
-def _takes_sql_context(jvm: Any, package: Any) -> bool:
-    name = package.MemoryStream._fqn
-    constructor = jvm.org.apache.spark.util.Utils.classForName(name, True, True).getConstructors()[
-        0
-    ]
-    return bool(constructor.getParameterTypes()[1].getSimpleName() == "SQLContext")

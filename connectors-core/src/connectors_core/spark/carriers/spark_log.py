@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the logs that Spark keeps in the checkpoint of a streaming query.
-
-They are read through the JVM's Hadoop FileSystem, so every URL works that Spark takes as a
-checkpoint. Listings are turned into one string in the JVM: a call through py4j per file would take
-longer than the micro-batch.
-"""
+"""Reads the logs that Spark keeps in the checkpoint of a streaming query."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from connectors_core.engine.coordinator.spark_offsets import corrupted_log, logged_offsets
 from connectors_core.spark.carriers.base import BEFORE_FIRST, Resume
+from connectors_core.spark.internals.hadoop_folder import HadoopFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,23 +27,13 @@ class SparkLog:
     """
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        session = cast(Any, spark)
-        jvm = session._jvm
-        # Looked up once: py4j asks the JVM for every part of a dotted name.
-        self._new_path: Any = jvm.org.apache.hadoop.fs.Path
-        self._to_paths: Any = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths
-        self._to_text: Any = jvm.org.apache.commons.io.IOUtils.toString
-        self._show: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._checkpoint = checkpoint
-        self._root = self._new_path(checkpoint)
-        self._files = self._root.getFileSystem(
-            session._jsparkSession.sessionState().newHadoopConf()
-        )
+        self._folder = HadoopFolder(spark, checkpoint)
         self._last_read: tuple[int, str] | None = None
 
     def query_id(self) -> str | None:
         """Return Spark's id of the query, or None before its first start."""
-        text = self._read("metadata")
+        text = self._folder.read("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
     def write_query_id(self, query_id: str) -> None:
@@ -57,17 +43,13 @@ class SparkLog:
         """
         if self.query_id() is not None:
             return
-        temporary = self._path(f".metadata.{query_id}.tmp")
-        stream = self._files.create(temporary, True)
-        try:
-            stream.write(bytearray(json.dumps({"id": query_id}).encode()))
-        finally:
-            stream.close()
-        self._files.rename(temporary, self._path("metadata"))
+        temporary = f".metadata.{query_id}.tmp"
+        self._folder.write(temporary, json.dumps({"id": query_id}).encode())
+        self._folder.rename(temporary, "metadata")
 
     def has_state(self) -> bool:
         """Return whether the query keeps state: joins, aggregations, deduplication."""
-        return bool(self._files.exists(self._path("state")))
+        return self._folder.exists("state")
 
     def last_logged_batch(self) -> int:
         """Return the newest batch whose offsets are fixed, or -1."""
@@ -83,7 +65,7 @@ class SparkLog:
         Args:
             batch_id: The batch.
         """
-        return bool(self._files.exists(self._path(f"commits/{batch_id}")))
+        return self._folder.exists(f"commits/{batch_id}")
 
     def offsets(self, batch_id: int, sources: Sequence[str]) -> dict[str, int | None]:
         """Return the plan numbers up to which a batch reads.
@@ -100,7 +82,7 @@ class SparkLog:
         """
         name = f"offsets/{batch_id}"
         if self._last_read is None or self._last_read[0] != batch_id:
-            text = self._read(name)
+            text = self._folder.read(name)
             if text is None:
                 raise corrupted_log(
                     f"{self._checkpoint}/{name}", "a batch's offsets", "no such file"
@@ -152,36 +134,6 @@ class SparkLog:
             for uid, plan in self.plans_of(logged, sources, initial).items()
         }
 
-    def _path(self, name: str) -> Any:
-        return self._new_path(self._root, name)
-
-    def _read(self, name: str) -> str | None:
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            stream = self._files.open(self._path(name))
-        except Py4JJavaError as error:
-            if _is_missing(error):
-                return None
-            raise
-        try:
-            return str(self._to_text(stream, "UTF-8"))
-        finally:
-            stream.close()
-
     def _newest(self, name: str) -> int:
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            statuses = self._files.listStatus(self._path(name))
-        except Py4JJavaError as error:
-            if _is_missing(error):
-                return BEFORE_FIRST
-            raise
-        listing = str(self._show(self._to_paths(statuses)))
-        return max(map(int, _BATCH_FILE.findall(listing)), default=BEFORE_FIRST)
-
-
-def _is_missing(error: Any) -> bool:
-    kind = error.java_exception.getClass().getSimpleName()
-    return kind in ("FileNotFoundException", "NoSuchFileException")
+        batches = map(int, _BATCH_FILE.findall(self._folder.listing(name)))
+        return max(batches, default=BEFORE_FIRST)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session, its JVM, and the errors of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether the session has a JVM that this process can call; one of Spark Connect has none."""
+    return getattr(spark, "_jvm", None) is not None
+
+
+def jvm_of(spark: SparkSession) -> Any:
+    """The packages of the session's JVM."""
+    return cast(Any, spark)._jvm
+
+
+def java_session(spark: SparkSession) -> Any:
+    """The session's object in the JVM."""
+    return cast(Any, spark)._jsparkSession
+
+
+def java_version(spark: SparkSession) -> str:
+    """The version of the session's JVM."""
+    return str(jvm_of(spark).java.lang.System.getProperty("java.version"))
+
+
+def exit_status_of_jvm() -> int | None:
+    """How the JVM ended that this process started; None while it runs, or where there is none."""
+    from pyspark import SparkContext
+
+    process = getattr(cast(Any, SparkContext)._gateway, "proc", None)
+    return None if process is None else cast(int | None, process.poll())
+
+
+def is_error_of_spark(error: BaseException) -> bool:
+    """Whether pyspark or py4j raised it."""
+    return any(
+        kind.__module__.partition(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__
+    )
