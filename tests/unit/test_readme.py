@@ -20,7 +20,8 @@ def test_the_sink_of_the_readme_passes_its_suite(tmp_path: Path) -> None:
     (suite,) = (block for block in code if "SinkTestSuite" in block)
     (tmp_path / "sqlite_connector.py").write_text("\n\n".join(connector), encoding="utf-8")
     (tmp_path / "test_folder_sink.py").write_text(suite, encoding="utf-8")
-    command = ["-m", "pytest", "-q", "-m", "not slow", "--connector-report", "report"]
+    command = ["-m", "pytest", "-q", "-o", "connector_suites=true", "-m", "not slow"]
+    command += ["--connector-report", "report"]
     done = subprocess.run(
         [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -23,6 +23,7 @@ def failed_cases(pytester, module):
 def results(pytester, module, run):
     """How the cases in a module of tests end."""
     head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
+    pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(test_broken=head + module)
     run("-q", "-m", "not slow", "--connector-report", "report")
     found = json.loads((pytester.path / "report.json").read_text())["results"]

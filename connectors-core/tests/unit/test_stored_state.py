@@ -32,6 +32,7 @@ def state(pytester):
     """The folder of a suite that has no file yet."""
     folder = pytester.path / "state"
     here = str(Path(__file__).parent)
+    pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(test_stored=SUITE.format(folder=here, state=str(folder)))
     return folder
 

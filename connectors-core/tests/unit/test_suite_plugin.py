@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy  # noqa: F401  # a process can load it once, and pytester forgets modules
 import pytest
@@ -53,6 +54,7 @@ class TestMine(Suite):
 def run(pytester, monkeypatch):
     monkeypatch.syspath_prepend(str(pytester.path))
     pytester.makepyfile(suite=SUITE)
+    pytester.makeini("[pytest]\nconnector_suites = true")
 
     def run(*arguments, bounded=True, young=True, connector=CONNECTOR):
         code = connector.format(bounded=bounded, young=young)
@@ -262,6 +264,7 @@ class TestOnSpark(Suite):
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
 def test_what_is_slow_on_spark_is_left_out_there_and_named(pytester, arguments):
+    pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(SLOW_ON_SPARK)
     result = pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist")
     result.assert_outcomes(passed=3)
@@ -273,3 +276,46 @@ def test_what_is_slow_on_spark_is_left_out_there_and_named(pytester, arguments):
         ]
     )
     pytester.runpytest(*arguments, "-p", "xdist").assert_outcomes(passed=4)
+
+
+ORDINARY = """
+import pytest
+
+@pytest.fixture
+def spark():
+    return "the project's own"
+
+def test_it(spark, request):
+    assert spark == "the project's own"
+    assert "connectors-results" not in str(request.config.pluginmanager.list_name_plugin())
+"""
+
+
+def test_an_ordinary_project_has_no_trace_of_the_suites(pytester):
+    pytester.makepyfile(ORDINARY)
+    pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
+    unknown = pytester.runpytest("--connector-report", "report")
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    assert "connector-report" not in pytester.runpytest("--help").stdout.str()
+
+
+def test_a_suite_in_a_project_that_does_not_ask_is_refused(pytester):
+    pytester.makepyfile(SLOW_ON_SPARK)
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*TestHere is a connector suite*connector_suites = true*"])
+
+
+def test_a_connector_asks_by_its_table(pytester):
+    pytester.makepyprojecttoml("[tool.connector]\n[tool.pytest.ini_options]")
+    pytester.makepyfile(SLOW_ON_SPARK)
+    pytester.runpytest("-m", "not slow").assert_outcomes(passed=3)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch):
+    from connectors_core.errors import MissingDependencyError
+    from connectors_core.testing.nested_columns import nested_batches
+
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(MissingDependencyError, match=r"connectors-core\[testing\]"):
+        nested_batches()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from connectors_core._lazy import lazily
+from connectors_core.testing.extra import needs_extra
 
 if TYPE_CHECKING:
     from connectors_core.engine.coordinator.connection_checks import check_connections
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from connectors_core.testing.system import TestSystem
     from connectors_core.testing.traces import assert_unseen, error_texts
 else:
-    __getattr__, __dir__ = lazily(
+    _load, __dir__ = lazily(
         __name__,
         {
             "connectors_core.engine.coordinator.connection_checks": ("check_connections",),
@@ -141,6 +142,7 @@ else:
             ),
         },
     )
+    __getattr__ = needs_extra()(_load)
 
 __all__ = [
     "LOOKUP_ROWS",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from connectors_core.annotations import experimental
+from connectors_core.testing.extra import needs_extra
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -39,7 +40,8 @@ def nested_batches(
         maps: Whether there are maps; their keys are texts.
         max_depth: How deep types are nested.
     """
-    from hypothesis import strategies as st
+    with needs_extra():
+        from hypothesis import strategies as st
 
     values = leaves or {
         pa.int64(): st.integers(-(2**63), 2**63 - 1),

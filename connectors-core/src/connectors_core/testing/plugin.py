@@ -1,259 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin of the suites: selects cases by capability and reports them.
+"""The entry point for pytest: loads the plugin of the suites in projects that ask for it.
 
-Loaded by pytest through the entry point of the package, so it imports little.
+A connector asks by the table ``[tool.connector]`` of its ``pyproject.toml``, any other project by
+``connector_suites = true`` among its options of pytest. pytest behaves as without this package
+everywhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+import sys
+import tomllib
+from typing import Final
 
 import pytest
 
-from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, ConnectorSuite, case_of
-from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
-from connectors_core.testing.stored_state import WRITE_OPTION
-from connectors_core.testing.system import RunningSystems
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from connectors_core.testing.environment import LocalSpark
-
-_NOT_RUN: Final = "connectors_not_run"
-_SYSTEMS: Final = "connectors_systems"
-_CASE_KEY: Final = "connector_case"
-_RESULTS: Final = "connectors-results"
+_OPTION: Final = "connector_suites"
+_SUITES: Final = "connectors_core.testing.suite_plugin"
+_CASES: Final = "connectors_core.testing.cases"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the suites."""
-    group = parser.getgroup("connectors")
-    group.addoption(
-        "--connector-report",
-        metavar="PATH",
-        help="write what the connector suites found to PATH.json and PATH.md",
-    )
-    group.addoption(
-        WRITE_OPTION,
-        action="store_true",
-        help="let the serialiser suites write the files of stored state that are missing",
-    )
-    group.addoption(
-        "--connector-environment",
-        choices=("local", "cluster"),
-        default="local",
-        help="the Spark of the fixture `spark`: in this process, or a cluster of two workers",
-    )
+    """Add the option by which a project asks."""
+    parser.addini(_OPTION, "select and report the cases of connector suites", type="bool")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Collect results for the report."""
-    config.addinivalue_line("markers", "cell: run in every cell of the compatibility matrix")
-    config.addinivalue_line("markers", "slow: left to a full run")
-    config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
-    config.pluginmanager.register(_Results(config), _RESULTS)
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Load the plugin where the project asks for it."""
+    if early_config.getini(_OPTION) or _is_connector(early_config):
+        early_config.pluginmanager.import_plugin(_SUITES)
 
 
-@pytest.fixture(scope="session")
-def connector_systems(pytestconfig: pytest.Config) -> Iterator[RunningSystems]:
-    """The external systems of the run; ``address(system)`` starts one at its first use."""
-    results: Any = pytestconfig.pluginmanager.get_plugin(_RESULTS)
-    with closing(RunningSystems()) as systems:
-        results.systems = systems.choices
-        yield systems
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse suites in a project that has not asked: each case would run, whatever applies."""
+    cases = sys.modules.get(_CASES)
+    if cases is None or config.pluginmanager.has_plugin(_SUITES):
+        return
+    for item in items:
+        suite = getattr(item, "cls", None)
+        if suite is not None and issubclass(suite, cases.ConnectorSuite):
+            raise pytest.UsageError(
+                f"{suite.__name__} is a connector suite, and this project does not ask for them: "
+                f"set `{_OPTION} = true` in the options of pytest"
+            )
 
 
-@pytest.fixture(scope="session")
-def spark_environment(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LocalSpark]:
-    """Where the pipelines of suites run that are ``on_spark``; see ``--connector-environment``."""
-    from connectors_core.testing.spark_session import running_spark
-
-    cluster = pytestconfig.getoption("--connector-environment") == "cluster"
-    with running_spark(tmp_path_factory.mktemp("spark"), cluster=cluster) as environment:
-        yield environment
-
-
-@pytest.fixture(scope="session")
-def spark(spark_environment: LocalSpark) -> SparkSession:
-    """The Spark session of all tests of a run."""
-    return spark_environment.spark
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """A case that ran or was skipped, and the ones it presupposes."""
-
-    result: CaseResult
-    after: tuple[str, ...]
-
-
-class _Results:
-    """Results of the suites; with pytest-xdist those of all workers."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._not_run: set[CaseResult] = set()
-        self._judged: dict[str, _Judged] = {}
-        self._failed: set[tuple[str, str]] = set()  # suite and function
-        self.systems: dict[str, str] = {}
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Take out what does not apply; mark what is new."""
-        kept, out = [], []
-        for item in items:
-            suite = getattr(item, "cls", None)
-            found = case_of(getattr(item, "function", None))
-            if found is None or suite is None or not issubclass(suite, ConnectorSuite):
-                kept.append(item)
-                continue
-            if missing := suite.undeclared():
-                raise pytest.UsageError(
-                    f"{suite.__name__} says nothing about {', '.join(missing)}: put each into "
-                    "`can`, or into `cannot` with the reason"
-                )
-            parameters = getattr(getattr(item, "callspec", None), "params", {})
-            reason = suite.reason_against(found, parameters)
-            if reason is not None:
-                self._not_run.add(
-                    CaseResult(suite.__name__, item.name, Outcome.NOT_APPLICABLE, reason)
-                )
-                out.append(item)
-                continue
-            if suite.on_spark and item.get_closest_marker(SLOW_ON_SPARK):
-                item.add_marker(pytest.mark.slow)
-            new = suite.is_new(found)
-            if new:
-                item.add_marker(
-                    pytest.mark.xfail(reason=f"new in suites {found.since}", strict=False)
-                )
-            item.user_properties.append((_CASE_KEY, [suite.__name__, item.name, new, found.after]))
-            kept.append(item)
-        if out:
-            self._config.hook.pytest_deselected(items=out)
-            items[:] = kept
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note which slow cases this run leaves out."""
-        for item in items:
-            known: Any = dict(item.user_properties).get(_CASE_KEY)
-            if known is not None and item.get_closest_marker("slow"):
-                suite, name, _, _ = known
-                reason = "slow, left out of this run"
-                self._not_run.add(CaseResult(suite, name, Outcome.NOT_JUDGED, reason))
-
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Do not run a case that presupposes a failed one."""
-        known: Any = dict(item.user_properties).get(_CASE_KEY)
-        if known is not None:
-            suite, _, _, after = known
-            cause = self._failed_of(suite, tuple(after))
-            if cause is not None:
-                pytest.skip(f"not judged: {cause} failed")
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how a case ended."""
-        known: Any = dict(report.user_properties).get(_CASE_KEY)
-        if known is None:
-            return
-        suite, name, new, after = known
-        before = self._judged.get(report.nodeid)
-        if before is not None and before.result.outcome is not Outcome.PASSED:
-            return
-        expected_to_fail = hasattr(report, "wasxfail")
-        failed = report.failed or (expected_to_fail and report.skipped)
-        reason = ""
-        if failed:
-            outcome = Outcome.NEW_FAILED if new else Outcome.FAILED
-            reason = _first_line(report)
-        elif report.skipped:
-            cause = self._failed_of(suite, tuple(after))
-            outcome = Outcome.NOT_APPLICABLE if cause is None else Outcome.NOT_JUDGED
-            reason = _skip_reason(report)
-        else:
-            outcome = Outcome.PASSED
-        seconds = round(report.duration + (before.result.seconds if before else 0.0), 3)
-        if new and outcome is Outcome.PASSED and report.when == "teardown":
-            outcome = Outcome.NEW_PASSED
-        result = CaseResult(suite, name, outcome, reason, seconds)
-        self._judged[report.nodeid] = _Judged(result, tuple(after))
-        if outcome in (Outcome.FAILED, Outcome.NEW_FAILED, Outcome.NOT_JUDGED):
-            self._failed.add((suite, name.partition("[")[0]))
-
-    def _failed_of(self, suite: str, after: tuple[str, ...]) -> str | None:
-        """The first of some cases that failed or was not judged."""
-        return next((name for name in after if (suite, name) in self._failed), None)
-
-    def pytest_sessionfinish(self) -> None:
-        """Hand on what a worker knows, or write the report."""
-        output = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            output[_NOT_RUN] = [
-                (each.suite, each.case, each.outcome.value, each.reason)
-                for each in sorted(self._not_run)
-            ]
-            output[_SYSTEMS] = dict(self.systems)
-            return
-        path = self._config.getoption("--connector-report")
-        if path:
-            self.report().write(Path(path))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take what a worker of pytest-xdist knows."""
-        output = getattr(node, "workeroutput", {})
-        for suite, name, outcome, reason in output.get(_NOT_RUN, ()):
-            self._not_run.add(CaseResult(suite, name, Outcome(outcome), reason))
-        self.systems.update(output.get(_SYSTEMS, {}))
-
-    def report(self) -> ConnectorReport:
-        """All that was found."""
-        # With pytest-xdist a case may run before or beside the one that it presupposes.
-        for key, judged in self._judged.items():
-            cause = self._failed_of(judged.result.suite, judged.after)
-            if cause is not None and judged.result.outcome is Outcome.FAILED:
-                result = replace(
-                    judged.result, outcome=Outcome.NOT_JUDGED, reason=f"not judged: {cause} failed"
-                )
-                self._judged[key] = replace(judged, result=result)
-        results = (judged.result for judged in self._judged.values())
-        return ConnectorReport(SUITE_VERSION, (*results, *self._not_run), self.systems)
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say what did not apply and what is new: nothing is left out in silence."""
-        report = self.report()
-        if not report.results:
-            return
-        terminalreporter.section("connector suites")
-        for name, choice in sorted(report.systems.items()):
-            terminalreporter.line(f"{name}: {choice}")
-        for suite in sorted({result.suite for result in report.results}):
-            own = [result for result in report.results if result.suite == suite]
-            terminalreporter.line(f"{suite}: {_counts(own)}")
-            for result in sorted(own):
-                if result.outcome is not Outcome.PASSED:
-                    terminalreporter.line(f"  {result.outcome}: {result.case}  {result.reason}")
-
-
-def _counts(results: Sequence[CaseResult]) -> str:
-    counts = {o: sum(result.outcome is o for result in results) for o in Outcome}
-    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
-
-
-def _first_line(report: pytest.TestReport) -> str:
-    crash = getattr(report.longrepr, "reprcrash", None)
-    text = str(crash.message if crash is not None else report.longrepr or "")
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
-
-
-def _skip_reason(report: pytest.TestReport) -> str:
-    if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")[:200]
-    return _first_line(report)
+def _is_connector(config: pytest.Config) -> bool:
+    path = config.inipath
+    if path is None or path.name != "pyproject.toml":
+        return False
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    return "connector" in tables.get("tool", {})

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, ExitStack
 from typing import ClassVar
 
+from connectors_core.testing.extra import INSTALL_TESTING
 from connectors_core.testing.outages import Outage
 
 
@@ -84,7 +85,7 @@ def _container_is_absent(image: str) -> str | None:
     try:
         from testcontainers.core.docker_client import DockerClient
     except ImportError:
-        return "testcontainers is not installed"
+        return f"testcontainers is not installed: {INSTALL_TESTING}"
     from docker.errors import DockerException, ImageNotFound
 
     try:

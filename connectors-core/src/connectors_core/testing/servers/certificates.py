@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from connectors_core.errors import MissingDependencyError
 from connectors_core.secrets import Secret
+from connectors_core.testing.extra import INSTALL_TESTING
 from connectors_core.testing.servers.ports import HOST
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _new_key() -> EllipticCurvePrivateKey:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
         raise MissingDependencyError(
-            "cryptography", install="pip install cryptography", feature="a server with TLS"
+            "cryptography", install=INSTALL_TESTING, feature="a server with TLS"
         ) from error
     return ec.generate_private_key(ec.SECP256R1())
 
