@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from connectors_core import Pipeline
 from connectors_core.cli import app
-from connectors_core.cli.state import view_state
+from connectors_core.cli.state_view import view_state
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from connectors_core.cli import app, doctor, main
 from connectors_core.cli.doctor import (
     InstalledConnector,
-    Level,
     connector_findings,
     fits,
     java_finding,
@@ -23,6 +22,7 @@ from connectors_core.cli.doctor import (
     split_requirement,
     worker_python_finding,
 )
+from connectors_core.cli.findings import Level
 from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,

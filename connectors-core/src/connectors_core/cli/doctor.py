@@ -14,16 +14,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import orjson
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from connectors_core.cli.finding_table import show
+from connectors_core.cli.findings import Finding, Level
 from connectors_core.compatibility import line_for
 from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
@@ -37,33 +36,6 @@ MINIMUM_PYTHON: Final = (3, 11)
 
 Versions = Callable[[str], str | None]
 """The installed version of a distribution, None where it is not installed."""
-
-
-class Level(StrEnum):
-    """How a finding is to be taken."""
-
-    OK = "ok"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        check: What was looked at.
-        found: What was found.
-        level: How it is to be taken.
-        problem: What does not fit.
-        fix: The command or the step that mends it.
-    """
-
-    check: str
-    found: str
-    level: Level = Level.OK
-    problem: str | None = None
-    fix: str | None = None
 
 
 def doctor(
@@ -88,31 +60,6 @@ def doctor(
         show(findings, Console())
     if failed:
         raise typer.Exit(1)
-
-
-def show(findings: list[Finding], console: Console) -> None:
-    """Print the findings for people."""
-    styles = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for finding in findings:
-        table.add_row(
-            Text(finding.level.value, style=styles[finding.level]),
-            Text(finding.check),
-            Text(finding.found),
-        )
-    console.print(table)
-    for finding in findings:
-        if finding.level is Level.OK:
-            continue
-        console.print()
-        problem = Text(f"{finding.check}: {finding.problem}", style=styles[finding.level])
-        console.print(problem, soft_wrap=True)
-        if finding.fix is not None:
-            # Not wrapped and not styled: it is there to be copied.
-            console.print(f"  {finding.fix}", markup=False, highlight=False, soft_wrap=True)
 
 
 # --- what is installed ----------------------------------------------------------------------------

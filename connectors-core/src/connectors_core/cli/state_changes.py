@@ -13,7 +13,6 @@ from rich.text import Text
 
 from connectors_core._display import count
 from connectors_core.cli.positions import position_text
-from connectors_core.cli.state import view_sources
 from connectors_core.cli.state_options import (
     CheckpointOption,
     DryRunOption,
@@ -25,6 +24,7 @@ from connectors_core.cli.state_options import (
     locations_of,
     query_of,
 )
+from connectors_core.cli.state_view import view_sources
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
 from connectors_core.engine.recovery import abandonment, rewind
 from connectors_core.engine.recovery.locations import Locations

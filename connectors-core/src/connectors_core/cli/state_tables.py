@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a pipeline as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from connectors_core._display import NOTHING, count, moment, size, span
+from connectors_core.cli.state_view import DecisionView, LeaseView, QueryView, StateView
+
+
+def print_state(view: StateView, console: Console, now: float) -> None:
+    """Print it for people.
+
+    Args:
+        view: What to print.
+        console: Where to.
+        now: Seconds since the epoch.
+    """
+    kind = "streaming" if view.streaming else "batch"
+    console.print(Text.assemble(("pipeline ", "dim"), (view.name, "bold"), f"  {kind}"))
+    console.print(Text(f"id       {view.pipeline_id}"))
+    console.print(Text(f"lease    {_lease_text(view.lease, now)}"))
+    for run in view.unfinished_runs:
+        console.print(Text(f"run      {run} is not finished", style="yellow"))
+    for query in view.queries:
+        console.print()
+        console.print(Text.assemble((query.name, "bold"), f"  {query.spark_query_id}"))
+        for line in _query_lines(query):
+            console.print(Text(line))
+        for table in _tables(query):
+            console.print()
+            console.print(table)
+
+
+def _lease_text(lease: LeaseView | None, now: float) -> str:
+    if lease is None:
+        return "never taken"
+    who = f"incarnation {lease.incarnation}, host {lease.host}, pid {lease.pid}"
+    who += f" ({lease.description})" if lease.description else ""
+    if lease.released:
+        return f"released; last held by {who}"
+    return f"held by {who}, last heartbeat {span(max(0.0, now - lease.seen_at))} ago"
+
+
+def _query_lines(query: QueryView) -> Iterator[str]:
+    plan = NOTHING if query.plan is None else str(query.plan)
+    yield f"plan     {plan}" + (" (the last)" if query.last_plan else "")
+    yield f"epoch    {NOTHING if query.epoch is None else query.epoch}"
+    if query.undecided:
+        yield f"plans after the last decision      {_ranges(query.undecided)}"
+    if query.held:
+        yield f"epochs decided but not committed   {_ranges(query.held)}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _tables(query: QueryView) -> Iterator[Table]:
+    if query.plan is not None:
+        table = _table("source", "splits", "watermark", "reports of the plan", "")
+        for source in query.sources:
+            table.add_row(
+                source.uid,
+                count(len(source.splits)),
+                moment(source.watermark),
+                f"{source.reported}/{source.entries}",
+                "finished" if source.finished else "",
+            )
+        yield table
+    for source in query.sources:
+        if source.splits:
+            table = _table(f"split of {source.uid}", "reader", "watermark", "skip", "position")
+            for split in source.splits:
+                table.add_row(
+                    Text(split.split_id),
+                    str(split.subtask),
+                    moment(split.watermark),
+                    count(split.skip),
+                    Text(split.position if split.read else f"not read: {split.position}"),
+                )
+            yield table
+    for uid in dict.fromkeys(writer.sink for writer in query.writers):
+        table = _table(f"writer of {uid}", "states")
+        for writer in query.writers:
+            if writer.sink == uid:
+                table.add_row(str(writer.writer), Text("\n".join(writer.states) or NOTHING))
+        yield table
+    if query.decisions:
+        table = _table("epoch", "batch", "plan", "sink", "rows", "bytes", "committables", "state")
+        for decision in query.decisions:
+            _add_decision(table, decision)
+        yield table
+
+
+def _add_decision(table: Table, decision: DecisionView) -> None:
+    for index, uid in enumerate(decision.rows):
+        where = (decision.epoch, decision.batch, decision.plan) if index == 0 else ("", "", "")
+        table.add_row(
+            *map(str, where),
+            Text(uid),
+            count(decision.rows[uid]),
+            size(decision.bytes[uid]),
+            count(decision.committables[uid]),
+            _fate(decision, uid),
+        )
+
+
+def _fate(decision: DecisionView, uid: str) -> str:
+    if uid in decision.given_up:
+        return "given up"
+    fate = "not committed" if uid in decision.not_done else "committed"
+    return fate + (", rewritten" if uid in decision.rewritten else "")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
