@@ -6,8 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 260, 90, 20, 26, 34
-COLOURS = ("#1f5fa8", "#d1582b", "#2c8a57", "#7b4ea3", "#b8860b")
+WIDTH, LEFT, RIGHT, BOTTOM = 720, 100, 20, 34
+PLOT, ROW = 200, 18
+"""Height of the plot, and of a row of text."""
+CHARACTER = 7.0
+"""Width that a character takes at most, so that texts do not overlap."""
+COLOURS = (
+    *("#1f5fa8", "#d1582b", "#2c8a57", "#7b4ea3", "#b8860b"),
+    *("#0e7c86", "#b83280", "#5b6b7b", "#7a4a1f", "#4a5fd9"),
+)
 
 Point = tuple[float, float]
 
@@ -29,12 +36,24 @@ def line_chart(
     end = max(1.0, *(x for x, _ in points))
     low, high = min(y for _, y in points), max(y for _, y in points)
     high = high if high > low else low + 1
+    legend, rows = _rows({name: 30.0 + CHARACTER * len(name) for name in lines}, {}, LEFT)
+    places = {
+        f"{name}\0{time}": (LEFT + (WIDTH - LEFT - RIGHT) * time / end + 4, name)
+        for name, times in (events or {}).items()
+        for time in times
+    }
+    notes, levels = _rows(
+        {key: 10.0 + CHARACTER * len(name) for key, (_, name) in places.items()},
+        {key: min(x, WIDTH - CHARACTER * len(name)) for key, (x, name) in places.items()},
+    )
+    top = ROW * (rows + levels) + 8
+    bottom = top + PLOT
 
     def x_of(x: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * x / end
 
     def y_of(y: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
+        return bottom - PLOT * (y - low) / (high - low)
 
     parts = []
     for step in range(5):
@@ -43,15 +62,15 @@ def line_chart(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(value):.1f}"'
             f' y2="{y_of(value):.1f}"/>',
             _text(LEFT - 8, y_of(value) + 4, label(value), "end"),
-            _text(x_of(second), HEIGHT - BOTTOM + 18, f"{second:.0f} s", "middle"),
+            _text(x_of(second), bottom + 18, f"{second:.0f} s", "middle"),
         ]
-    for name, times in (events or {}).items():
-        for time in times:
-            parts += [
-                f'<line class="event" x1="{x_of(time):.1f}" x2="{x_of(time):.1f}" y1="{TOP}"'
-                f' y2="{HEIGHT - BOTTOM}"/>',
-                _text(x_of(time) + 4, TOP + 10, name, "start"),
-            ]
+    for key, (x, name) in places.items():
+        place, level = notes[key]
+        y = ROW * (rows + level) + 14
+        parts += [
+            f'<line class="event" x1="{x - 4:.1f}" x2="{x - 4:.1f}" y1="{y}" y2="{bottom}"/>',
+            _text(place, y, name, "start"),
+        ]
     for number, (name, line) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
         path: list[Point] = []
@@ -61,12 +80,42 @@ def line_chart(
             path.append((x, y))
             last = y
         drawn = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in path)
+        place, level = legend[name]
         parts += [
             f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{drawn}"/>',
-            f'<rect x="{LEFT + 130 * number}" y="4" width="12" height="12" fill="{colour}"/>',
-            _text(LEFT + 130 * number + 18, 14, name, "start"),
+            f'<rect x="{place:.1f}" y="{ROW * level + 4}" width="12" height="12" fill="{colour}"/>',
+            _text(place + 18, ROW * level + 14, name, "start"),
         ]
-    return _svg(parts, HEIGHT)
+    return _svg(parts, bottom + BOTTOM)
+
+
+def _rows(
+    widths: Mapping[str, float], wanted: Mapping[str, float], begin: float = 0
+) -> tuple[dict[str, tuple[float, int]], int]:
+    """Put texts into rows in which none overlaps another.
+
+    Args:
+        widths: The widths of the texts.
+        wanted: Where texts begin; the others follow one another.
+        begin: Where the first of these begins.
+
+    Returns:
+        Where each text begins and its row, and the number of rows.
+    """
+    ends: list[float] = []
+    found = {}
+    for name in sorted(widths, key=lambda each: wanted.get(each, 0.0)):
+        width = widths[name]
+        for row in range(len(ends) + 1):
+            if row == len(ends):
+                ends.append(begin)
+            place = wanted.get(name, ends[row])
+            fits = place >= ends[row] and (place + width <= WIDTH or ends[row] == begin)
+            if fits:
+                ends[row] = place + width
+                found[name] = (place, row)
+                break
+    return found, len(ends)
 
 
 def bar_chart(bars: Sequence[tuple[str, float]], *, label: Callable[[float], str]) -> str:
@@ -77,12 +126,17 @@ def bar_chart(bars: Sequence[tuple[str, float]], *, label: Callable[[float], str
     for number, (name, value) in enumerate(bars):
         width = (WIDTH - left - 70) * max(value, 0) / high
         parts += [
-            _text(left - 8, number * row + 15, name, "end"),
+            _text(left - 8, number * row + 15, _short(name, left), "end"),
             f'<rect x="{left}" y="{number * row + 3}" width="{width:.1f}" height="{row - 6}"'
             f' fill="{COLOURS[0]}"/>',
             _text(left + width + 6, number * row + 15, label(value), "start"),
         ]
     return _svg(parts, len(bars) * row + 6)
+
+
+def _short(name: str, width: float) -> str:
+    room = int(width / CHARACTER)
+    return name if len(name) <= room else f"{name[: room - 1]}…"
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

@@ -14,6 +14,14 @@ from typing import Any
 from examples.flights.charts import Point, bar_chart, line_chart
 from examples.flights.history import DAY, END_OF_TIME, History
 
+# Units of the numbers in the table, by how their names end.
+_UNITS = {
+    "seconds": "s",
+    "load time": "ms",
+    "cached bytes": "bytes",
+    **dict.fromkeys(("rows_in", "rows_out", "matched", "with_plane", "with_airport"), "rows"),
+    **dict.fromkeys(("missing", "duplicates", "unexpected"), "rows"),
+}
 # By group: the query, and the mean delay of each.
 Delays = Mapping[str, tuple[str, list[tuple[str, float]]]]
 
@@ -78,7 +86,7 @@ def write(
     ends = [(t, uid, mark) for t, uid, mark in history.marks if mark < END_OF_TIME]
     sections = {
         "Rows read and written": line_chart(
-            _lines(history.rows, start), label=lambda rows: f"{rows:,.0f}", events=events
+            _lines(history.rows, start), label=lambda rows: f"{rows:,.0f} rows", events=events
         ),
         "Watermarks of the sources": line_chart(_lines(ends, start), label=_date, events=events),
         "Drift between the sources": line_chart(
@@ -87,7 +95,7 @@ def write(
             events=events,
         ),
         "Records of each partition not read yet": line_chart(
-            _lines(history.lags, start), label=lambda lag: f"{lag:,.0f}", events=events
+            _lines(history.lags, start), label=lambda lag: f"{lag:,.0f} rows", events=events
         ),
         "Mean departure delay by month": bar_chart(verified["by month"], label=_minutes),
         **{
@@ -111,7 +119,7 @@ def write(
         f"<style>{_STYLE}</style><h1>Flights with weather, aircraft and airport</h1>",
         f"<p class={'good' if found['ok'] else 'bad'}>On Spark {found['spark_version']}"
         f" {verdict}; killed on the way: {', '.join(crashes) or 'nothing'}.</p><table>",
-        *(f"<tr><th>{_words(name)}<td>{_shown(value)}" for name, value in rows.items()),
+        *(f"<tr><th>{_words(name)}<td>{_shown(name, value)}" for name, value in rows.items()),
         "</table>",
         *(f"<h2>{escape(title)}</h2>{chart}" for title, chart in sections.items()),
     ]
@@ -147,5 +155,7 @@ def _words(name: str) -> str:
     return escape(name.replace("_", " "))
 
 
-def _shown(value: object) -> str:
-    return escape(f"{value:,}" if isinstance(value, int) and value is not True else str(value))
+def _shown(name: str, value: object) -> str:
+    text = f"{value:,}" if isinstance(value, int) and value is not True else str(value)
+    unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
+    return escape(f"{text} {unit}".rstrip())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib.metadata
+import re
 import sys
 from types import SimpleNamespace
 
@@ -563,3 +564,24 @@ def test_storage_options(location):
     result = run("state", "show", f"file://{location}", "--storage-option", "auto_mkdir=false")
     assert result.exit_code == 0
     assert run("state", "show", location, "--storage-option", "auto_mkdir").exit_code == 2
+
+
+def shown_help(*command: str) -> str:
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.mark.parametrize("command", [(), ("doctor",), ("state", "rewind"), ("kafka",)])
+def test_help_shows_types_as_words(command):
+    assert "<" not in shown_help(*command)
+
+
+def test_an_option_that_takes_a_text_says_so():
+    assert re.search(r"--spark-master +text ", shown_help("doctor"))
+
+
+def test_a_shell_completes_commands_of_the_core_and_of_connectors():
+    env = {"_CONNECTORS_COMPLETE": "complete_bash", "COMP_WORDS": "connectors ", "COMP_CWORD": "1"}
+    result = CliRunner().invoke(app, [], env=env, prog_name="connectors")
+    assert {"doctor", "state", "kafka"} <= set(result.output.split())

@@ -13,6 +13,7 @@ from connector_release_tools.api.commands import api
 from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.flips.commands import flip
+from connector_release_tools.help_types import with_words
 from connector_release_tools.index.commands import index
 from connector_release_tools.installing.commands import install
 from connector_release_tools.matrix.commands import matrix
@@ -28,6 +29,11 @@ ERROR_EXIT: Final = 2
 
 class ReleaseToolsGroup(TyperGroup):
     """Shows the errors of the tools as what they say, with a hint, and exits with 2."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Begin a call of the command."""
+        with_words(self)
+        return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -46,7 +52,6 @@ class ReleaseToolsGroup(TyperGroup):
 app = typer.Typer(
     cls=ReleaseToolsGroup,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Tools for the people who make and release connectors.",

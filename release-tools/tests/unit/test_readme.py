@@ -8,6 +8,9 @@ from pathlib import Path
 from flip_tree import FlipTree
 from matrix_tree import MatrixTree
 from template_tree import Tree
+from typer.testing import CliRunner
+
+from connector_release_tools.cli import app
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -48,3 +51,12 @@ def test_the_commands_of_reviews_run_one_after_the_other(accepted: FlipTree) -> 
     assert len(commands("review")) == 2
     for command in commands("review"):
         assert accepted.run("review", *command).exit_code == 0
+
+
+def test_help_shows_types_as_words_and_a_shell_completes_commands():
+    said = CliRunner().invoke(app, ["index", "serve", "--help"]).output
+    assert "--port number" in said
+    assert "<" not in said
+    env = {"_RELEASE_TOOLS_COMPLETE": "complete_bash", "COMP_WORDS": "x ma", "COMP_CWORD": "1"}
+    completed = CliRunner().invoke(app, [], env=env, prog_name="release-tools")
+    assert completed.output.split() == ["matrix"]

@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from connectors_core.cli.doctor import doctor
+from connectors_core.cli.help_types import with_words
 from connectors_core.cli.state import state
 from connectors_core.cli.state_changes import give_up_epoch, rewind_state
 from connectors_core.cli.state_copies import back_up_state, restore_state
@@ -31,6 +32,11 @@ def command_plugins() -> dict[str, importlib.metadata.EntryPoint]:
 class ConnectorsGroup(TyperGroup):
     """Loads a connector's commands when they are asked for; shows errors as what they say."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Begin a call of the command."""
+        with_words(self)
+        return super().make_context(*args, **kwargs)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, our own first."""
         own = list(super().list_commands(ctx))
@@ -42,7 +48,7 @@ class ConnectorsGroup(TyperGroup):
         if command is None:
             point = command_plugins().get(cmd_name)
             command = None if point is None else load_plugin(point)
-        return command
+        return None if command is None else with_words(command)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error of ours is shown without a traceback and exits with 2."""
@@ -102,7 +108,6 @@ app = typer.Typer(
     name="connectors",
     cls=ConnectorsGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # they show local variables, among them secrets
 )
 """The command `connectors`, with the subcommands of the installed connectors."""
