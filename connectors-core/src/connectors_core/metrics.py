@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: names after Flink's FLIP-33, and the group that connectors record them in.
+"""Metrics: names after Flink's FLIP-33, and the group in which connectors record them.
 
-Numbers of executors travel in reports and summaries and are counted when those are taken over, so a
-retry, a replay or a speculative copy never counts twice. All counters begin with the driver.
+Reports and summaries carry the numbers of executors, and the driver counts them when it accepts
+these messages. A retry, a replay, or a speculative copy is therefore never counted twice. All
+counters start with the driver.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class EnumeratorMetric(StrEnum):
 
 
 class SplitMetric(StrEnum):
-    """Of a split that is being read."""
+    """Metrics of a split that is being read."""
 
     CURRENT_WATERMARK = "currentWatermark"
     """Its watermark, milliseconds since the epoch."""
@@ -71,9 +72,9 @@ class SplitMetric(StrEnum):
 
 
 class SinkMetric(StrEnum):
-    """Of the writers of a sink, counted when an epoch is decided.
+    """Metrics of a sink's writers, counted when an epoch is decided.
 
-    Where a writer counts one of the first three itself, its number is taken.
+    If a writer counts one of the first three itself, its number is used.
     """
 
     NUM_RECORDS_SEND = "numRecordsSend"
@@ -97,7 +98,7 @@ class SinkMetric(StrEnum):
 
 
 class CommitterMetric(StrEnum):
-    """Of the committers of a sink."""
+    """Metrics of a sink's committers."""
 
     TOTAL_COMMITTABLES = "totalCommittables"
     SUCCESSFUL_COMMITTABLES = "successfulCommittables"
@@ -111,10 +112,11 @@ class CommitterMetric(StrEnum):
 
 
 class LookupMetric(StrEnum):
-    """Of a lookup join, after Flink's FLIP-221.
+    """Metrics of a lookup join, after Flink's FLIP-221.
 
-    Counted in worker processes and brought to the driver with each task that ends: a task that
-    runs again counts again. Gauges are those of the process that was heard last.
+    Worker processes count them, and each finished task sends them to the driver. A task that
+    runs
+    again is counted again. Gauges have the value of the process that reported last.
     """
 
     HIT_COUNT = "hitCount"
@@ -137,17 +139,20 @@ class LookupMetric(StrEnum):
     """Bytes of the columns in the cache."""
 
 
-# One lock for all: it is held for some nanoseconds, and groups stay plain data that pickles.
+# One lock for all: it is held for some nanoseconds, and groups stay plain picklable data.
 _lock = threading.Lock()
 
 
 @dataclass
 class MetricGroup:
-    """Counters and gauges of one source, reader, writer or committer. Thread-safe.
+    """Counters and gauges of one source, reader, writer, or committer. Thread safe.
 
-    Plain numbers: a reader's travel in its report, a writer's in its summary, and the driver hands
-    them to OpenTelemetry. Counters of a report are added up, gauges replaced. Standard names are in
-    :class:`SourceMetric` and its neighbours; the same meaning must have the same name.
+    These are plain numbers: a reader's are in its report, a writer's in its summary, and the
+    driver
+    passes them to OpenTelemetry. Counters of a report are added, gauges are replaced. Standard
+    names
+    are in :class:`SourceMetric` and the classes next to it; the same meaning must have the same
+    name.
     """
 
     counters: dict[str, int] = field(default_factory=dict)
@@ -165,7 +170,7 @@ class MetricGroup:
             self.gauges[str(name)] = value
 
     def copy(self) -> MetricGroup:
-        """The numbers as they are now."""
+        """Return the current numbers."""
         with _lock:
             return MetricGroup(dict(self.counters), dict(self.gauges))
 
@@ -195,7 +200,7 @@ class Meter:
             self._sum += count
 
     def rate(self) -> float:
-        """Events per second."""
+        """Return the events per second."""
         with self._lock:
             now = self._clock()
             self._forget(now)

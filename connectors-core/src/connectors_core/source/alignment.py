@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The watermark of a source, and the alignment of sources (Flink's FLIP-182 and FLIP-217). Driver.
 
-Everything here counts in watermarks, microseconds since the epoch, UTC. A split that holds a row
-counts with its *head*, the watermark which that row would bring it to. The maximum of a group is
-its lowest mark plus the drift and therefore never below the head that is the lowest mark: the
-slowest split can always emit its next row, and a gap in event time, however long, stops nobody.
+All values are watermarks: microseconds since the epoch, UTC. A split that holds a row is
+represented by its *head*, the watermark that this row would cause. The maximum of a group is its
+lowest mark plus the drift, so it is never below the lowest head: the slowest split can always emit
+its next row, and no gap in event time stops the group.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class SplitProgress:
-    """What the coordinator knows of an unfinished split, assigned or not.
+    """State of an unfinished split in the coordinator, assigned or not.
 
     Attributes:
         split_id: The split.
-        watermark: Its watermark, None where it has none yet.
-        head: The watermark its first held row would bring, None where no row is held.
-        lower_bound: Lowest event time it can still deliver, None where that is unknown.
-        found_at: How far the rows of the other splits had brought the source when this one was
-            found, None where nothing was read yet. Its rows up to there are late.
+        watermark: Its watermark, None if it has none yet.
+        head: The watermark that its first held row would cause, None if no row is held.
+        lower_bound: Lowest event time that it can still deliver, None if unknown.
+        found_at: The watermark of the source, by the rows of other splits, when this split was
+            found; None if nothing had been read. Rows of this split up to there are late.
         read: Whether it was ever read.
-        idle: Whether it was asked for long enough and had nothing.
+        idle: Whether it was polled for long enough without rows.
     """
 
     split_id: str
@@ -63,26 +63,26 @@ class SplitProgress:
 
     @property
     def counts(self) -> bool:
-        """Whether the split holds others back: all do but the idle ones.
+        """Return whether the split holds back others: all splits do, except idle ones.
 
-        Who was never read or holds a row is not idle, whatever the clock says.
+        A split that was never read or holds a row is not idle, regardless of the clock.
         """
         return not self.idle or not self.read or self.head is not None
 
     @property
     def safe_watermark(self) -> int | None:
-        """The watermark this split allows its source, None where it may still deliver anything.
+        """The watermark that this split allows its source, None if it may deliver any event time.
 
-        Rows at the lower bound itself are still to come, hence one less.
+        Rows at the lower bound itself are still to come, so the result is one less.
         """
         bound = None if self.lower_bound is None else self.lower_bound - 1
         return _highest(self.watermark, bound, self.found_at)
 
     @property
     def mark(self) -> int:
-        """Where the split stands for the alignment: its head, or else its watermark.
+        """The value of the split for the alignment: its head, or else its watermark.
 
-        :data:`~connectors_core.source.watermarks.MIN_WATERMARK` where nothing is known yet.
+        :data:`~connectors_core.source.watermarks.MIN_WATERMARK` if neither is known yet.
         """
         if self.head is not None:
             return self.head
@@ -100,19 +100,21 @@ def source_watermark(
 ) -> int | None:
     """Return the watermark of a source; it never falls.
 
-    It is the minimum over the unfinished splits that are not idle. Where there is none, it is the
-    highest watermark of any split, as in Flink: whether the slower of two splits became idle before
-    or after the faster one must make no difference.
+    It is the minimum over the unfinished splits that are not idle. If there are none, it is the
+    highest watermark of any split, as in Flink. The order in which a slow and a fast split
+    become
+    idle must make no difference.
 
     Args:
-        previous: The watermark so far, None where there is none yet.
-        active: Every unfinished split, unassigned and idle ones included. A split that was not
-            read, does not know its lower bound and was found before any other was read keeps the
+        previous: The previous watermark, None if there is none.
+        active: Every unfinished split, including unassigned and idle ones. A split that was not
+            read, has no known lower bound, and was found before any other was read keeps the
             watermark where it is.
-        highest_finished: Highest watermark of a finished split, None where there is none.
+        highest_finished: Highest watermark of a finished split, None if there is none.
         finished: Whether the source has ended. Its watermark is the end of time.
-        discovered: Whether the enumerator has answered once, that is, whether ``active`` can be
-            all there is.
+        discovered: Whether the enumerator has discovered splits at least once, so that
+            ``active``
+            can be complete.
     """
     if finished:
         return END_OF_TIME
@@ -132,12 +134,13 @@ def _highest(*marks: int | None) -> int | None:
 
 
 def alignment_minimum(active: Iterable[SplitProgress], *, finished: bool, discovered: bool) -> int:
-    """Return the lowest mark of a source, by which it holds its alignment group.
+    """Return the lowest mark of a source, which holds back its alignment group.
 
     Returns:
-        ``MIN_WATERMARK`` where nothing is known yet: before the first discovery, or while a split
-        without a lower bound was not read. ``MAX_WATERMARK`` where the source holds nobody: it is
-        finished, has no split at the moment, or all of them are idle.
+        ``MIN_WATERMARK`` if nothing is known yet: before the first discovery, or while a split
+        without a lower bound is unread. ``MAX_WATERMARK`` if the source holds back no other: it
+        is
+        finished, has no split, or all its splits are idle.
     """
     if finished:
         return MAX_WATERMARK
@@ -150,21 +153,23 @@ def alignment_minimum(active: Iterable[SplitProgress], *, finished: bool, discov
 class MaxWatermark:
     """The highest watermark that a split of a group may reach in the next plan.
 
-    There is always one: :data:`NO_LIMIT` where nobody holds the group, and :data:`LOWEST` where
-    somebody does of whom nothing is known yet. Under ``LOWEST`` every split may be read, and no row
-    with an event time is emitted: reading gives the head of each, from which the next plan has a
-    real maximum.
+    It is :data:`NO_LIMIT` if no split holds back the group, and :data:`LOWEST` if a split with
+    an
+    unknown mark does. Under ``LOWEST``, every split may be read, but no row with an event time
+    is
+    emitted. Reading determines the head of each split, which gives the next plan a real
+    maximum.
 
     Attributes:
-        micros: The watermark. It travels in plans, to ``SplitWatermarks.admit``.
+        micros: The watermark. Plans pass it to ``SplitWatermarks.admit``.
     """
 
     micros: int
 
     def admits(self, mark: int | None) -> bool:
-        """Whether reading a split can bring something; None is a split of which nothing is known.
+        """Return whether reading a split can have an effect; None is a split with an unknown mark.
 
-        The split that holds its group is always admitted.
+        The split that holds back its group is always admitted.
         """
         return mark is None or mark <= self.micros
 
@@ -179,12 +184,15 @@ LOWEST: Final = MaxWatermark(MIN_WATERMARK)
 class AlignmentGroup:
     """The sources that advance together (Flink's FLIP-182). Thread safe.
 
-    A member holds the group from :meth:`join` or its first :meth:`update` to its end, with what it
-    reported last. All members report before the maximum of a plan is asked for.
+    A member holds back the group from :meth:`join` or its first :meth:`update` until its end,
+    with
+    the mark that it reported last. All members report before the maximum of a plan is computed.
 
-    The group cannot lock up as long as what holds it is read: held splits are left out of their
-    reader's queue, because the slowest one may stand behind them, and a reader whose splits are all
-    held must be given another, because the slowest one may not be assigned yet.
+    The group cannot deadlock as long as the split that holds it back is read. Held splits are
+    left
+    out of their reader's queue, because the slowest split may come after them. A reader whose
+    splits
+    are all held must get another one, because the slowest split may not be assigned yet.
     """
 
     def __init__(
@@ -198,14 +206,14 @@ class AlignmentGroup:
         self._updated = 0.0
 
     def join(self, uid: str) -> None:
-        """Add a source before its first report: it holds the group until discovery answered."""
+        """Add a source before its first report: it holds back the group until discovery."""
         with self._lock:
             self._minima.setdefault(uid, MIN_WATERMARK)
 
     def update(
         self, uid: str, active: Iterable[SplitProgress], *, finished: bool, discovered: bool
     ) -> None:
-        """Take over the splits of one source; see :func:`alignment_minimum`."""
+        """Update the splits of one source; see :func:`alignment_minimum`."""
         minimum = alignment_minimum(active, finished=finished, discovered=discovered)
         with self._lock:
             self._minima[uid] = minimum
@@ -217,19 +225,21 @@ class AlignmentGroup:
 
     @property
     def minimum(self) -> int:
-        """The lowest mark of all members, ``MAX_WATERMARK`` where nobody holds the group."""
+        """Return the lowest mark of all members, ``MAX_WATERMARK`` if none holds back the group."""
         with self._lock:
             return min(self._minima.values(), default=MAX_WATERMARK)
 
     def max_allowed_watermark(self, now: float | None = None) -> MaxWatermark:
         """Return the maximum for the next plan.
 
-        A lower maximum (a slower split was found) holds at once, a higher one when the update
-        interval has passed since the last step: what is given is never above the lowest mark plus
-        the drift.
+        A lower maximum (because a slower split was found) applies immediately. A higher one
+        applies
+        when the update interval has passed since the last increase. The result is never
+        above the
+        lowest mark plus the drift.
 
         Args:
-            now: Monotonic seconds; by default of the group's clock.
+            now: Monotonic seconds; by default from the group's clock.
         """
         now = self._clock() if now is None else now
         minimum = self.minimum
@@ -249,7 +259,7 @@ class AlignmentGroup:
 
 
 class CoordinatorStore:
-    """What the coordinators of a pipeline share (Flink's FLIP-182). Thread safe.
+    """The alignment groups that the coordinators of a pipeline share. Thread safe.
 
     Args:
         clock: Monotonic seconds.
@@ -261,10 +271,10 @@ class CoordinatorStore:
         self._groups: dict[str, AlignmentGroup] = {}
 
     def group(self, alignment: WatermarkAlignment) -> AlignmentGroup:
-        """Return the group of this name, the same for all its members.
+        """Return the group with this name, the same for all its members.
 
         Raises:
-            ConfigurationError: Another member gave another drift or update interval.
+            ConfigurationError: Another member has a different drift or update interval.
         """
         with self._lock:
             group = self._groups.get(alignment.group)
@@ -283,13 +293,14 @@ class CoordinatorStore:
 
 
 class IdlenessClock:
-    """How long the splits of one source were asked in vain (Flink's FLIP-182, FLIP-217).
+    """How long the splits of one source were polled without rows (Flink's FLIP-182, FLIP-217).
 
-    Time in which a split was not asked does not count: it was held by alignment, a limit or the
-    rate, or not assigned. Starts from zero after a restart, as in Flink.
+    Time during which a split was not polled does not count: alignment, a limit, or the rate
+    held
+    it, or it was not assigned. Starts from zero after a restart, as in Flink.
 
     Args:
-        idleness: Time after which a split is idle; None: no split ever is.
+        idleness: Time after which a split is idle; None if splits never become idle.
         clock: Monotonic seconds.
     """
 
@@ -302,15 +313,17 @@ class IdlenessClock:
         self._asked_at: dict[str, float] = {}
 
     def observe(self, split_id: str, asked: bool, rows: int, seconds: float | None = None) -> None:
-        """Take over what a plan did to a split.
+        """Record what a plan did with a split.
 
         Args:
             split_id: The split.
-            asked: Whether it was read and could have given rows.
-            rows: Rows it had, held ones included; any row starts its time anew.
-            seconds: Time that this stands for. None measures the time since the observation
-                before, if the split was asked then too: that includes the time between two plans,
-                which is most of it when a source is idle and plans are short.
+            asked: Whether it was read and could have returned rows.
+            rows: Its number of rows, including held ones; any row resets its idle time.
+            seconds: The duration to record. None measures the time since the previous
+                observation,
+                if the split was polled then too. This includes the time between two plans,
+                which is
+                most of it if a source is idle and plans are short.
         """
         now = self._clock()
         last = self._asked_at.pop(split_id, None)
@@ -324,12 +337,12 @@ class IdlenessClock:
             self._asked_at[split_id] = now
 
     def idle(self, split_id: str) -> bool:
-        """Whether the split is idle."""
+        """Return whether the split is idle."""
         if self._idleness is None:
             return False
         return self._waited.get(split_id, 0.0) >= self._idleness
 
     def forget(self, split_id: str) -> None:
-        """Drop what is known of a split that is finished or was taken away."""
+        """Remove the state of a split that is finished or was taken away."""
         self._waited.pop(split_id, None)
         self._asked_at.pop(split_id, None)

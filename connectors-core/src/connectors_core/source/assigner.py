@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which an enumerator hands out the splits it has found."""
+"""The order in which an enumerator assigns its splits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from connectors_core.source.split import SplitT
 class SplitAssigner(Generic[SplitT]):
     """The splits that wait for a reader. Driver, one thread; after Flink's ``FileSplitAssigner``.
 
-    By event time the lowest bound goes first, and among equal bounds the heaviest split. Splits
-    without a bound go before all others, as found, because they hold back the watermark until they
-    are read. Without event time the heaviest goes first, so that the last ones to end are short.
-    What is equal goes in the order of discovery, so the same discovery gives the same order.
+    By event time, the split with the lowest bound is first, and among equal bounds the largest.
+    Splits without a bound precede all others in the order of discovery, because they hold back
+    the
+    watermark until they are read. Without event time, the largest split is first, so that the
+    last
+    ones to end are short. Equal splits keep the order of discovery, so the same discovery
+    always
+    gives the same order.
 
-    To restore it, :meth:`add` what :meth:`pending` gave: the order stays.
+    To restore it, :meth:`add` the result of :meth:`pending`, which keeps the order.
 
     Args:
         event_time_order: Order by event time; see ``SplitEnumeratorContext.event_time_order``.
-        found: ``SplitEnumeratorContext.split_found``: the coordinator then knows of every split
-            that waits, and says where those begin that are found late. Without it a split's own
-            bound counts.
+        found: ``SplitEnumeratorContext.split_found``. The coordinator then knows every waiting
+            split, and determines the bound of splits that are found late. Without it, a split's
+            own
+            bound is used.
     """
 
     def __init__(
@@ -38,19 +43,19 @@ class SplitAssigner(Generic[SplitT]):
         self._returned = 0
 
     def add(self, splits: Sequence[SplitT]) -> None:
-        """Take splits, in the order they were found; one whose id waits already is passed over."""
+        """Add splits in the order of discovery; skip those whose ids already wait."""
         for split in splits:
             self._added += 1
             self._push(split, self._added)
 
     def add_back(self, splits: Sequence[SplitT]) -> None:
-        """Take splits back that a reader had; they go before equal ones that no one had yet."""
+        """Add splits that a reader returned; they precede equal ones that were never assigned."""
         for split in reversed(splits):
             self._returned += 1
             self._push(split, -self._returned)
 
     def next(self) -> SplitT | None:
-        """Take out the split to hand out now; None if there is none."""
+        """Remove and return the next split to assign; None if there is none."""
         if not self._heap:
             return None
         split = heapq.heappop(self._heap)[-1]
@@ -58,7 +63,7 @@ class SplitAssigner(Generic[SplitT]):
         return split
 
     def pending(self) -> tuple[SplitT, ...]:
-        """All splits that wait, in the order in which they will be handed out."""
+        """Return all waiting splits in the order in which they will be assigned."""
         return tuple(entry[-1] for entry in sorted(self._heap))
 
     def __len__(self) -> int:
@@ -73,7 +78,7 @@ class SplitAssigner(Generic[SplitT]):
         if not self._event_time_order:
             key = (0.0, -split.weight())
         else:
-            # What is found late without a bound of its own stays in the order of discovery.
+            # Splits that are found late without their own bound stay in the order of discovery.
             weight = 0 if own_bound is None else -split.weight()
             key = (float("-inf") if bound is None else bound, weight)
         # The number of discovery is unique, so splits themselves are never compared.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The split enumerator and what it may ask of the coordinator (Flink's FLIP-27)."""
+"""The split enumerator and its context (Flink's FLIP-27)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ EnumStateT = TypeVar("EnumStateT")
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """The coordinator as its enumerator sees it. Driver only.
+    """The context that the coordinator gives to its enumerator. Driver only.
 
-    Every method is called on the coordinator's own thread, as is every method of the enumerator:
-    neither needs a lock. Blocking work goes to :meth:`call_async`.
+    The coordinator calls all methods of the enumerator on its own thread, and the enumerator
+    calls
+    these methods on it, so neither needs a lock. Use :meth:`call_async` for blocking work.
     """
 
     @property
@@ -32,14 +33,14 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def registered_readers(self) -> frozenset[int]:
-        """Readers that can be given splits."""
+        """Readers to which splits can be assigned."""
 
     @property
     @abstractmethod
     def event_time_order(self) -> bool:
-        """Whether splits should be handed out by event time (a watermark strategy is set).
+        """Whether to assign splits by event time (a watermark strategy is set).
 
-        Otherwise the largest first is best.
+        Otherwise, assign the largest first.
         """
 
     @property
@@ -49,29 +50,35 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def assign_splits(self, assignment: Mapping[int, Sequence[SplitT]]) -> None:
-        """Give splits to readers; they travel in the next plan.
+        """Assign splits to readers in the next plan.
 
-        A split whose id was assigned before is passed over, so that discovery may find again after
-        a restart what it found before.
+        A split whose id was already assigned is skipped, so discovery may find it again
+        after a
+        restart.
         """
 
     def assign_split(self, split: SplitT, subtask_id: int) -> None:
-        """Give one split to one reader."""
+        """Assign one split to one reader."""
         self.assign_splits({subtask_id: [split]})
 
     def split_found(self, split: SplitT) -> int | None:
         """Announce a split that was found and may have to wait for a reader.
 
-        With a watermark strategy a split that was not read holds the watermark, but not below the
-        place that the source had reached when the split was found. So call this when a split is
-        found, and again for the splits that a restored enumerator has in its state; each of them
-        must be assigned some time. Where an enumerator does not call it, a split counts as found
-        after the last time at which the enumerator had none to give: where splits always wait, the
-        watermark then stands still. `SplitAssigner` calls it for you.
+        With a watermark strategy, an unread split holds back the watermark, but not below
+        its value
+        when the split was found. Call this for each new split, and again for the splits in
+        the state
+        of a restored enumerator. Each of them must be assigned eventually. If an enumerator
+        does not
+        call it, a split counts as found after the enumerator last had no split to assign.
+        If splits
+        always wait, the watermark then does not advance. `SplitAssigner` calls this method
+        for you.
 
         Returns:
-            The lowest event time with which a row of the split is on time, in microseconds since
-            the epoch; None where every row is. Hand out the split of the lowest one first.
+            The lowest event time for which a row of the split is on time, in microseconds
+            since the
+            epoch; None if every row is. Assign the split with the lowest value first.
         """
         return split.event_time_lower_bound()
 
@@ -99,8 +106,9 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Run ``call`` on a worker thread, then ``handler(result, error)`` on the coordinator's.
 
         Args:
-            call: Blocking work. Must not touch the enumerator's state.
-            handler: Gets the result or the error. What it raises fails the pipeline.
+            call: Blocking work. Must not access the enumerator's state.
+            handler: Receives the result or the error. An exception in it fails the
+                pipeline.
             initial_delay: Time until the first call.
             period: Time between calls; ``None`` calls once.
         """
@@ -113,35 +121,40 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
     """Discovers splits and assigns them to readers. Driver only, one thread.
 
-    After a restart it is restored from :meth:`snapshot_state`; what it assigned or was told since
-    then is applied again by the coordinator. A failed task is retried by Spark and is not seen
-    here: :meth:`add_splits_back` is called when readers go away (lower parallelism).
+    After a restart, the core restores it from :meth:`snapshot_state`, and the coordinator
+    applies
+    later assignments and events again. Spark retries a failed task without notifying the
+    enumerator: :meth:`add_splits_back` is called only when readers go away (lower parallelism).
     """
 
     def start(self) -> None:
-        """Begin, for example discovery by ``context.call_async``."""
+        """Start, for example with discovery in ``context.call_async``."""
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int) -> None:
-        """A reader can take more: assign it a split, or signal that there are no more, or wait."""
+        """Assign a split to a reader, signal that there are no more, or wait."""
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """Take back splits that a reader did not finish, at the position it reached."""
+        """Take back splits that a reader did not finish, at their current positions."""
 
     def add_reader(self, subtask_id: int) -> None:
         """A reader registered."""
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """An event from a reader.
+        """Handle an event from a reader.
 
-        After a restart the events since the restored state come again, and may come before an
-        asynchronous discovery has found their splits again. Of the splits that were assigned since
-        that state, the first assignment of each id is passed over; so assign a split that an event
-        brings back only after discovery has assigned that id.
+        After a restart, the events since the restored state are delivered again. They may
+        arrive
+        before an asynchronous discovery has found their splits again. For splits assigned
+        since
+        that state, the first assignment of each id is skipped. Therefore, assign a split
+        that an
+        event returns only after discovery has assigned that id.
 
-        In a batch run all events come when all is read, right before the rows are decided on: a
-        split that is assigned then is refused, and what ``context.call_async`` is given is not run.
+        In a batch run, all events arrive after all rows are read, immediately before the
+        decision.
+        A split assigned then is rejected, and calls of ``context.call_async`` do not run.
         """
         raise NotImplementedError(
             f"{type(self).__name__} received a source event that it does not handle: {event!r}"
@@ -149,54 +162,57 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> EnumStateT:
-        """State to restore from: what is not assigned yet, and where discovery stands.
+        """Return the state to restore from: unassigned splits, and the progress of discovery.
 
         Args:
             checkpoint_id: Number of the plan.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The epoch of this plan is decided and committed: acknowledge to the external system."""
+        """Acknowledge rows to the external system: the epoch is decided and committed."""
 
     def close(self) -> None:
-        """Release what the enumerator holds."""
+        """Release resources."""
 
 
 class SupportsAvailableNow(ABC):
-    """Ability of an enumerator of an unbounded source: a run to what is there now."""
+    """Ability of an enumerator of an unbounded source: reads up to the available data."""
 
     @abstractmethod
     def freeze_end(self) -> None:
-        """Discover once more, then no more; signal no more splits when all are assigned.
+        """Discover once more; signal no more splits when all are assigned.
 
-        From here on splits are assigned with their end. A split without one that was assigned
-        before, by an earlier run, ends when its reader finishes it: tell the reader where by a
-        source event.
+        From now on, assign splits with their end. A split without an end that an earlier
+        run
+        assigned ends when its reader finishes it. Send the reader its end in a source
+        event.
         """
 
 
 @runtime_checkable
 class SupportsUnassignedSplits(Protocol):
-    """Ability of an enumerator that does not hand out its splits by their lower bounds.
+    """Ability of an enumerator that does not assign its splits by their lower bounds.
 
-    Where it does, the last split that a reader was given stands for all that come after it. Where
-    it does not, what waits must hold back the watermark itself, or its rows would come late. An
-    enumerator that calls ``SplitEnumeratorContext.split_found`` need not be asked.
+    If splits are assigned by their bounds, the last split of a reader represents all later
+    ones.
+    Otherwise, waiting splits must hold back the watermark themselves, or their rows would be
+    late.
+    An enumerator that calls ``SplitEnumeratorContext.split_found`` does not need this.
     """
 
     def unassigned_splits(self) -> Iterable[SourceSplit]:
-        """Splits that were found and not assigned yet, in any order."""
+        """Return the splits that were found and not assigned yet, in any order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRead(Generic[SplitT]):
-    """What the next plan reads of a live split.
+    """What the next plan reads of an active split.
 
     Attributes:
         split: The split at its position, with its stop for this plan.
-        then: The split to go on from once a reader has finished ``split``. None ends it for good:
-            it is read (or, where nothing is left, at least planned) a last time.
-        empty: Nothing is there now. The split is not read, and its time to become idle runs.
+        then: The split to continue with after a reader has finished ``split``. None ends it
+            permanently: it is read (or, without remaining rows, at least planned) a last time.
+        empty: The split has no new rows. It is not read, and its idle timer runs.
     """
 
     split: SplitT
@@ -205,65 +221,79 @@ class PlannedRead(Generic[SplitT]):
 
 
 class SupportsPlannedStops(ABC, Generic[SplitT]):
-    """Ability of an enumerator whose splits have no end of their own, but one for each plan.
+    """Ability of an enumerator whose unbounded splits get a stop in each plan.
 
-    The driver knows how far such a split (a partition of a log) reaches when it plans. With the
-    stop in the plan, nothing is claimed and spooled: the splits count as splits that end, and
-    ``Source.split_traits().end`` is true. Where a source is read as a batch the enumerator is not
-    asked: the splits of a bounded source are assigned with their last stops.
+    When the driver plans, it knows the current end of such a split (a partition of a log). With
+    the
+    stop in the plan, no claim or spool is needed: the splits count as splits that end, and
+    ``Source.split_traits().end`` is true. If a source is read as a batch, this ability is not
+    used:
+    a bounded source assigns its splits with their final stops.
     """
 
     @property
     def plans_stops(self) -> bool:
-        """Whether it does at present; an enumerator that wraps others may have to say no."""
+        """Whether the ability is active; an enumerator that wraps others may return false."""
         return True
 
     @abstractmethod
     def plan_reads(
         self, splits: Sequence[SplitT], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[SplitT]]:
-        """What the next plan reads of each split.
+        """Return what the next plan reads of each split.
 
-        Called on the coordinator's thread, often, and more than once for a plan: quick, and without
-        effect. What is known of the external system comes from ``context.call_async``; its handler
-        is followed by a plan as soon as there is something to read.
+        The coordinator calls this often on its thread, and more than once for a plan. It
+        must be
+        fast and have no side effects. Query the external system with
+        ``context.call_async``. A plan
+        follows its handler as soon as there is something to read.
 
         Args:
-            splits: The assigned, unfinished splits that may be read now, in the order to read, at
-                the positions they reached. One that a limit or alignment cut short has the stop of
-                the plan it was read in and is given another; a last stop is a field of its own.
-            limits: Most that the plan reads, for all splits together. Rows and splits, also those
-                of ``context.set_reader_limit``, are kept here alone; bytes and seconds are kept by
-                the readers too.
+            splits: The assigned, unfinished splits that may be read now, in reading order,
+                at their
+                current positions. A split that a limit or alignment cut short has the stop
+                of its
+                previous plan and gets a new one; keep a final stop in a separate field.
+            limits: Limits of the plan for all splits together. Only this method applies the
+                limits
+                on rows and splits, including those of ``context.set_reader_limit``; readers
+                also
+                apply the limits on bytes and seconds.
 
         Returns:
-            By split id. A split left out has rows and is not read now: a limit came before it.
+            By split id. Leave out a split that has rows but is not read now because of a
+            limit.
         """
 
 
 class SupportsCommittedPositions(ABC, Generic[SplitT]):
-    """Ability of an enumerator that tells the external system how far its rows were committed.
+    """Ability of an enumerator that reports committed positions to the external system.
 
-    For monitoring there (Kafka's group offsets): the positions that a restart goes on from are the
-    pipeline's own. A batch run has none.
+    Only for monitoring in that system (Kafka's group offsets): a restart uses the pipeline's
+    own
+    positions. A batch run reports none.
     """
 
     @abstractmethod
     def positions_committed(
         self, checkpoint_id: int, splits: Sequence[SplitT], finished: Sequence[SplitT]
     ) -> None:
-        """The epoch of a plan is decided and committed by Spark.
+        """Report positions: the epoch of a plan is decided and committed by Spark.
 
-        Called on the coordinator's thread, just before
-        :meth:`SplitEnumerator.notify_checkpoint_complete`. After a restart, positions that were
-        told before may be told again. At the end of a run :meth:`SplitEnumerator.close` follows at
-        once: what ``context.call_async`` was given then is not run, and is for ``close`` to do.
+        Called on the coordinator's thread, immediately before
+        :meth:`SplitEnumerator.notify_checkpoint_complete`. After a restart, earlier
+        positions may be
+        reported again. At the end of a run, :meth:`SplitEnumerator.close` follows
+        immediately: late
+        calls of ``context.call_async`` do not run, so ``close`` must complete their work.
 
         Args:
             checkpoint_id: Number of the plan.
-            splits: What this plan, and those before it that were not told of, read and left open:
-                at the positions reached. Where a batch was cut, at the start of that batch.
-            finished: What they read to the end for good: as it was planned, with its stop.
+            splits: Unfinished splits that this plan, or an earlier unreported plan, read,
+                at their
+                current positions. If a batch was cut, at the start of that batch.
+            finished: Splits that were read to their permanent end, as planned, with their
+                stop.
         """
 
 

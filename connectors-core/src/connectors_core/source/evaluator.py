@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a split at a row of its data (Flink's FLIP-208), on columns."""
+"""Ends a split based on a row of its data (Flink's FLIP-208), on columns."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from connectors_core.errors import ConfigurationError
 
 
 class RecordEvaluator(ABC):
-    """Finds the row with which a split ends, for streams that carry their own end mark.
+    """Finds the last row of a split, for streams that contain their own end marker.
 
-    The counterpart of Flink's ``RecordEvaluator.isEndOfStream``, for a whole batch. A function of
-    the rows alone, so that a replay ends at the same row. Shipped to executors: must be picklable.
+    The counterpart of Flink's ``RecordEvaluator.isEndOfStream``, for a whole batch. It depends
+    only
+    on the rows, so that a replay ends at the same row. Sent to executors: must be picklable.
     """
 
     @abstractmethod
     def end_row(self, batch: pa.RecordBatch) -> int | None:
-        """Index of the row with which the split ends, the last one emitted; None if none does."""
+        """Return the index of the last row, which is still emitted; None if there is none."""
 
     @staticmethod
     def of(mask: Callable[[pa.RecordBatch], pa.Array]) -> RecordEvaluator:
         """End with the first row for which ``mask`` is true.
 
         Args:
-            mask: Gives one boolean for each row of a batch; null counts as false. A function of a
-                module, to be picklable everywhere.
+            mask: Returns one boolean for each row of a batch; null counts as false. Use a
+                function
+                of a module, so that it can be pickled everywhere.
         """
         return _MaskEvaluator(mask)
 

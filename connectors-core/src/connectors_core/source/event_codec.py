@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How source events travel in plans and reports: a class name and JSON, never pickle."""
+"""Encoding of source events in plans and reports: a class name and JSON, never pickle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connectors_core.source.source import AnySource
 
 
 def encode_event(event: SourceEvent) -> EventDocument:
-    """The stored form of an event."""
+    """Return the stored form of an event."""
     cls = type(event)
     return EventDocument(
         name=cls.__name__, data=JsonDataclassSerializer(cls, version=1).serialize(event)
@@ -18,10 +18,10 @@ def encode_event(event: SourceEvent) -> EventDocument:
 
 
 def decode_event(source: AnySource, document: EventDocument) -> SourceEvent:
-    """The event of a stored form.
+    """Return the event of a stored form.
 
     Raises:
-        ConfigurationError: The source does not name the class in ``event_types``.
+        ConfigurationError: The source does not list the class in ``event_types``.
     """
     for cls in source.event_types:
         if cls.__name__ == document.name:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the enumerator and the readers tell each other, always by way of a plan or a report."""
+"""Events between the enumerator and the readers, always sent in a plan or a report."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 
 class SourceEvent:
-    """A message of a connector's own between enumerator and reader (Flink's FLIP-27).
+    """A connector-specific message between enumerator and reader (Flink's FLIP-27).
 
-    Subclass it as a frozen dataclass of plain JSON values and name the class in
-    ``Source.event_types``; it travels as JSON. A reader that Spark tries again gets the events of
-    its entry again, and a restored enumerator those that came after its state was taken.
+    Subclass it as a frozen dataclass of plain JSON values and add the class to
+    ``Source.event_types``; it is sent as JSON. If Spark retries a task, the reader gets the
+    events
+    of its entry again. A restored enumerator gets again the events that followed its state.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventDocument:
-    """A source event as it is stored: its class by name and its fields as JSON."""
+    """The stored form of a source event: the name of its class, and its fields as JSON."""
 
     name: str
     data: bytes

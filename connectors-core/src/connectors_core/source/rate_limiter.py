@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits over a whole source, spent plan by plan (after Flink's FLIP-238)."""
+"""Rate limits for a whole source, applied plan by plan (after Flink's FLIP-238)."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from connectors_core.errors import ConfigurationError
 
 
 class RateLimiter(ABC):
-    """Says how many rows the next plan of a source may read. Driver, one thread.
+    """Decides how many rows the next plan of a source may read. Driver, one thread.
 
-    All readers of the source share it: the coordinator asks for a plan, spreads the answer over
-    the readers, and tells what their reports say before it asks for the next plan. To ask costs
-    nothing; only rows that were read do.
+    All readers of the source share it. The coordinator requests permits for a plan, distributes
+    them over the readers, and records what their reports contain before it requests permits for
+    the
+    next plan. Only rows that were read use up permits.
     """
 
     @abstractmethod
     def permits(self, now: float) -> int | None:
-        """Rows that the plan made now may read; ``None`` is no limit.
+        """Return the number of rows that the next plan may read; ``None`` is no limit.
 
         Args:
-            now: Seconds on any clock that never goes back; always the same one.
+            now: Seconds on a clock that never goes backward; always the same one.
         """
 
     def consumed(self, rows: int) -> None:
-        """Take note of rows that were really read; may be called once for every report of a plan.
+        """Record rows that were read; can be called once for every report of a plan.
 
-        Rows beyond the permits, such as those of a plan from before a restart, are paid back by
-        later plans.
+        Later plans compensate for rows beyond the permits, such as those of a plan from
+        before a
+        restart.
         """
 
     def delay(self, now: float) -> float:
-        """Seconds from now until there is at least one permit."""
+        """Return the seconds until there is at least one permit."""
         return 0.0
 
 
 @dataclass(frozen=True)
 class RateLimiterStrategy:
-    """A rate limit as a source or a user declares it; makes the limiter on the driver.
+    """The declaration of a rate limit; creates the limiter on the driver.
 
-    Use the class methods. The limits count rows of the whole source, whatever the parallelism.
+    Use the class methods. The limits count rows of the whole source, regardless of the
+    parallelism.
     """
 
     rows_per_second: float | None = None
@@ -53,12 +56,15 @@ class RateLimiterStrategy:
     def per_second(cls, rate: float, burst: int | None = None) -> RateLimiterStrategy:
         """Allow ``rate`` rows a second on average.
 
-        A restart begins with a full burst, so a run never reads more than ``rate`` times its
-        seconds plus ``burst``.
+        A restart starts with a full burst, so a run reads at most ``rate`` times its
+        seconds plus
+        ``burst``.
 
         Args:
-            rate: Rows a second, above 0; may be below 1.
-            burst: Rows that unused time can save up, at least 1; by default those of one second.
+            rate: Rows per second, above 0; may be below 1.
+            burst: Rows that can accumulate while the source is idle, at least 1; by default
+                those
+                of one second.
 
         Raises:
             ConfigurationError: A value is out of range.
@@ -82,7 +88,7 @@ class RateLimiterStrategy:
         """Allow ``rows`` rows in each plan, which is one micro-batch and one checkpoint.
 
         Raises:
-            ConfigurationError: Less than one row.
+            ConfigurationError: Fewer than one row.
         """
         if rows < 1:
             raise ConfigurationError(
@@ -92,11 +98,11 @@ class RateLimiterStrategy:
 
     @classmethod
     def none(cls) -> RateLimiterStrategy:
-        """No limit."""
+        """Set no limit."""
         return cls()
 
     def create(self) -> RateLimiter:
-        """A limiter for one run of the source."""
+        """Create the limiter for one run of the source."""
         if self.rows_per_second is not None and self.burst is not None:
             return _TokenBucket(self.rows_per_second, self.burst)
         return _PerCheckpoint(self.rows_per_checkpoint)

@@ -17,7 +17,7 @@ from connectors_core.source.split import SplitT
 
 
 class InputStatus(enum.Enum):
-    """What a reader knows after a poll."""
+    """Status of a reader after a poll."""
 
     MORE_AVAILABLE = "more available"
     NOTHING_AVAILABLE = "nothing available"
@@ -25,21 +25,21 @@ class InputStatus(enum.Enum):
 
 
 class SourceOutput(Protocol):
-    """Takes the rows of one split."""
+    """Output for the rows of one split."""
 
     def collect(self, batch: pa.RecordBatch) -> None:
-        """Take a batch of the source's schema. The runtime may keep only its first rows."""
+        """Emit a batch with the source's schema. The runtime may keep only its first rows."""
 
 
 class ReaderOutput(Protocol):
-    """Takes the rows of all splits of a reader."""
+    """Output for the rows of all splits of a reader."""
 
     def create_output_for_split(self, split_id: str) -> SourceOutput:
-        """The output of a split; the same object for the same split."""
+        """Return the output of a split; always the same object for the same split."""
 
 
 class SourceReaderContext(Protocol):
-    """The runtime as a reader sees it."""
+    """The context that the runtime gives to a reader."""
 
     @property
     def index_of_subtask(self) -> int:
@@ -51,58 +51,59 @@ class SourceReaderContext(Protocol):
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Metrics of this reader; they travel in its report."""
+        """Metrics of this reader, sent with its report."""
 
     @property
     def record_errors(self) -> RecordErrorHandler:
-        """What to do with a record that cannot be read (the source's record policy)."""
+        """Handles a record that cannot be read (the source's record policy)."""
 
     def send_split_request(self) -> None:
-        """Ask the enumerator for another split, by the report."""
+        """Ask the enumerator for another split, through the report."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """Send an event to the enumerator, by the report."""
+        """Send an event to the enumerator, through the report."""
 
 
 class SourceReader(ABC, Generic[SplitT]):
-    """Reads splits within one plan. Made for every plan entry, in a Spark task.
+    """Reads splits within one plan. Created for every plan entry, in a Spark task.
 
     All methods are called from one thread. A replayed entry gets the same splits at the same
-    positions. Derive from ``SourceReaderBase`` unless there is a reason not to.
+    positions. Derive from ``SourceReaderBase`` unless you have a reason not to.
     """
 
     def start(self) -> None:
-        """Begin. Opens nothing that :meth:`close` does not close."""
+        """Start. :meth:`close` must close everything that this opens."""
 
     @abstractmethod
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         """Emit at most one batch; never block.
 
-        Positions move with the poll: :meth:`snapshot_state` after it must not include the rows
-        that were emitted, whether the output kept all of them or not.
+        Positions advance with the poll: :meth:`snapshot_state` must then exclude the
+        emitted rows,
+        even if the output did not keep all of them.
         """
 
     @abstractmethod
     def snapshot_state(self) -> list[SplitT]:
-        """The unfinished splits at the position behind the last emitted batch; cheap.
+        """Return the unfinished splits at the position after the last emitted batch; cheap.
 
-        A split that was added and is not in this list any more is finished.
+        A split that was added and is no longer in this list is finished.
         """
 
     @abstractmethod
     def wait_available(self, timeout: float) -> bool:
-        """Block until a poll can give something, for ``timeout`` seconds at most."""
+        """Block until a poll can return something, for at most ``timeout`` seconds."""
 
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Take more splits."""
+        """Add more splits."""
 
     @abstractmethod
     def notify_no_more_splits(self) -> None:
-        """No further splits come in this entry: report ``END_OF_INPUT`` once all are finished."""
+        """No more splits follow in this entry: report ``END_OF_INPUT`` when all are finished."""
 
     def handle_source_events(self, event: SourceEvent) -> None:
-        """An event from the enumerator."""
+        """Handle an event from the enumerator."""
         raise NotImplementedError(
             f"{type(self).__name__} received a source event that it does not handle: {event!r}"
         )
@@ -110,7 +111,7 @@ class SourceReader(ABC, Generic[SplitT]):
     def pause_or_resume_splits(
         self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
     ) -> None:
-        """Stop or go on reading these splits (ids). A paused split is not finished.
+        """Pause or resume these splits (ids). A paused split is not finished.
 
         Raises:
             NotImplementedError: The reader cannot pause a single split.
@@ -119,4 +120,4 @@ class SourceReader(ABC, Generic[SplitT]):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop threads, close clients. Called once, whatever happened before."""
+        """Stop threads and close clients. Called once in every case."""

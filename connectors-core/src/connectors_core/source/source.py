@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source: a factory of enumerators, readers and serialisers (Flink's FLIP-27)."""
+"""The source: a factory of enumerators, readers, and serializers (Flink's FLIP-27)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Boundedness(enum.Enum):
 
 
 class Source(ABC, Generic[SplitT, EnumStateT]):
-    """What a connector gives to ``Pipeline.from_source``: one implementation, batch and streaming.
+    """A source for ``Pipeline.from_source``: one implementation for batch and streaming.
 
-    Immutable and picklable: it is shipped to executors. No I/O in the constructor.
+    Immutable and picklable, because Spark sends it to executors. No I/O in the constructor.
     """
 
-    #: Classes of events that travel between enumerator and readers.
+    # #: Classes of events that the enumerator and the readers exchange.
     event_types: tuple[type[SourceEvent], ...] = ()
 
     @abstractmethod
@@ -43,79 +43,81 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Schema of the batches that readers emit. May look at the external system (driver)."""
+        """Return the schema of the emitted batches. May query the external system (driver)."""
 
     @abstractmethod
     def create_enumerator(
         self, context: SplitEnumeratorContext[SplitT]
     ) -> SplitEnumerator[SplitT, EnumStateT]:
-        """A new enumerator, for a first start. Driver."""
+        """Create an enumerator for a first start. Driver."""
 
     @abstractmethod
     def restore_enumerator(
         self, context: SplitEnumeratorContext[SplitT], state: EnumStateT
     ) -> SplitEnumerator[SplitT, EnumStateT]:
-        """An enumerator that goes on from a snapshot. Driver."""
+        """Create an enumerator that continues from a snapshot. Driver."""
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
-        """A reader for one plan entry. Executor."""
+        """Create a reader for one plan entry. Executor."""
 
     @abstractmethod
     def split_serializer(self) -> VersionedSerializer[SplitT]:
-        """How splits are stored in plans and reports."""
+        """Return the serializer of splits in plans and reports."""
 
     @abstractmethod
     def enumerator_state_serializer(self) -> VersionedSerializer[EnumStateT]:
-        """How the enumerator's snapshot is stored."""
+        """Return the serializer of the enumerator's snapshot."""
 
     def split_traits(self) -> SplitTraits:
-        """What holds for all splits; the default suits splits that end and can be read again."""
+        """Guarantees of all splits; the default is for splits that end and can be replayed."""
         return SplitTraits()
 
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
-        """Rate over the whole source where the user sets none."""
+        """Rate of the whole source if the user sets none."""
         return RateLimiterStrategy.none()
 
     def default_limits(self) -> ReadLimits:
-        """Limits per plan where the user sets none."""
+        """Limits per plan if the user sets none."""
         return ReadLimits()
 
 
 class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):
-    """Ability of a source: begins where a person says, in the terms of its system.
+    """Ability of a source: starts at a position that a person names.
 
-    ``connectors state rewind --to-start --at UID=POSITION`` takes a pipeline back to it.
+    ``connectors state rewind --to-start --at UID=POSITION`` rewinds a pipeline to it.
     """
 
     def check_position(self, position: str) -> None:
-        """Refuse a position that is not understood. Driver, without I/O.
+        """Reject an invalid position. Driver, without I/O.
 
-        The start of a pipeline that was taken back asks for it before anything is read. By default
-        ``create_enumerator_at`` refuses, which comes later.
+        The next start after a rewind calls this before it reads anything. By default, only
+        ``create_enumerator_at`` validates the position, which happens later.
 
         Args:
-            position: As the person wrote it.
+            position: The text that the person entered.
 
         Raises:
-            ConfigurationError: It is not understood; says what is.
+            ConfigurationError: The position is invalid; the error lists valid ones.
         """
 
     @abstractmethod
     def create_enumerator_at(
         self, context: SplitEnumeratorContext[SplitT], position: str
     ) -> SplitEnumerator[SplitT, EnumStateT]:
-        """A new enumerator that begins at a position. Driver.
+        """Create an enumerator that starts at a position. Driver.
 
-        Called in the place of ``create_enumerator`` by the next start, and again by the one after
-        if that ended before its first plan.
+        The next start calls this instead of ``create_enumerator``. The start after that
+        also calls
+        it if the previous one ended before its first plan.
 
         Args:
-            context: What the enumerator works with.
-            position: As the person wrote it, such as `timestamp:2026-01-31T00:00:00Z`.
+            context: The context of the enumerator.
+            position: The text that the person entered, such as
+                `timestamp:2026-01-31T00:00:00Z`.
 
         Raises:
-            ConfigurationError: It is not understood; says what is.
+            ConfigurationError: The position is invalid; the error lists valid ones.
         """
 
 

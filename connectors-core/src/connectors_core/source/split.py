@@ -11,18 +11,19 @@ from typing import Generic, Self, TypeAlias, TypeVar
 class SourceSplit:
     """A part of a source that one reader reads: a file range, a partition, a range of numbers.
 
-    Subclass it as a frozen dataclass with a field ``split_id``. A split carries its own position:
-    the split a reader gives back from ``snapshot_state`` is the one to go on from (Flink's
-    FLIP-27). Ids are the same whenever the same part is discovered again.
+    Subclass it as a frozen dataclass with a field ``split_id``. A split contains its own
+    position:
+    reading continues from the split that ``snapshot_state`` of the reader returns (Flink's
+    FLIP-27). A part has the same id whenever it is discovered.
 
     Attributes:
-        split_id: Unique within the source, for all time.
+        split_id: Unique within the source forever.
     """
 
     split_id: str
 
     def weight(self) -> int:
-        """Estimated work left in this split, in bytes or any unit of the source's own."""
+        """Estimated remaining work in this split, in bytes or any unit of the source."""
         return 1
 
     def event_time_lower_bound(self) -> int | None:
