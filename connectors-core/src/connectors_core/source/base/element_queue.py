@@ -16,12 +16,12 @@ from connectors_core.source.base.split_reader import E
 DEFAULT_MAX_ELEMENTS: Final = 4
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
-#: Bytes of an element that tells them itself, such as a record batch.
+# #: Bytes of an element that knows its size, such as a record batch.
 nbytes_of: Final[Callable[[Any], int]] = operator.attrgetter("nbytes")
 
 
 class FetchError(FatalError):
-    """A fetcher thread failed; the cause is what its split reader raised."""
+    """A fetcher thread failed; the cause is the exception of its split reader."""
 
     code = "FETCH"
 
@@ -31,8 +31,8 @@ class FetchedElement(Generic[E]):
     """One entry of the queue.
 
     Attributes:
-        split_id: The split it belongs to.
-        element: What was fetched; None only tells that the split is finished.
+        split_id: The split of the entry.
+        element: The fetched element; None only signals that the split is finished.
         finished: Whether the split ends with this entry.
     """
 
@@ -42,19 +42,21 @@ class FetchedElement(Generic[E]):
 
 
 class ElementQueue(Generic[E]):
-    """A queue that blocks its producers once it holds enough elements or enough bytes.
+    """A queue that blocks its producers when it holds enough elements or bytes.
 
-    A slow task thus stops its fetchers, and memory stays bounded whatever the size of a batch. An
-    empty queue takes any element, however large. Plays the part of Flink's
-    ``FutureCompletingBlockingQueue`` (FLIP-27). Executor; any number of producers, one consumer.
+    A slow task thus stops its fetchers, and memory is bounded regardless of the batch size. An
+    empty
+    queue accepts any element, however large. Corresponds to Flink's
+    ``FutureCompletingBlockingQueue`` (FLIP-27). Executor; any number of producers, one
+    consumer.
 
     Args:
-        size_of: Gives the bytes of an element.
-        max_elements: Most elements that wait at a time.
-        max_bytes: Most bytes that wait at a time.
+        size_of: Returns the bytes of an element.
+        max_elements: Maximum number of queued elements.
+        max_bytes: Maximum number of queued bytes.
 
     Raises:
-        ConfigurationError: A bound is below one.
+        ConfigurationError: A limit is below one.
     """
 
     def __init__(
@@ -81,11 +83,12 @@ class ElementQueue(Generic[E]):
         self._error: BaseException | None = None
 
     def put(self, entry: FetchedElement[E]) -> bool:
-        """Append an entry; blocks while the queue is full, but never for a mere end of split.
+        """Append an entry; blocks while the queue is full, except for the end of a split.
 
         Returns:
-            Whether the entry was taken; False once the queue is closed, at the latest when
-            :meth:`close` wakes this call.
+            Whether the entry was accepted; False after the queue is closed. :meth:`close`
+            wakes a
+            blocked call.
         """
         size = 0 if entry.element is None else self._size_of(entry.element)
         count = 0 if entry.element is None else 1
@@ -100,12 +103,14 @@ class ElementQueue(Generic[E]):
             return True
 
     def poll(self) -> FetchedElement[E] | None:
-        """Take the first entry, or None where there is none; never blocks.
+        """Return the first entry, or None if there is none; never blocks.
 
         Raises:
-            BaseException: The error the queue was closed with, behind the entries put before it:
-                a task that stops reading earlier is not disturbed by what was fetched ahead. It
-                is raised once; a later poll raises a plain `FetchError`.
+            BaseException: The error that closed the queue, after the earlier entries: a
+                task that
+                stops reading earlier is not affected by entries fetched ahead. Raised once;
+                a later
+                poll raises a plain `FetchError`.
         """
         with self._changed:
             if self._entries:
@@ -124,17 +129,17 @@ class ElementQueue(Generic[E]):
         raise error
 
     def wait_available(self, timeout: float) -> bool:
-        """Block until a poll gives an entry or an error, for ``timeout`` seconds at most."""
+        """Block until a poll returns an entry or an error, for at most ``timeout`` seconds."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: bool(self._entries) or self._error is not None, timeout
             )
 
     def close(self, error: BaseException | None = None) -> None:
-        """Take no further entries and wake every blocked put; what is queued can still be polled.
+        """Reject further entries and wake every blocked put; queued entries can still be polled.
 
         Args:
-            error: What the consumer is to be told. The first one wins.
+            error: The error for the consumer. The first one wins.
         """
         with self._changed:
             if not self._closed:
@@ -155,7 +160,7 @@ class ElementQueue(Generic[E]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that wait in the queue."""
+        """Bytes in the queue."""
         with self._changed:
             return self._bytes
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads that run split readers, and who runs how many of them (Flink's FLIP-27)."""
+"""The threads that run split readers, and their managers (Flink's FLIP-27)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEFAULT_CLOSE_TIMEOUT: Final = 30.0
 
 
 class _Board(Generic[SplitT]):
-    """What a manager and its fetchers tell each other; every access holds ``changed``."""
+    """The shared state of a manager and its fetchers; every access holds ``changed``."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -46,11 +46,13 @@ class _Board(Generic[SplitT]):
 
 
 class SplitFetcher(Generic[E, SplitT]):
-    """A daemon thread that runs one split reader; made by a :class:`SplitFetcherManager`.
+    """A daemon thread that runs one split reader; created by a :class:`SplitFetcherManager`.
 
-    Between fetches it takes waiting splits, as many as it may read at once, and passes on pauses.
-    Only a pause that concerns some of its splits reaches the split reader; with all of them paused
-    it does not fetch. It ends, and closes the split reader, when nothing is left to read.
+    Between fetches, it takes as many waiting splits as it may read at once, and passes on
+    pauses. A
+    pause reaches the split reader only if it concerns some of its splits; if all are paused,
+    the
+    thread does not fetch. It closes the split reader and ends when nothing is left to read.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class SplitFetcher(Generic[E, SplitT]):
         self._board = board
         self._splits_at_once = splits_at_once
         self._on_error = on_error
-        self._splits: set[str] = set()  # given to the split reader, not finished
-        self._paused: set[str] = set()  # of these, the ones the split reader leaves out
+        self._splits: set[str] = set()  # passed to the split reader, not finished
+        self._paused: set[str] = set()  # of these, the ones that the split reader leaves out
         self._fetching = False
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -80,31 +82,31 @@ class SplitFetcher(Generic[E, SplitT]):
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether the thread still runs."""
+        """Return whether the thread still runs."""
         return self._thread.is_alive()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end of the thread, ``timeout`` seconds at most; tell whether it came."""
+        """Wait for the thread to end, for at most ``timeout`` seconds; return whether it ended."""
         self._thread.join(timeout)
         return not self.is_alive()
 
     def stack(self) -> str:
-        """Where the thread stands, as text."""
+        """Return the stack of the thread as text."""
         frame = sys._current_frames().get(self._thread.ident or -1)
         return "".join(traceback.format_stack(frame)) if frame else "(ended)\n"
 
     @property
     def takes_splits(self) -> bool:
-        """Whether it may still take waiting splits. Needs the board's lock."""
+        """Return whether it may still take waiting splits. Requires the board's lock."""
         return not self._ended
 
     @property
     def is_free(self) -> bool:
-        """Whether it is about to take a waiting split. Needs the board's lock."""
+        """Return whether it is about to take a waiting split. Requires the board's lock."""
         return not self._ended and not self._splits
 
     def can_pause(self, paused: frozenset[str]) -> bool:
-        """Whether exactly these of its splits can be left out. Needs the board's lock."""
+        """Return whether exactly these of its splits can be left out. Requires the board's lock."""
         overridden = type(self._reader).pause_or_resume_splits is not (
             SplitReader.pause_or_resume_splits
         )
@@ -114,7 +116,7 @@ class SplitFetcher(Generic[E, SplitT]):
         return not own & paused or own <= paused
 
     def wake_up(self) -> None:
-        """Make a fetch that is running return; it then looks at the board again."""
+        """Make a running fetch return; the thread then checks the board again."""
         with self._board.changed:
             fetching = self._fetching
         if fetching:
@@ -145,7 +147,7 @@ class SplitFetcher(Generic[E, SplitT]):
                 pause = sorted((self._splits & self._board.paused) - self._paused) if active else ()
                 resume = sorted(self._paused - self._board.paused)
                 self._paused = (self._paused | set(pause)) - set(resume)
-                # Set here, under the lock: whoever changes the board from now on wakes the fetch.
+                # Set here, under the lock: from now on, any change of the board wakes the fetch.
                 self._fetching = bool(active)
             if added:
                 self._reader.handle_splits_changes(SplitsAddition(added))
@@ -178,7 +180,7 @@ class SplitFetcher(Generic[E, SplitT]):
         return taken
 
     def _accept(self, fetched: RecordsBySplits[E]) -> Iterator[FetchedElement[E]]:
-        """Turn a fetch into entries of the queue; a split ends with its last element."""
+        """Convert a fetch to entries of the queue; a split ends with its last element."""
         finished = fetched.finished_splits
         last = {split_id: at for at, (split_id, _) in enumerate(fetched.records)}
         with self._board.changed:
@@ -200,21 +202,24 @@ class SplitFetcher(Generic[E, SplitT]):
 
 
 class SplitFetcherManager(ABC, Generic[E, SplitT]):
-    """Starts, feeds and stops the fetchers of one source reader. Executor only.
+    """Starts, feeds, and stops the fetchers of one source reader. Executor only.
 
-    All methods are called on the task's thread. Nothing runs before the first splits come, so that
-    nothing of a parent process is carried over a fork. The first error of any fetcher stops all of
-    them and is raised by the queue's poll: an error of the connectors' tree as it is, anything
-    else as the cause of a `FetchError`.
+    All methods are called on the task's thread. No thread runs before the first splits arrive,
+    so
+    that a fork never copies a running thread. The first error of any fetcher stops all of them,
+    and
+    the queue's poll raises it: errors of the core unchanged, others as the cause of a
+    `FetchError`.
 
     Args:
-        split_reader_factory: Makes a split reader; called on the task's thread.
-        size_of: Gives the bytes of a fetched element; by default its ``nbytes``.
-        max_queued_elements: Most elements that are fetched ahead. Each fetcher holds what one
-            fetch gave beside that.
-        max_queued_bytes: Most bytes that are fetched ahead.
+        split_reader_factory: Creates a split reader; called on the task's thread.
+        size_of: Returns the bytes of a fetched element; by default its ``nbytes``.
+        max_queued_elements: Maximum number of elements that are fetched ahead. In addition,
+            each
+            fetcher holds the result of one fetch.
+        max_queued_bytes: Maximum number of bytes that are fetched ahead.
         close_timeout: Seconds that :meth:`close` waits for the threads.
-        name: Begin of the threads' names.
+        name: Prefix of the threads' names.
     """
 
     ordered: ClassVar[bool] = False
@@ -243,41 +248,42 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
     @property
     @abstractmethod
     def max_fetchers(self) -> int | None:
-        """Most threads at a time; ``None`` is one for every split that waits."""
+        """Maximum number of threads; ``None`` is one for every waiting split."""
 
     @property
     @abstractmethod
     def splits_at_once(self) -> int | None:
-        """Most splits that one thread reads at the same time; ``None`` is all that there are."""
+        """Maximum number of splits that one thread reads at the same time; ``None`` is all."""
 
     @property
     def queue(self) -> ElementQueue[E]:
-        """Where the fetched elements come out."""
+        """The queue of fetched elements."""
         return self._queue
 
     @property
     def live_fetchers(self) -> int:
-        """Number of threads that run."""
+        """Number of running threads."""
         return sum(fetcher.is_alive() for fetcher in self._fetchers)
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Have these splits read; starts threads as needed."""
+        """Add splits to read; starts threads as needed."""
         with self._board.changed:
             self._board.waiting.extend(splits)
             self._board.changed.notify_all()
         self._fetchers = [fetcher for fetcher in self._fetchers if fetcher.is_alive()]
         for _ in range(self._fetchers_wanted()):
             self._start_fetcher()
-        if self.splits_at_once is None:  # the others look again once their split is finished
+        if self.splits_at_once is None:  # the others check again when their split is finished
             for fetcher in self._fetchers:
                 fetcher.wake_up()
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Stop or go on fetching these splits (ids). What is queued of them stays queued.
+        """Pause or resume fetching these splits (ids). Their queued elements stay queued.
 
         Raises:
-            NotImplementedError: The split reader reads several splits at once and cannot leave
-                out single ones. Nothing has changed then.
+            NotImplementedError: The split reader reads several splits at once and cannot
+                leave out
+                single ones. Nothing has changed then.
         """
         with self._board.changed:
             paused = (self._board.paused | frozenset(pause)) - frozenset(resume)
@@ -289,10 +295,11 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
             fetcher.wake_up()
 
     def close(self, timeout: float | None = None) -> None:
-        """Stop all threads and drop what is queued. A second call does nothing.
+        """Stop all threads and drop the queue. A second call has no effect.
 
-        A thread that does not end in time is a daemon and cannot hold the process up; it is logged
-        as an error with its name and stack.
+        A thread that does not end in time is a daemon, so it cannot block the process from
+        exiting.
+        It is logged as an error with its name and stack.
 
         Args:
             timeout: Seconds to wait for all threads together; by default ``close_timeout``.
@@ -333,7 +340,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
         fetcher.start()
 
     def _fetcher_failed(self, fetcher: SplitFetcher[E, SplitT], error: BaseException) -> None:
-        """Hand the first error to the consumer and stop the others; on the fetcher's thread."""
+        """Pass the first error to the consumer and stop the others; on the fetcher's thread."""
         if not self._stop():
             _logger.warning("%s failed while it was stopped", fetcher.name, exc_info=error)
         elif isinstance(error, ConnectorError):
@@ -345,7 +352,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
             self._queue.close(failure)
 
     def _stop(self) -> bool:
-        """Tell all fetchers to stop; return whether this call was the first to do so."""
+        """Tell all fetchers to stop; return whether this call was the first."""
         with self._board.changed:
             first = not self._board.stopping
             self._board.stopping = True
@@ -360,7 +367,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
 
 
 class SingleThreadMultiplexFetcherManager(SplitFetcherManager[E, SplitT]):
-    """One thread and one split reader for all splits at the same time, as one Kafka consumer is."""
+    """One thread and one split reader for all splits at once, such as one Kafka consumer."""
 
     @property
     def max_fetchers(self) -> int | None:
@@ -374,11 +381,11 @@ class SingleThreadMultiplexFetcherManager(SplitFetcherManager[E, SplitT]):
 
 
 class SingleThreadSequentialFetcherManager(SplitFetcherManager[E, SplitT]):
-    """One thread and one split reader; a split is given to it when the one before is finished.
+    """One thread and one split reader, which reads one split after another.
 
-    The output is in the order in which the splits were given. The next split is opened while the
-    last elements of the one before still wait in the queue. A paused split holds up those behind
-    it. Suits files.
+    The output keeps the order of the splits. The next split is opened while the last elements
+    of the
+    previous one are still queued. A paused split blocks later ones. Suitable for files.
     """
 
     ordered: ClassVar[bool] = True
@@ -398,14 +405,16 @@ class ThreadPerSplitFetcherManager(SplitFetcherManager[E, SplitT]):
     """One thread and one split reader for each split, which end with it.
 
     Args:
-        split_reader_factory: Makes a split reader; called on the task's thread.
-        max_threads: Most threads at a time; further splits wait for one that has finished its
-            split. By default there is no limit.
-        size_of: Gives the bytes of a fetched element; by default its ``nbytes``.
-        max_queued_elements: Most elements that are fetched ahead, over all threads.
-        max_queued_bytes: Most bytes that are fetched ahead, over all threads.
+        split_reader_factory: Creates a split reader; called on the task's thread.
+        max_threads: Maximum number of threads; further splits wait for a thread that has
+            finished
+            its split. By default there is no limit.
+        size_of: Returns the bytes of a fetched element; by default its ``nbytes``.
+        max_queued_elements: Maximum number of elements that are fetched ahead, over all
+            threads.
+        max_queued_bytes: Maximum number of bytes that are fetched ahead, over all threads.
         close_timeout: Seconds that ``close`` waits for the threads.
-        name: Begin of the threads' names.
+        name: Prefix of the threads' names.
 
     Raises:
         ConfigurationError: ``max_threads`` is below one.
@@ -438,7 +447,7 @@ class ThreadPerSplitFetcherManager(SplitFetcherManager[E, SplitT]):
 
     @property
     def max_fetchers(self) -> int | None:
-        """As many as were allowed."""
+        """The configured maximum."""
         return self._max_threads
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The skeleton of a source reader: fetchers in front, the position of every split behind."""
+"""The skeleton of a source reader: fetchers, and the position of every split."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ SplitStateT = TypeVar("SplitStateT", bound=SplitState[Any])
 
 
 class RecordEmitter(ABC, Generic[E, SplitStateT]):
-    """Turns a fetched element into a batch of the source's schema (Flink's FLIP-27).
+    """Converts a fetched element to a batch of the source's schema (Flink's FLIP-27).
 
-    Runs on the task's thread. The same element and position give the same rows again.
+    Runs on the task's thread. The same element and position must give the same rows.
     """
 
     @abstractmethod
     def emit_record(self, element: E, output: SourceOutput, split_state: SplitStateT) -> None:
-        """Give the rows of one element out and move the position right behind them.
+        """Emit the rows of one element and advance the position past them.
 
         Args:
-            element: What the split reader fetched.
-            output: Takes at most one batch in this call, none if all rows were bad.
-            split_state: The split's position; set it to what follows the element.
+            element: The result of the split reader.
+            output: Accepts at most one batch in this call, none if all rows were bad.
+            split_state: The split's position; set it to the position after the element.
         """
 
 
 class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
-    """A source reader on top of fetcher threads (Flink's FLIP-27). Executor, one per plan entry.
+    """A source reader based on fetcher threads (Flink's FLIP-27). Executor, one per plan entry.
 
-    Each poll takes exactly one fetched element, or one end of a split, so that the positions after
-    a poll are right behind what it emitted. A split leaves :meth:`snapshot_state` when its last
-    element was emitted, however far ahead the fetchers are. Elements of a paused split that were
-    already fetched are held back.
+    Each poll takes exactly one fetched element, or one end of a split, so that the positions
+    after a
+    poll directly follow the emitted rows. A split leaves :meth:`snapshot_state` when its last
+    element is emitted, however far ahead the fetchers are. Fetched elements of a paused split
+    are
+    held back.
 
     Args:
         context: The runtime.
         fetcher_manager: Runs the split readers; closed with this reader.
-        record_emitter: Turns elements into batches.
-        request_splits: Ask the enumerator for a split whenever all splits are finished, and when
-            the entry had none: right for sources whose enumerator assigns on request.
+        record_emitter: Converts elements to batches.
+        request_splits: Whether to ask the enumerator for a split when all splits are finished,
+            or if
+            the entry had none. Set it for sources whose enumerator assigns on request.
     """
 
     def __init__(
@@ -71,7 +74,9 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         self._request_splits = request_splits
         self._states: dict[str, SplitStateT] = {}  # the unfinished splits, in the order given
         self._paused: set[str] = set()
-        self._held: list[FetchedElement[E]] = []  # taken from the queue while their split paused
+        self._held: list[
+            FetchedElement[E]
+        ] = []  # taken from the queue while their split was paused
         self._no_more_splits = False
         self._requested = False
         self._closed = False
@@ -83,10 +88,10 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
 
     @abstractmethod
     def initialized_state(self, split: SplitT) -> SplitStateT:
-        """The moving position of a split that was just added."""
+        """Return the initial position state of an added split."""
 
     def on_split_finished(self, finished: Mapping[str, SplitStateT]) -> None:
-        """Splits were emitted to their end.
+        """Handle splits that were emitted to their end.
 
         Args:
             finished: Their last states by split id.
@@ -96,7 +101,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         """Emit the next element, at most one batch; never blocks.
 
         Raises:
-            ConnectorError: A fetcher failed; `FetchError` where the cause is not of that tree.
+            ConnectorError: A fetcher failed; `FetchError` if the cause is not a core error.
         """
         entry = self._next_entry()
         if entry is None:
@@ -111,25 +116,25 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         return InputStatus.MORE_AVAILABLE
 
     def snapshot_state(self) -> list[SplitT]:
-        """The unfinished splits at the positions behind the last emitted element."""
+        """Return the unfinished splits at the positions after the last emitted element."""
         return [state.to_split() for state in self._states.values()]
 
     def wait_available(self, timeout: float) -> bool:
-        """Block until a poll can give something, for ``timeout`` seconds at most.
+        """Block until a poll can return something, for at most ``timeout`` seconds.
 
-        It may tell so too early, when an element of a paused split comes; that is rare and ends.
+        It may return too early when an element of a paused split arrives; this is rare.
         """
         if any(entry.split_id not in self._paused for entry in self._held):
             return True
         if self._no_more_splits and not self._states:
             return True
-        if self._held and self._manager.ordered:  # nothing passes the paused split
+        if self._held and self._manager.ordered:  # nothing overtakes the paused split
             time.sleep(timeout)
             return False
         return self._manager.queue.wait_available(timeout)
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Take more splits and start fetching them.
+        """Add splits and start fetching them.
 
         Raises:
             FatalError: A split is already being read, or the reader is closed.
@@ -148,19 +153,20 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         self._manager.add_splits(splits)
 
     def notify_no_more_splits(self) -> None:
-        """No further splits come in this entry."""
+        """No more splits follow in this entry."""
         self._no_more_splits = True
         self._request_split_if_idle()
 
     def pause_or_resume_splits(
         self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
     ) -> None:
-        """Stop or go on emitting these splits (ids), and fetching them.
+        """Pause or resume emitting and fetching these splits (ids).
 
-        In an ordered reader a paused split holds up those behind it.
+        In an ordered reader, a paused split blocks later ones.
 
         Raises:
-            NotImplementedError: One split reader reads several splits and cannot leave out single
+            NotImplementedError: One split reader reads several splits and cannot leave out
+                single
                 ones. Nothing has changed then.
         """
         to_pause = [split_id for split_id in splits_to_pause if split_id in self._states]
@@ -169,7 +175,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         self._paused -= set(splits_to_resume)
 
     def close(self) -> None:
-        """Stop the fetchers. A second call does nothing."""
+        """Stop the fetchers. A second call has no effect."""
         if not self._closed:
             self._closed = True
             self._held.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of a hybrid source, some of which are made only when their turn comes."""
+"""The sources of a hybrid source, some of which are created only at their switch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Member:
     """One source of a chain.
 
     Attributes:
-        source: The source, or what makes it.
+        source: The source, or its factory.
         boundedness: Whether it ends.
-        traits: What holds for its splits.
-        starts_at: The event time from which it delivers, where that is known.
-        allow_gap: Rows between the source before and ``starts_at`` may be missing.
+        traits: Guarantees of its splits.
+        starts_at: The event time at which it starts, if known.
+        allow_gap: Whether rows between the previous source and ``starts_at`` may be missing.
     """
 
     source: AnySource | SourceFactory
@@ -37,10 +37,10 @@ class Member:
     allow_gap: bool = False
 
     def made(self, context: SourceSwitchContext) -> AnySource:
-        """The source, which is as it was announced.
+        """Check a created source against its declaration and return it.
 
         Raises:
-            ConfigurationError: It is not.
+            ConfigurationError: It differs from its declaration.
         """
         source = self.source if isinstance(self.source, Source) else self.source(context)
         traits = source.split_traits()
@@ -63,11 +63,11 @@ class Member:
 
 
 class SourceChain:
-    """Makes the sources in their order, each from the switches up to it. Picklable.
+    """Creates the sources in order, each from the switches before it. Picklable.
 
     Args:
         first: The source that is read first.
-        later: Those after it.
+        later: The sources that follow.
     """
 
     def __init__(self, first: AnySource, later: Sequence[Member]) -> None:
@@ -76,18 +76,18 @@ class SourceChain:
         self._made: dict[int, tuple[tuple[Switch, ...], AnySource]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the sources that were made: every process makes its own."""
+        """Pickle without the created sources: every process creates its own."""
         return self.__dict__ | {"_made": {}}
 
     def source(self, index: int, switches: Sequence[Switch]) -> AnySource:
-        """The source of this place.
+        """Return the source with this index.
 
         Args:
-            index: Its place, from 0.
-            switches: The switches that led to it, one less than sources that were begun.
+            index: Its index, from 0.
+            switches: The switches before it, one fewer than started sources.
 
         Raises:
-            StateCorruptedError: There is none in this place.
+            StateCorruptedError: No source has this index.
         """
         if index == 0:
             return self.first
@@ -111,11 +111,11 @@ class SourceChain:
         return SourceSwitchContext(previous_source=previous, switch=switches[index - 1])
 
     def begin(self, index: int, switches: Sequence[Switch]) -> AnySource:
-        """The source of this place, checked to continue those before it. Driver.
+        """Return a source after checking that it continues the previous one. Driver.
 
         Raises:
-            ConfigurationError: Its schema is another one.
-            DataLossError: It begins later than the source before it ended.
+            ConfigurationError: Its schema differs.
+            DataLossError: It starts later than the previous source ended.
         """
         source = self.source(index, switches)
         assert_same_schema(self.first.schema(), source)
@@ -134,14 +134,14 @@ class SourceChain:
         return source
 
     def with_member(self, member: Member) -> SourceChain:
-        """This chain and one more source."""
+        """Return this chain with one more source."""
         return SourceChain(self.first, (*self.members[1:], member))
 
     def schema(self) -> pa.Schema:
         """The schema of all sources.
 
         Raises:
-            ConfigurationError: They do not agree, as far as they are there.
+            ConfigurationError: The schemas of the existing sources differ.
         """
         schema = self.first.schema()
         for member in self.members[1:]:
@@ -161,10 +161,11 @@ def member_of(
     starts_at: datetime | None,
     allow_gap: bool,
 ) -> Member:
-    """A member, of a source or of what makes one.
+    """Create a member from a source or a factory.
 
     Raises:
-        ConfigurationError: What a source says itself was said for it, or a time has no time zone.
+        ConfigurationError: An argument repeats what the source declares, or a time has no time
+            zone.
     """
     if starts_at is not None and starts_at.tzinfo is None:
         raise ConfigurationError(
@@ -192,7 +193,7 @@ def member_of(
 
 
 def weakest(traits: Sequence[SplitTraits]) -> SplitTraits:
-    """What holds for the splits of all."""
+    """Guarantees of the splits of all sources."""
     return SplitTraits(
         end=all(each.end for each in traits),
         ordered=all(each.ordered for each in traits),
@@ -201,7 +202,7 @@ def weakest(traits: Sequence[SplitTraits]) -> SplitTraits:
 
 
 def assert_same_schema(schema: pa.Schema, source: AnySource) -> None:
-    """Refuse a source of other columns."""
+    """Reject a source with other columns."""
     found = source.schema()
     if not schema.equals(found):
         raise ConfigurationError(
@@ -214,6 +215,6 @@ def assert_same_schema(schema: pa.Schema, source: AnySource) -> None:
 
 
 def _columns(schema: pa.Schema, other: pa.Schema) -> list[str]:
-    """The columns in which one schema differs from another; all where only the order does."""
+    """Return the columns that differ between two schemas; all if only the order differs."""
     columns = [str(column) for column in schema]
     return [text for text in columns if text not in map(str, other)] or columns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The enumerator of a hybrid source: that of the present member, and the switch to the next."""
+"""The enumerator of a hybrid source: that of the active member, and the switch to the next."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class HybridState:
-    """Where a hybrid source stands.
+    """State of a hybrid source's enumerator.
 
     Attributes:
-        switches: Those that were made; as many as members have ended.
+        switches: The past switches; as many as members have ended.
         version: Layout of ``data``.
-        data: State of the present member's enumerator.
+        data: State of the active member's enumerator.
     """
 
     switches: tuple[Switch, ...]
@@ -53,7 +53,7 @@ class HybridState:
 
 
 class _MemberContext(SplitEnumeratorContext[Any]):
-    """The coordinator as the enumerator of one member sees it."""
+    """The context of the enumerator of one member."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         self._switches = switches
 
     def wrapped(self, split: Any) -> HybridSplit:
-        """The split as one of the hybrid source."""
+        """Wrap a split of the member as a split of the hybrid source."""
         return HybridSplit(self.place, self._switches, split)
 
     @property
@@ -104,7 +104,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_present("sent an event")
         wrapped = HybridSourceEvent.of(self.place, self._switches, event)
-        wrapped.inner(self._chain)  # refused here, not on an executor
+        wrapped.inner(self._chain)  # rejected here, not on an executor
         self._context.send_event_to_source_reader(subtask_id, wrapped)
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
@@ -122,7 +122,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
     ) -> None:
         def handle(result: T | None, error: BaseException | None) -> None:
             if self.over:
-                return  # a restart may find that all was read before the member looks again
+                return  # after a restart, the member may end before discovery
             handler(result, error)
             if period is not None and not self.over:  # discovery ends with its member
                 self.call_async(call, handler, initial_delay=period, period=period)
@@ -142,7 +142,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
 
 @dataclass(frozen=True)
 class _Present:
-    """A member while it is read."""
+    """An active member."""
 
     source: AnySource
     context: _MemberContext
@@ -156,12 +156,12 @@ class HybridSplitEnumerator(
     SupportsCommittedPositions[HybridSplit],
     SupportsAvailableNow,
 ):
-    """Hands all on to the enumerator of the present member; its abilities are this one's. Driver.
+    """Delegates to the enumerator of the active member, and has its abilities. Driver.
 
     Args:
         context: The coordinator.
         chain: The members.
-        state: Where to go on; None begins with the first.
+        state: Where to continue; None starts with the first member.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class HybridSplitEnumerator(
         self._switches = () if state is None else state.switches
         self._frozen = False
         self._present = self._open(state)
-        # Members that have ended, and the last plan that they may have to hear of.
+        # Members that have ended, and the last plan of which they may have to be notified.
         self._ended: list[tuple[_Present, int | None]] = []
 
     def _open(self, state: HybridState | None) -> _Present:
@@ -190,11 +190,11 @@ class HybridSplitEnumerator(
 
     @property
     def has_next(self) -> bool:
-        """Whether the present member is not the last."""
+        """Whether another member follows."""
         return len(self._switches) + 1 < len(self._chain.members)
 
     def switch(self, max_event_time: int | None) -> None:
-        """Make and start the next member's enumerator."""
+        """Create and start the next member's enumerator."""
         ended = self._present
         ended.context.over = True
         for subtask in ended.context.limited:
@@ -211,10 +211,10 @@ class HybridSplitEnumerator(
             self._freeze()
 
     def freeze_end(self) -> None:
-        """The last member is read to what is there when it begins; the others end anyway.
+        """The last member is read up to the data available when it starts; the others end anyway.
 
         Raises:
-            UnsupportedError: The last member cannot.
+            UnsupportedError: The last member does not support this.
         """
         self._frozen = True
         self._freeze()
@@ -232,46 +232,46 @@ class HybridSplitEnumerator(
             )
         enumerator.freeze_end()
 
-    # --- what the present member does -----------------------------------------------------------
+    # --- delegation to the active member ------------------------------------------------------
 
     def start(self) -> None:
-        """Start the present member."""
+        """Start the active member."""
         self._present.enumerator.start()
 
     def add_reader(self, subtask_id: int) -> None:
-        """Hand on."""
+        """Delegate."""
         self._present.enumerator.add_reader(subtask_id)
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Hand on."""
+        """Delegate."""
         self._present.enumerator.handle_split_request(subtask_id)
 
     def add_splits_back(self, splits: Sequence[HybridSplit], subtask_id: int) -> None:
-        """Hand on: there are no splits but the present member's."""
+        """Delegate: all splits belong to the active member."""
         self._present.enumerator.add_splits_back(members_splits(splits), subtask_id)
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Hand on to the member of the reader; in a batch run others may have begun since."""
+        """Delegate to the member of the reader; in a batch run, later members may have started."""
         assert isinstance(event, HybridSourceEvent)
         member = next(each for each in self._open_members() if each.context.place == event.member)
         member.enumerator.handle_source_event(subtask_id, event.inner(self._chain))
 
     def unassigned_splits(self) -> Iterable[HybridSplit]:
-        """Those of the present member, if it tells."""
+        """Return the unassigned splits of the active member, if it reports them."""
         enumerator = self._present.enumerator
         if isinstance(enumerator, SupportsUnassignedSplits):
             yield from map(self._present.context.wrapped, enumerator.unassigned_splits())
 
     @property
     def plans_stops(self) -> bool:
-        """Whether the present member does."""
+        """Whether the active member supports it."""
         enumerator = self._present.enumerator
         return isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops
 
     def plan_reads(
         self, splits: Sequence[HybridSplit], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[HybridSplit]]:
-        """Hand on."""
+        """Delegate."""
         enumerator, wrapped = self._present.enumerator, self._present.context.wrapped
         assert isinstance(enumerator, SupportsPlannedStops)
         reads = enumerator.plan_reads(members_splits(splits), limits)
@@ -285,7 +285,7 @@ class HybridSplitEnumerator(
         }
 
     def snapshot_state(self, checkpoint_id: int) -> HybridState:
-        """The present member's state, and how it came to be the present one."""
+        """Return the active member's state and the switches before it."""
         # The first snapshot after a switch is that of the plan with the switch.
         self._ended = [
             (member, checkpoint_id - 1 if last is None else last) for member, last in self._ended
@@ -296,12 +296,12 @@ class HybridSplitEnumerator(
             switches=self._switches, version=serializer.version, data=serializer.serialize(state)
         )
 
-    # --- what also those hear that have ended ---------------------------------------------------
+    # --- notifications that ended members also receive ---------------------------------------
 
     def positions_committed(
         self, checkpoint_id: int, splits: Sequence[HybridSplit], finished: Sequence[HybridSplit]
     ) -> None:
-        """Tell each member of its own splits."""
+        """Notify each member of its own splits."""
         for member in self._open_members():
             place = member.context.place
             own = [split for split in splits if split.member == place]
@@ -313,7 +313,7 @@ class HybridSplitEnumerator(
                 )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Hand on; a member that has ended is closed when its last plan is complete."""
+        """Delegate; close an ended member when its last plan is complete."""
         for member in self._open_members():
             member.enumerator.notify_checkpoint_complete(checkpoint_id)
         for member, last in list(self._ended):
@@ -322,7 +322,7 @@ class HybridSplitEnumerator(
                 member.enumerator.close()
 
     def close(self) -> None:
-        """Close all that are open."""
+        """Close all open members."""
         with ExitStack() as stack:
             for member in self._open_members():
                 stack.callback(member.enumerator.close)
@@ -332,6 +332,6 @@ class HybridSplitEnumerator(
 
 
 def _recorded(switch: Switch) -> Switch:
-    """As it will be read from the plan: a factory must see the same before and after a restart."""
+    """Return the switch as a plan stores it, so that a factory gets the same after a restart."""
     serializer = JsonDataclassSerializer(Switch)
     return serializer.deserialize(serializer.version, serializer.serialize(switch))

@@ -21,13 +21,13 @@ class HybridSourceEvent(SourceEvent):
 
     @staticmethod
     def of(member: int, switches: tuple[Switch, ...], event: SourceEvent) -> HybridSourceEvent:
-        """The event of a member."""
+        """Wrap the event of a member."""
         return HybridSourceEvent(member, switches, encode_event(event))
 
     def inner(self, chain: SourceChain) -> SourceEvent:
-        """The event as its member knows it.
+        """Return the event of the member.
 
         Raises:
-            ConfigurationError: The member does not name its class in ``event_types``.
+            ConfigurationError: The member does not list its class in ``event_types``.
         """
         return decode_event(chain.source(self.member, self.switches), self.event)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of a hybrid source: that of the member whose splits it is given. Executor."""
+"""The reader of a hybrid source, which delegates to the reader of each member. Executor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from connectors_core.source.reader import (
 
 
 class _MemberContext:
-    """The runtime as the reader of a member sees it."""
+    """The context of the reader of a member."""
 
     def __init__(
         self, context: SourceReaderContext, member: int, switches: tuple[Switch, ...]
@@ -58,7 +58,7 @@ class _MemberContext:
 
 
 class _MemberOutput:
-    """Takes the rows of a member's splits."""
+    """Output for the rows of a member's splits."""
 
     def __init__(self, member: int, output: ReaderOutput) -> None:
         self._member = member
@@ -69,7 +69,7 @@ class _MemberOutput:
 
 
 class _Member:
-    """A member's reader, made when it is its turn, and what is kept for it until then."""
+    """A member's reader, created when needed, and the calls stored for it until then."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Member:
         self._reader: SourceReader[Any] | None = None
 
     def reader(self) -> SourceReader[Any]:
-        """The reader; makes it."""
+        """The reader; created on first access."""
         if self._reader is None:
             source = self._chain.source(self._place, self._switches)
             context = _MemberContext(self._context, self._place, self._switches)
@@ -153,7 +153,7 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         return member
 
     def _present(self) -> _Member | None:
-        """The first member that has not ended and can go on."""
+        """Return the first unfinished member that can continue."""
         for member in self._members.values():
             splits = [split.split_id for split in member.splits()]
             if not member.ended and not (splits and self._paused.issuperset(splits)):
@@ -161,7 +161,7 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         return None
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
-        """Poll the member whose turn it is."""
+        """Poll the active member."""
         while (member := self._present()) is not None:
             status = member.reader().poll_next(member.output(output))
             if status is not InputStatus.END_OF_INPUT:
@@ -175,23 +175,23 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         return [split for member in self._members.values() for split in member.splits()]
 
     def wait_available(self, timeout: float) -> bool:
-        """Wait for the member whose turn it is."""
+        """Wait for the active member."""
         member = self._present()
         return self._no_more_splits if member is None else member.reader().wait_available(timeout)
 
     def add_splits(self, splits: Sequence[HybridSplit]) -> None:
-        """Keep them for their members."""
+        """Store the splits for their members."""
         for split in splits:
             self._member(split.member, split.switches).add(split.split)
 
     def notify_no_more_splits(self) -> None:
-        """Hand on."""
+        """Delegate."""
         self._no_more_splits = True
         for member in self._members.values():
             member.notify_no_more_splits()
 
     def handle_source_events(self, event: SourceEvent) -> None:
-        """Hand it to its member."""
+        """Delegate to its member."""
         assert isinstance(event, HybridSourceEvent)
         member = self._member(event.member, event.switches)
         member.reader().handle_source_events(event.inner(self._chain))
@@ -199,7 +199,7 @@ class HybridSourceReader(SourceReader[HybridSplit]):
     def pause_or_resume_splits(
         self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
     ) -> None:
-        """Hand on to the member whose turn it is, if that can; the others have not begun."""
+        """Delegate to the active member, if it supports pausing; the others have not started."""
         member = self._present()
         if member is not None:
             own = {split.split_id for split in member.splits()}
@@ -210,7 +210,7 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
 
     def close(self) -> None:
-        """Close the readers that were made."""
+        """Close the created readers."""
         with ExitStack() as stack:
             for member in self._members.values():
                 stack.callback(member.close)

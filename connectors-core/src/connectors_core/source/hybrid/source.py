@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several sources, one after another, as one (Flink's FLIP-150)."""
+"""Several sources, read one after another as one source (Flink's FLIP-150)."""
 
 from __future__ import annotations
 
@@ -31,22 +31,27 @@ from connectors_core.source.split import ReadLimits, SplitTraits
 
 @final
 class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
-    """A backlog, then what is live: each source is read to its end, then the next one begins.
+    """A backlog, then live data: each source is read to its end, then the next one starts.
 
-    All have the same schema, all but the last are bounded. A source whose start depends on where
-    the one before ended is given as a factory, and made when it is needed::
+    All have the same schema, and all but the last are bounded. If the start of a source depends
+    on
+    where the previous one ended, add it as a factory, which is called when it is needed::
 
         HybridSource.builder(files).add_source(
             lambda switch: log_from(switch.max_event_time)
         ).build()
 
-    The switch takes place between two plans: the next source's enumerator is in the first plan
-    that is made after it, together with all that the factory was told. A restart finds either the
-    old source or the new one. The watermark goes on from where it was: rows of the next source
-    below it are late. In batch mode all sources are read at once.
+    The switch takes place between two plans: the first plan after it contains the state of the
+    next
+    source's enumerator and the input of the factory. After a restart, the pipeline continues
+    either
+    with the old source or with the new one. The watermark continues: rows of the next source
+    below
+    it are late. A batch run reads all sources at once.
 
-    Limits and rate are those of the first source where ``from_source`` sets none. The members must
-    stay what and where they are over restarts; others may be added behind them.
+    If ``from_source`` sets no limits or rate, those of the first source apply. Keep the members
+    and
+    their order across restarts; you may append more.
 
     Args:
         chain: The sources; use :meth:`builder`.
@@ -59,67 +64,68 @@ class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
 
     @staticmethod
     def builder(first: AnySource) -> HybridSourceBuilder:
-        """Begin with the source that is read first."""
+        """Return a builder that starts with the source that is read first."""
         return HybridSourceBuilder(SourceChain(first, ()))
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the systems of all sources that can be asked; factories have made none yet."""
+        """Check the connections of all existing sources; factories have not created theirs yet."""
         members: list[object] = [each.source for each in self._chain.members]
         asked = [each for each in members if isinstance(each, SupportsConnectionCheck)]
         for source in asked:
             source.check_connection(timeout / len(asked))
 
     def boundedness(self) -> Boundedness:
-        """That of the last source."""
+        """The boundedness of the last source."""
         return self._chain.members[-1].boundedness
 
     def schema(self) -> pa.Schema:
-        """The schema of all.
+        """Return the schema of all sources.
 
         Raises:
-            ConfigurationError: They do not agree; those that factories make are checked when made.
+            ConfigurationError: The schemas differ. Sources of factories are checked when
+                created.
         """
         return self._chain.schema()
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[HybridSplit]
     ) -> HybridSplitEnumerator:
-        """An enumerator at the first source."""
+        """Create an enumerator at the first source."""
         return HybridSplitEnumerator(context, self._chain)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[HybridSplit], state: HybridState
     ) -> HybridSplitEnumerator:
-        """An enumerator at the source that was read then."""
+        """Create an enumerator at the source that was active then."""
         return HybridSplitEnumerator(context, self._chain, state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[HybridSplit]:
-        """A reader for whichever source the splits belong to."""
+        """Create a reader for the sources of the assigned splits."""
         return HybridSourceReader(context, self._chain)
 
     def split_serializer(self) -> VersionedSerializer[HybridSplit]:
-        """The place of the source, and what its own serialiser gives."""
+        """Return a serializer with the index of the source and the output of its own serializer."""
         return HybridSplitSerializer(self._chain)
 
     def enumerator_state_serializer(self) -> VersionedSerializer[HybridState]:
-        """JSON around what the serialiser of the present source gives."""
+        """Return a serializer of JSON around the output of the active source's serializer."""
         return JsonDataclassSerializer(HybridState)
 
     def split_traits(self) -> SplitTraits:
-        """What holds for the splits of all."""
+        """Guarantees of the splits of all sources."""
         return weakest([member.traits for member in self._chain.members])
 
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
-        """That of the first source."""
+        """The rate of the first source."""
         return self._chain.first.rate_limiter_strategy()
 
     def default_limits(self) -> ReadLimits:
-        """Those of the first source."""
+        """The limits of the first source."""
         return self._chain.first.default_limits()
 
 
 class HybridSourceBuilder:
-    """Builds a :class:`HybridSource`; every call gives a new builder.
+    """Builds a :class:`HybridSource`; every call returns a new builder.
 
     Args:
         chain: The sources so far.
@@ -140,18 +146,20 @@ class HybridSourceBuilder:
         """Add the source that is read next.
 
         Args:
-            source: The source, or a function that makes it from a :class:`SourceSwitchContext`:
-                on the driver and in tasks, always from the same context.
-            boundedness: Whether what a factory makes ends; by default it does not.
-            traits: What holds at least for the splits of what a factory makes; by default
+            source: The source, or a function that creates it from a
+                :class:`SourceSwitchContext`: on
+                the driver and in tasks, always from the same context.
+            boundedness: Whether the source of a factory ends; by default it does not.
+            traits: Minimum guarantees of the splits of a factory's source; by default
                 ``SplitTraits()``.
-            starts_at: The event time of the source's first rows, where that is known. If it is
-                later than the last event time before it, rows between them may be missing, and
-                the pipeline fails.
-            allow_gap: Go on all the same.
+            starts_at: The event time of the source's first rows, if known. If it is later
+                than the
+                last event time before it, rows between them may be missing, and the
+                pipeline fails.
+            allow_gap: Continue anyway.
 
         Raises:
-            ConfigurationError: The source before has no end, or an option does not fit.
+            ConfigurationError: The previous source has no end, or an option does not fit.
         """
         if self._chain.members[-1].boundedness is not Boundedness.BOUNDED:
             raise ConfigurationError(
@@ -164,5 +172,5 @@ class HybridSourceBuilder:
         return HybridSourceBuilder(self._chain.with_member(member))
 
     def build(self) -> HybridSource:
-        """The source."""
+        """Return the source."""
         return HybridSource(self._chain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits of a hybrid source: those of its members, and whose they are."""
+"""Splits of a hybrid source: splits of its members, with their member."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class HybridSplit(SourceSplit):
     """A split of a member.
 
     Attributes:
-        member: Place of the member in the chain.
-        switches: What led to that member: a task makes it from these.
+        member: Index of the member in the chain.
+        switches: The switches before the member, from which a task creates it.
         split: The member's split.
     """
 
@@ -29,16 +29,16 @@ class HybridSplit(SourceSplit):
     split_id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Two members may have splits of the same id."""
+        """The id of the split; unique, even if two members have splits with the same id."""
         object.__setattr__(self, "split_id", split_id_of(self.member, self.split.split_id))
 
     def weight(self) -> int:
-        """That of the member's split."""
+        """The weight of the member's split."""
         weight: int = self.split.weight()
         return weight
 
     def event_time_lower_bound(self) -> int | None:
-        """That of the member's split."""
+        """The lower bound of the member's split."""
         bound: int | None = self.split.event_time_lower_bound()
         return bound
 
@@ -49,12 +49,12 @@ class HybridSplit(SourceSplit):
 
 
 def split_id_of(member: int, split_id: str) -> str:
-    """The id of a member's split among those of all members."""
+    """Return the id of a member's split among those of all members."""
     return f"{member}:{split_id}"
 
 
 def members_splits(splits: Sequence[HybridSplit]) -> list[Any]:
-    """The splits as their member knows them."""
+    """Return the splits of the members."""
     return [split.split for split in splits]
 
 
@@ -67,7 +67,7 @@ class _Stored:
 
 
 class HybridSplitSerializer(VersionedSerializer[HybridSplit]):
-    """Stores a member's split as its own serialiser does.
+    """Stores a member's split with its own serializer.
 
     Args:
         chain: The members.
@@ -81,11 +81,11 @@ class HybridSplitSerializer(VersionedSerializer[HybridSplit]):
 
     @property
     def version(self) -> int:
-        """Of the envelope; the member's stands in it."""
+        """The version of the envelope, which contains the member's version."""
         return self._stored.version
 
     def serialize(self, obj: HybridSplit) -> bytes:
-        """Envelope and split."""
+        """Store envelope and split."""
         own = self._chain.source(obj.member, obj.switches).split_serializer()
         return self._stored.serialize(
             _Stored(
@@ -97,7 +97,7 @@ class HybridSplitSerializer(VersionedSerializer[HybridSplit]):
         )
 
     def deserialize(self, version: int, data: bytes) -> HybridSplit:
-        """The split, of whatever version of either layout."""
+        """Return the split, from any version of either layout."""
         stored = self._stored.deserialize(version, data)
         own = self._chain.source(stored.member, stored.switches).split_serializer()
         split = own.deserialize(stored.version, stored.data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes from a source that has ended to the next one of a chain (Flink's FLIP-150)."""
+"""Information from an ended source for the next one of a chain (Flink's FLIP-150)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """All that is recorded of a switch: the next source is made from this and from nothing else.
+    """The record of a switch: the only input of the next source.
 
     Attributes:
-        max_event_time: Highest event time so far, microseconds since the epoch; None: not known.
-        info: What the enumerator that ended had to say.
+        max_event_time: Highest event time so far, microseconds since the epoch; None if
+            unknown.
+        info: Information from the enumerator of the ended source.
     """
 
     max_event_time: int | None = None
@@ -30,11 +31,12 @@ class Switch:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSwitchContext:
-    """What the source that has ended knows, for the factory of the next one.
+    """Information about the ended source, for the factory of the next one.
 
     The factory runs on the driver and in tasks, and again after a restart, always with the same
-    context: that of the plan in which the switch was recorded. What it makes must follow from the
-    context alone.
+    context: that of the plan in which the switch was recorded. Its result must depend only on
+        the
+    context.
 
     Attributes:
         previous_source: The source that has ended.
@@ -49,7 +51,7 @@ class SourceSwitchContext:
         """Highest event time of all rows so far.
 
         Raises:
-            ConfigurationError: It is not known.
+            ConfigurationError: It is unknown.
         """
         micros = self.switch.max_event_time
         if micros is None:
@@ -63,34 +65,34 @@ class SourceSwitchContext:
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """What the enumerator that ended gave as :meth:`SupportsSwitchInfo.switch_info`."""
+        """The result of :meth:`SupportsSwitchInfo.switch_info` of the ended enumerator."""
         return self.switch.info
 
 
 class SupportsSwitchInfo(ABC):
-    """Ability of an enumerator that knows something the source after it should start from."""
+    """Ability of an enumerator that has information for the next source."""
 
     @abstractmethod
     def switch_info(self) -> Mapping[str, Any]:
-        """Plain JSON values, no secrets: they are recorded. Called when all its splits are read."""
+        """Return plain JSON without secrets, which is recorded. Called when all is read."""
 
 
 class SwitchesSources(ABC):
-    """Ability of an enumerator that stands for several sources, one after another.
+    """Ability of an enumerator that represents several sources, one after another.
 
-    The coordinator knows when all splits are read; so it is the one who says when to switch, right
-    before a plan, and stores that plan with a snapshot.
+    Only the coordinator knows when all splits are read. It therefore triggers the switch,
+    immediately before a plan, and stores that plan with a snapshot.
     """
 
     @property
     @abstractmethod
     def has_next(self) -> bool:
-        """Whether another source follows."""
+        """Return whether another source follows."""
 
     @abstractmethod
     def switch(self, max_event_time: int | None) -> None:
-        """Go on to the next source: all readers know that there are no more splits, all are read.
+        """Switch to the next source: all splits are read, and all readers know this.
 
         Args:
-            max_event_time: Highest event time so far in microseconds; None where it is not known.
+            max_event_time: Highest event time so far in microseconds; None if unknown.
         """
