@@ -83,6 +83,26 @@ def helper(a, /, b=1, *args, c: str = "x", **rest) -> None:
 '''
 
 
+SETTINGS = '''
+from connectors_core.options import Configured, Setting, option
+
+__all__ = ["Pump"]
+
+
+class Options(Configured):
+    rows: Setting[int] = option("rows", int, default=5, doc="Most " "rows.")
+
+
+class Pump(Options):
+    """Reads."""
+
+    servers: Setting[tuple[str, ...], str | list[str]] = option(
+        "servers", str, kw_only=False, doc="Where they are."
+    )
+    declared: Setting[str | None] = option("schema", str, default=None, alias="schema", doc=DOC)
+'''
+
+
 @pytest.fixture
 def reference(tmp_path):
     package = tmp_path / "one"
@@ -107,6 +127,16 @@ def test_what_is_exported_is_described_under_the_name_of_the_module(reference):
     assert ":::{py:function} helper(a, /, b=1, *args, c: str = 'x', **rest) -> None" in page
     assert ':::{py:data} LIMIT\n:type: "int"\n:value: "3"\n\nMost of it.' in page
     assert ":::{py:attribute} BIG\n:value: \"'big: yes'\"\n" in page
+
+
+def test_the_keywords_of_a_class_are_its_declared_settings(reference):
+    (reference.sources / "one" / "settings.py").write_text(SETTINGS)
+    page = reference.page("one.settings")
+    assert (
+        "{py:class} Pump(servers: str | list[str], *, rows: int = 5, schema: str | None = None)\n"
+        in page
+    )
+    assert ":param servers: Where they are.\n:param rows: Most rows.\n:param schema: \n" in page
 
 
 def test_what_is_private_or_says_nothing_is_left_out(reference):

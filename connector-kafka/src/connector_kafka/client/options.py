@@ -29,7 +29,7 @@ class ClientOptions(
         kw_only=False,
         validator=not_empty,
         aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
-        doc=BOOTSTRAP_SERVERS.doc,
+        doc="Brokers to begin with, as `host:port, host:port`.",
         since="2.0.0",
     )
     properties: Setting[dict[str, Any], Mapping[str, Any] | None] = option(

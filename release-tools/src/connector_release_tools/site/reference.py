@@ -12,6 +12,7 @@ from typing import Final
 import griffe
 
 from connector_release_tools.errors import DocsError
+from connector_release_tools.site.settings import keywords_of, signature
 
 __all__ = ["Reference"]
 
@@ -101,11 +102,14 @@ class Reference:
         raise DocsError(f"{target.path}, which an __all__ names, is a {target.kind.value}")
 
     def _class(self, target: griffe.Class, name: str) -> str:
-        signature = target.signature(name=name) or name
+        keywords = keywords_of(target)
+        made_by = signature(name, keywords) if keywords else target.signature(name=name) or name
         bases = ", ".join(f"`{base}`" for base in target.bases)
         members = [self._member(each) for each in target.members.values() if _is_shown(each)]
-        text = [*_text(target), *([f"Derives from {bases}."] if bases else [])]
-        return self._directive("py:class", signature, *text, *members, colons=4)
+        parameters = "\n".join(f":param {each.name}: {each.doc}" for each in keywords)
+        given = [parameters] if parameters else []
+        text = [*_text(target), *given, *([f"Derives from {bases}."] if bases else [])]
+        return self._directive("py:class", made_by, *text, *members, colons=4)
 
     def _member(self, member: griffe.Object | griffe.Alias) -> str:
         if isinstance(member, griffe.Function):

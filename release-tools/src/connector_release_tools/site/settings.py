@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keywords of a class whose settings are declared in its body, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import griffe
+
+__all__ = ["Keyword", "keywords_of", "signature"]
+
+_SETTING: Final = "Setting"
+_LONGEST_DEFAULT: Final = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyword:
+    """A keyword of a constructor.
+
+    Attributes:
+        name: What it is called.
+        accepted: The types of its values.
+        default: The value when it is not given; None where it must be given.
+        is_keyword_only: Whether it may not be given by its place.
+        doc: What it is for.
+    """
+
+    name: str
+    accepted: str
+    default: str | None
+    is_keyword_only: bool
+    doc: str
+
+
+def keywords_of(target: griffe.Class) -> tuple[Keyword, ...]:
+    """The keywords of a class and of its bases, in their order; none for other classes."""
+    found = {
+        member.name: _keyword(member, member.annotation)
+        for each in (*reversed(target.mro()), target)
+        for member in each.members.values()
+        if isinstance(member, griffe.Attribute)
+        and isinstance(member.annotation, griffe.ExprSubscript)
+        and str(member.annotation.left) == _SETTING
+    }
+    return tuple(sorted(found.values(), key=lambda each: each.is_keyword_only))
+
+
+def signature(name: str, keywords: Sequence[Keyword]) -> str:
+    """The signature of a constructor, as Python writes it."""
+    shown = [
+        f"{each.name}: {each.accepted}" + ("" if each.default is None else f" = {each.default}")
+        for each in keywords
+    ]
+    positional = sum(not each.is_keyword_only for each in keywords)
+    if positional < len(keywords):
+        shown.insert(positional, "*")
+    return f"{name}({', '.join(shown)})"
+
+
+def _keyword(member: griffe.Attribute, annotation: griffe.ExprSubscript) -> Keyword:
+    types = annotation.slice
+    accepted = types.elements[-1] if isinstance(types, griffe.ExprTuple) else types
+    given = {}
+    if isinstance(member.value, griffe.ExprCall):
+        arguments = member.value.arguments
+        given = {
+            each.name: each.value for each in arguments if isinstance(each, griffe.ExprKeyword)
+        }
+    default = str(given["default"]) if "default" in given else None
+    if default is not None and len(default) > _LONGEST_DEFAULT:
+        default = "..."
+    return Keyword(
+        name=_text(given.get("alias")) or member.name,
+        accepted=str(accepted),
+        default=default if is_declared_here else "...",
+        is_keyword_only=str(given.get("kw_only", True)) != "False",
+        doc=_text(given.get("doc")),
+    )
+
+
+def _text(expression: str | griffe.Expr | None) -> str:
+    """The value of a literal; empty for what must be computed."""
+    try:
+        return str(ast.literal_eval(str(expression))) if expression is not None else ""
+    except (SyntaxError, ValueError):
+        return ""
