@@ -67,9 +67,9 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
             default=None,
             since="2.0.0",
             aliases=("includeheaders", "metadata-columns"),
-            doc="Columns about the record: a map from `key`, `value`, `topic`, `partition`, `offset`, "
-            "`timestamp`, `timestamp_type` or `headers` to a column's name. By default all but the "
-            "headers where nothing is decoded, none else.",
+            doc="Columns about the record: a map from `key`, `value`, `topic`, `partition`, "
+            "`offset`, `timestamp`, `timestamp_type` or `headers` to a column's name. By default "
+            "all but the headers where nothing is decoded, none else.",
         )
     )
 

@@ -63,19 +63,16 @@ def signature(name: str, keywords: Sequence[Keyword]) -> str:
 def _keyword(member: griffe.Attribute, annotation: griffe.ExprSubscript) -> Keyword:
     types = annotation.slice
     accepted = types.elements[-1] if isinstance(types, griffe.ExprTuple) else types
-    given = {}
-    if isinstance(member.value, griffe.ExprCall):
-        arguments = member.value.arguments
-        given = {
-            each.name: each.value for each in arguments if isinstance(each, griffe.ExprKeyword)
-        }
+    call = member.value if isinstance(member.value, griffe.ExprCall) else None
+    arguments = call.arguments if call is not None else ()
+    given = {each.name: each.value for each in arguments if isinstance(each, griffe.ExprKeyword)}
     default = str(given["default"]) if "default" in given else None
     if default is not None and len(default) > _LONGEST_DEFAULT:
         default = "..."
     return Keyword(
         name=_text(given.get("alias")) or member.name,
         accepted=str(accepted),
-        default=default if is_declared_here else "...",
+        default=default if call is not None else "...",
         is_keyword_only=str(given.get("kw_only", True)) != "False",
         doc=_text(given.get("doc")),
     )
