@@ -196,7 +196,7 @@ def test_a_stream_to_its_end_with_sinks_of_all_kinds(spark: SparkSession, tmp_pa
     assert all(sink.staged() == [] for sink in sinks.values())
     # Sinks on different DataFrames are a tagged union; what shares no source is a query of its own.
     queries = identity(tmp_path / "checkpoint").queries
-    assert [query.lines for query in queries] == [("log", "log"), ("numbers",)]
+    assert [query.sources for query in queries] == [("log", "log"), ("numbers",)]
     assert [query.sinks for query in queries] == [("all", "copy", "thirds"), ("numbers-out",)]
     for decision in decisions_since(query_store(tmp_path / "checkpoint"), 0).values():
         assert decision.sinks["all"].rows == decision.sinks["copy"].rows

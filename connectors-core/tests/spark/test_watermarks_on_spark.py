@@ -141,7 +141,7 @@ def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_bac
     seen = set()
     for event in progress:
         batch = event["batchId"]
-        before = log.plans_of(batch, query.lines)["backlog"].start
+        before = log.plans_of(batch, query.sources)["backlog"].start
         ours = max(marks[:before], default=0)
         # Windows alone look at it: Spark's is the first event time that is still to come.
         assert milliseconds(event) == (ours + 1 if ours else 0) // 1000, (

@@ -368,7 +368,7 @@ def location(tmp_path):
     """Two plans: the first decided and half committed, the second half reported."""
     root = StateStore(str(tmp_path / "state"))
     query = QueryIdentity(
-        folder="query-0", lines=("in",), sinks=("out", "log"), spark_query_id="spark-query"
+        folder="query-0", sources=("in",), sinks=("out", "log"), spark_query_id="spark-query"
     )
     record_identity(
         root,

@@ -111,8 +111,8 @@ def test_what_is_lost_is_written_again_in_the_same_epoch(setup):
     setup.sink.lose()
     status = setup.run()
     setup.assert_complete()
-    (amendments,) = setup.rewrites().values()
-    assert [list(each) for each in amendments] == [["out"]]
+    (rewrites,) = setup.rewrites().values()
+    assert [list(each) for each in rewrites] == [["out"]]
     sink = next(each for each in status.sinks if each.uid == "out")
     assert (sink.counters["lostCommittables"], sink.pending, sink.failed) == (1, 0, 0)
     assert sink.rows == ROWS
@@ -357,7 +357,7 @@ def test_a_loss_of_a_sink_that_cannot_write_again_is_an_error_of_its_commit():
     assert not is_done(store, 0, "a")
 
 
-def test_an_amendment_of_another_driver_is_seen():
+def test_an_rewrite_of_another_driver_is_seen():
     store, target = fresh_store(), Lossy()
     other = Rewrite(pipeline_id="p", epoch=7, number=0, incarnation=2, sinks={})
 

@@ -78,7 +78,7 @@ def query_of(identity: PipelineIdentity, folder: str | None) -> QueryIdentity:
             if folder is None
             else f"pipeline {identity.name!r} has no query {folder!r}",
             expected=", ".join(
-                f"{query.folder} ({', '.join(dict.fromkeys(query.lines))})"
+                f"{query.folder} ({', '.join(dict.fromkeys(query.sources))})"
                 for query in identity.queries
             ),
             option="query",

@@ -386,12 +386,12 @@ class SinkRewrite:
 
 @dataclass(frozen=True, kw_only=True)
 class Rewrite:
-    """An amendment to a decision: rows that were lost after it were written again.
+    """New committables of a decided epoch, whose lost rows were written again.
 
     Attributes:
         pipeline_id: The pipeline.
         epoch: The decided epoch.
-        number: Number of the amendment within the epoch, from 0; a later one replaces an earlier.
+        number: Number of the rewrite within the epoch, from 0; a later one replaces an earlier.
         incarnation: The driver that had them written.
         sinks: Per sink uid.
     """
@@ -443,7 +443,7 @@ class Decision:
         return self.previous is not None
 
     def rewritten(self, rewrite: Rewrite) -> Decision:
-        """The decision with an amendment applied."""
+        """The decision with the committables of a rewrite."""
         sinks = {
             uid: sink.rewritten(rewrite.sinks[uid]) if uid in rewrite.sinks else sink
             for uid, sink in self.sinks.items()
@@ -560,12 +560,12 @@ def run_record_path(run_id: str) -> str:
 
 
 def rewrite_path(epoch: int, number: int) -> str:
-    """Where an amendment to a decision is stored."""
+    """Where a rewrite of an epoch is stored."""
     return f"{rewrites_path(epoch)}/{number:04d}.json"
 
 
 def rewrites_path(epoch: int) -> str:
-    """The folder of the amendments to a decision."""
+    """The folder of the rewrites of an epoch."""
     return f"rewrites/{epoch:010d}"
 
 

@@ -127,7 +127,7 @@ class PipelineRun:
         ]
         for job in jobs:
             check_watermarks(job.df, self._registered.sources)
-        read = {uid for shape in shapes for uid in shape.lines}
+        read = {uid for shape in shapes for uid in shape.sources}
         self._registered.warn_of_unread(read)
         parts = self._registered.parts(read)
         checkpoint = CheckpointLocation(self._spark, self._settings.checkpoint)
@@ -170,7 +170,7 @@ class PipelineRun:
             StreamingRun(
                 self._spark,
                 identity=query,
-                sources=[self._frames.streams[uid] for uid in dict.fromkeys(query.lines)],
+                sources=[self._frames.streams[uid] for uid in dict.fromkeys(query.sources)],
                 job=job,
                 root=self._root,
                 checkpoint=self._settings.checkpoint,

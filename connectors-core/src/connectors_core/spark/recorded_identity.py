@@ -174,7 +174,7 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
         (decision.spark_query_id, decision.batch_id) == (query.spark_query_id, logged)
         for decision in decisions_since(store, newest_decision(store)).values()
     )
-    resume = log.resume(query.lines, query.first).values()
+    resume = log.resume(query.sources, query.first).values()
     plans = {each.end if decided else each.start for each in resume}
     if len(plans) > 1:
         raise IdentityError(

@@ -169,7 +169,7 @@ class StreamingRun:
             newest_plan=newest_number(self._store, PLANS_FOLDER),
             logged_batch=logged,
         )
-        resume = self._log.resume(self.identity.lines, self.identity.first)
+        resume = self._log.resume(self.identity.sources, self.identity.first)
         verify_same_moment(
             self._store,
             spark_query_id=self.identity.spark_query_id,
@@ -201,7 +201,7 @@ class StreamingRun:
             self._keep_batches,
             replayed=(self.identity.spark_query_id, logged) if replayed else None,
         )
-        resume = self._log.resume(self.identity.lines, self.identity.first)
+        resume = self._log.resume(self.identity.sources, self.identity.first)
         # A fence after the last plan goes to Spark with the next plan: alone it would be a batch.
         self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
         for uid, carrier in self._carriers.items():
@@ -329,7 +329,7 @@ class StreamingRun:
         return f"{self.identity.generation:04d}-{batch_id:010d}"
 
     def _plans_of(self, batch_id: int) -> dict[str, range]:
-        return self._log.plans_of(batch_id, self.identity.lines, self.identity.first)
+        return self._log.plans_of(batch_id, self.identity.sources, self.identity.first)
 
     def _purge(self, batch_id: int) -> None:
         """Remove what neither a restart nor Spark can ask for any more."""
@@ -391,7 +391,7 @@ class StreamingRun:
             self._ended.set()
 
     def _failure(self, cause: BaseException) -> ConnectorError:
-        lines, sinks = dict.fromkeys(self.identity.lines), self.identity.sinks
+        lines, sinks = dict.fromkeys(self.identity.sources), self.identity.sinks
         what = f"{self.identity.folder} ({', '.join(lines)} -> {', '.join(sinks)})"
         return spark_log_taken(cause, what, self._lease) or translated(
             cause,

@@ -245,7 +245,7 @@ class _BatchLog:
     def __init__(self, root: StateStore, query: QueryIdentity) -> None:
         self._store = root.child(query.spark_folder)
         self._log = SparkCheckpoint(root, query)
-        self._sources = len(query.lines)
+        self._sources = len(query.sources)
         self._first = query.first
         self._log.write_query_id(query.spark_query_id)
 

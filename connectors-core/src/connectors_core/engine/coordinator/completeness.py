@@ -7,7 +7,7 @@ what is there is compared with what it presupposes:
 
 - Plans and decisions are numbered without gaps. Old ones are removed in ascending order, decisions
   before their done marks, reports after their plans.
-- A done mark, and an amendment, presupposes its decision; a report presupposes its plan.
+- A done mark, and a rewrite, presupposes its decision; a report presupposes its plan.
 - A decision presupposes the plan whose rows it holds, with all its reports.
 - A plan names the newest decision at its time. Its copy may be newer than those of the decisions.
 - Each epoch that read rows is decided on, and where Spark keeps state each micro-batch is: one that
@@ -66,7 +66,7 @@ def verify_complete(store: StateStore, *, pipeline_id: str) -> None:
     _refuse_gap(store, "decision", decisions, lambda epoch: read_decision(store, epoch).previous)
     for what, folder, known, needs in (
         ("a done mark", "done", decisions, "decision"),
-        ("an amendment", "rewrites", decisions, "decision"),
+        ("a rewrite", "rewrites", decisions, "decision"),
         ("the mark of a batch run", "decided", decisions, "decision"),
         ("a report", "reports", plans, "plan"),
     ):

@@ -28,14 +28,14 @@ class QueryIdentity:
 
     Attributes:
         folder: Its folder below checkpoint and state location.
-        lines: Uids of the sources in the order of Spark's offset log, once per branch.
+        sources: Uids of the sources in the order of Spark's offset log, once per branch.
         sinks: Uids of the sinks in order.
         spark_query_id: Spark's id of the query.
         first: The plan before the first one of the Spark checkpoint.
     """
 
     folder: str
-    lines: tuple[str, ...]
+    sources: tuple[str, ...]
     sinks: tuple[str, ...]
     spark_query_id: str
     generation: int = 0
@@ -70,11 +70,11 @@ class PipelineIdentity:
             IdentityError: There is none.
         """
         for query in self.queries:
-            if source in query.lines:
+            if source in query.sources:
                 return query
         raise IdentityError(
             f"pipeline {self.name!r} has no source {source!r}",
-            expected=[uid for query in self.queries for uid in query.lines],
+            expected=[uid for query in self.queries for uid in query.sources],
             found=source,
             ways_out=["start the query through Pipeline.run or Pipeline.start"],
         )
@@ -142,7 +142,7 @@ def new_pipeline_id() -> str:
 class QueryShape:
     """The sources and sinks of one query as the user built it."""
 
-    lines: tuple[str, ...]
+    sources: tuple[str, ...]
     sinks: tuple[str, ...]
 
 
@@ -157,7 +157,7 @@ def first_identity(
         queries=tuple(
             QueryIdentity(
                 folder=f"query-{number}",
-                lines=shape.lines,
+                sources=shape.sources,
                 sinks=shape.sinks,
                 spark_query_id=str(uuid.uuid4()),
             )
@@ -181,7 +181,7 @@ def assert_unchanged(
             found=name,
             ways_out=["give each pipeline a checkpoint location of its own"],
         )
-    recorded = [QueryShape(query.lines, query.sinks) for query in identity.queries]
+    recorded = [QueryShape(query.sources, query.sinks) for query in identity.queries]
     if identity.streaming != streaming or recorded != list(shapes):
         raise IdentityError(
             f"pipeline {name!r} has not the sources and sinks it had, or has them in another order",
@@ -212,12 +212,12 @@ def next_generation(
     Raises:
         IdentityError: The sources of the queries are not the same.
     """
-    recorded = {frozenset(query.lines): query for query in identity.queries}
-    if {frozenset(shape.lines) for shape in shapes} != recorded.keys():
+    recorded = {frozenset(query.sources): query for query in identity.queries}
+    if {frozenset(shape.sources) for shape in shapes} != recorded.keys():
         raise IdentityError(
             f"pipeline {identity.name!r} has other sources than it had, or joins them differently",
             expected="; ".join(", ".join(sorted(sources)) for sources in recorded),
-            found="; ".join(", ".join(sorted(set(shape.lines))) for shape in shapes),
+            found="; ".join(", ".join(sorted(set(shape.sources))) for shape in shapes),
             ways_out=[
                 "keep the sources of each query as they were; sinks may change",
                 "start anew with another checkpoint location; what was read is then read again",
@@ -226,11 +226,11 @@ def next_generation(
         )
     queries = []
     for shape in shapes:
-        query = recorded[frozenset(shape.lines)]
-        if shape != QueryShape(query.lines, query.sinks):
+        query = recorded[frozenset(shape.sources)]
+        if shape != QueryShape(query.sources, query.sinks):
             query = dataclasses.replace(
                 query,
-                lines=shape.lines,
+                sources=shape.sources,
                 sinks=shape.sinks,
                 spark_query_id=str(uuid.uuid4()),
                 generation=query.generation + 1,
@@ -242,7 +242,7 @@ def next_generation(
 
 def _described(streaming: bool, shapes: Sequence[QueryShape]) -> str:
     kind = "streaming" if streaming else "batch"
-    queries = "; ".join(f"{', '.join(s.lines)} -> {', '.join(s.sinks)}" for s in shapes)
+    queries = "; ".join(f"{', '.join(s.sources)} -> {', '.join(s.sinks)}" for s in shapes)
     return f"{kind}: {queries}"
 
 

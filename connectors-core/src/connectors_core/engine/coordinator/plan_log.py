@@ -195,14 +195,14 @@ def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
 
 def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
     """The decisions from epoch ``oldest`` on, with all that was written again since; no fences."""
-    amended = set(folder_numbers(store, "rewrites"))
+    rewritten = set(folder_numbers(store, "rewrites"))
     found = {}
     for number in document_numbers(store, DECISIONS_FOLDER):
         if number >= oldest:
             decision = read_decision(store, number)
             if decision.is_fence:
                 continue
-            if number in amended:
+            if number in rewritten:
                 for rewrite in rewrites_of(store, number):
                     decision = decision.rewritten(rewrite)
             found[number] = decision
@@ -210,7 +210,7 @@ def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
 
 
 def rewrites_of(store: StateStore, epoch: int) -> list[Rewrite]:
-    """The amendments to a decision, in order."""
+    """The rewrites of an epoch, in order."""
     folder = rewrites_path(epoch)
     names = (f"{folder}/{name}" for name in store.list(folder) if name.endswith(".json"))
     found = (REWRITES.read(store, name) for name in names)

@@ -3,8 +3,8 @@
 
 A decided committable may be gone before it is committed: a transaction that was prepared expires.
 Its rows are still there, since reports pin what is read. They are written again by the same
-subtasks, and a durable amendment to the decision puts the new committables in the place of the lost
-ones before these are committed. A driver that dies before the amendment leaves staged rows that
+subtasks, and a durable rewrite of the epoch puts the new committables in the place of the lost
+ones before these are committed. A driver that dies before the rewrite leaves staged rows that
 nobody names; one that dies after it leaves committables that the next start commits.
 """
 
@@ -81,7 +81,7 @@ class Rewriter(Generic[BatchT]):
         """
         if lost:
             self._committer.commit_lost(
-                decision, lost, lambda amended, gone: self._write(batch, amended, gone)
+                decision, lost, lambda rewritten, gone: self._write(batch, rewritten, gone)
             )
 
     def _write(self, batch: BatchT, decision: Decision, lost: Lost) -> Decision:
@@ -101,9 +101,9 @@ class Rewriter(Generic[BatchT]):
             # All else of the epoch is committed: no decision names what is staged of it now.
             self._committer.roll_back(epoch)
             raise
-        amended = self._record(decision, sinks)
+        rewritten = self._record(decision, sinks)
         fault_point("after_rewrite_record", epoch=epoch)
-        return amended
+        return rewritten
 
     def _written(self, batch: BatchT, decision: Decision, lost: Lost) -> dict[str, SinkRewrite]:
         leases = self._committer.leases(decision.epoch)
@@ -139,13 +139,13 @@ class Rewriter(Generic[BatchT]):
         }
 
     def _record(self, decision: Decision, sinks: dict[str, SinkRewrite]) -> Decision:
-        """Make the amendment durable; it replaces those of former drivers.
+        """Make the rewrite durable; it replaces those of former drivers.
 
         Raises:
-            LeaseError: A later driver has amended the decision.
+            LeaseError: A later driver has rewritten the epoch.
         """
         epoch = decision.epoch
-        # No fence holds an amendment back. A driver that took over before these rows were leased is
+        # No fence holds a rewrite back. A driver that took over before these rows were leased is
         # seen here; one that took over after that took their lease away.
         self._lease.confirm()
         fault_point("before_rewrite_record", epoch=epoch)

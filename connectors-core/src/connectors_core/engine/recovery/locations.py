@@ -148,7 +148,7 @@ class SparkCheckpoint:
         where = f"{self._store}/{path}"
         if data is None:
             raise corrupted_log(where, "a batch's offsets", "no such file")
-        ends = logged_offsets(data.decode(), self._query.lines, where).values()
+        ends = logged_offsets(data.decode(), self._query.sources, where).values()
         return max(self._query.first if end is None else end for end in ends)
 
     def _batches(self, folder: str) -> list[int]:

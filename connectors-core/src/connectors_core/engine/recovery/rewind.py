@@ -96,7 +96,7 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
 
 def rewinding_to(store: StateStore, query: QueryIdentity, *, epoch: int, plan: int) -> Rewinding:
     """See what it means to take a query back to a plan."""
-    read_again = dict.fromkeys(query.lines, 0)
+    read_again = dict.fromkeys(query.sources, 0)
     known = document_numbers(store, PLANS_FOLDER)
     later = [number for number in known if number > plan]
     count = 0
