@@ -15,7 +15,7 @@ from uv import find_uv_bin
 
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
-from connector_release_tools.building import build
+from connector_release_tools.distribution_build import build
 from connector_release_tools.environments import Environment, constraints, wheelhouse
 from connector_release_tools.programs import output
 from connector_release_tools.versions import SparkLine

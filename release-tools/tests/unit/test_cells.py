@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from matrix_tree import ONE, MatrixTree
 from typer.testing import CliRunner
 
-from connector_release_tools.cells import running
+from connector_release_tools.cells import cell_run
+from connector_release_tools.cells.cell_run import Expected, problems_of
 from connector_release_tools.cells.results import Outcome, Result, Results, Selection
-from connector_release_tools.cells.running import Expected, problems_of
 from connector_release_tools.cells.selection import corners, select
 from connector_release_tools.cells.subject import subject
 from connector_release_tools.cli import app
@@ -363,7 +363,7 @@ def test_an_interrupted_run_keeps_what_is_done(cell_tree: MatrixTree, monkeypatc
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(running, "run", run_one)
+    monkeypatch.setattr(cell_run, "run", run_one)
     assert run(cell_tree, "--all").exit_code == 130
     assert {name: it.digest for name, it in stored(cell_tree).items()} == {
         "connector-one 2.0.0-4.3": "first"

@@ -6,7 +6,7 @@ from template_tree import Tree
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app
-from connector_release_tools.site.checking import check
+from connector_release_tools.site.checks import check
 from connector_release_tools.site.markdown import parse
 
 FENCE = "```"

@@ -9,7 +9,7 @@ from git_tree import git
 from matrix_tree import ONE, TABLE, TEMPLATE, MatrixTree
 
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.checking import findings
+from connector_release_tools.matrix.checks import findings
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.schema import SCHEMA, schema
 

@@ -5,7 +5,7 @@ import tarfile
 import pytest
 from release_tree import CONNECTOR
 
-from connector_release_tools.building import build
+from connector_release_tools.distribution_build import build
 from connector_release_tools.releases.artefacts import build_release
 from connector_release_tools.versions import SparkLine
 

@@ -7,7 +7,7 @@ from connector_release_tools.errors import HistoryError, ReleaseToolsError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.releases.candidate import Candidate
-from connector_release_tools.releases.checking import check
+from connector_release_tools.releases.checks import check
 
 READER = f"{CONNECTOR}/src/connector_one/reading.py"
 

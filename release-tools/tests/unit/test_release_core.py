@@ -6,7 +6,7 @@ from release_tree import BUILD_SYSTEM, MATRIX_TEXT, make_wheel
 
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.releases.candidate import Candidate
-from connector_release_tools.releases.checking import check
+from connector_release_tools.releases.checks import check
 from connector_release_tools.releases.record import Record
 
 CORE = "connectors-core"

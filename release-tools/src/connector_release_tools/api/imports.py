@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connector_release_tools.api.projects import PublicProject
-from connector_release_tools.site.checking import Finding
+from connector_release_tools.site.checks import Finding
 from connector_release_tools.site.markdown import parse
 
 __all__ = ["breaches"]

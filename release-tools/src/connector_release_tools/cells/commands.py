@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from connector_release_tools import terminal
-from connector_release_tools.cells import running
+from connector_release_tools.cells import cell_run
 from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection
 from connector_release_tools.cells.selection import corners, select
 from connector_release_tools.cells.subject import Subject, subject
@@ -103,7 +103,7 @@ def _run(console: Console, repository: Repository, each: Subject, tests: Selecti
     folder = repository.root / _FOLDER / each.name
     console.print(f"{name}: the log is {folder / 'log'}")
     with console.status(name) as status:
-        result = running.run(
+        result = cell_run.run(
             repository,
             each,
             folder,

@@ -14,9 +14,9 @@ import typer
 from rich.table import Table
 
 from connector_release_tools.errors import FlipError
-from connector_release_tools.flips import changing
-from connector_release_tools.flips.checking import Finding, compare, unsigned
-from connector_release_tools.flips.checking import check as hold
+from connector_release_tools.flips import changes
+from connector_release_tools.flips.checks import Finding, compare, unsigned
+from connector_release_tools.flips.checks import check as hold
 from connector_release_tools.flips.document import Flip
 from connector_release_tools.flips.folder import Flips, at_revision, here
 from connector_release_tools.flips.lifecycle import Judge, describe
@@ -25,7 +25,7 @@ from connector_release_tools.flips.scaffold import REQUIREMENTS
 from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
 from connector_release_tools.git import Repository
 from connector_release_tools.template.files import Change, write
-from connector_release_tools.template.rendering import Renderer
+from connector_release_tools.template.renderer import Renderer
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.yaml_text import validated
@@ -76,7 +76,7 @@ def new(
     else:
         said = {"name": connector, "description": description, "source": source, "sink": sink}
         plan = validated(ConnectorPlan, said, name="connector", error=FlipError)
-    change = changing.propose(
+    change = changes.propose(
         flips,
         judge,
         title=title,
@@ -187,7 +187,7 @@ def vote(
     repository, flips, judge = _open(root)
     said = {"voter": by, "vote": choice, "at": judge.now, "reason": reason}
     cast = validated(Vote, said, name="vote", error=FlipError)
-    _apply(repository, changing.cast(flips, judge, number, cast), dry_run=dry_run)
+    _apply(repository, changes.cast(flips, judge, number, cast), dry_run=dry_run)
 
 
 @flip.command()
@@ -268,7 +268,7 @@ def supersede(
     """Let an accepted proposal give way to another accepted one."""
     repository, flips, judge = _open(root)
     event = _event(Status.SUPERSEDED, at=judge.now, by=by)
-    _apply(repository, changing.supersede(flips, judge, old, new, event), dry_run=dry_run)
+    _apply(repository, changes.supersede(flips, judge, old, new, event), dry_run=dry_run)
 
 
 @flip.command()
@@ -336,7 +336,7 @@ def _move(
 ) -> None:
     repository, flips, judge = _open(root)
     event = _event(status, at=judge.now, by=by, reason=reason)
-    _apply(repository, changing.move(flips, judge, number, event), dry_run=dry_run)
+    _apply(repository, changes.move(flips, judge, number, event), dry_run=dry_run)
 
 
 def _apply(repository: Repository, change: Change, *, dry_run: bool) -> None:

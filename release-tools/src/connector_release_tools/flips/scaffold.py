@@ -29,7 +29,7 @@ from connector_release_tools.review import generated
 from connector_release_tools.template.connector import Connector, TemplateState, create
 from connector_release_tools.template.files import Change, File, files_below, read, write
 from connector_release_tools.template.link import LINK
-from connector_release_tools.template.rendering import Renderer, Rendering
+from connector_release_tools.template.renderer import Renderer, Rendering
 
 __all__ = ["Scaffold", "scaffold"]
 

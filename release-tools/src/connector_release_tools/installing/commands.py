@@ -11,7 +11,13 @@ from typing import Annotated
 import typer
 
 from connector_release_tools import terminal
-from connector_release_tools.installing.planning import Installer, Request, Target, confirm, plan
+from connector_release_tools.installing.installation_plan import (
+    Installer,
+    Request,
+    Target,
+    confirm,
+    plan,
+)
 from connector_release_tools.programs import output
 
 __all__ = ["install"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from connector_release_tools.building import Kind, build_tree
+from connector_release_tools.distribution_build import Kind, build_tree
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import CORE

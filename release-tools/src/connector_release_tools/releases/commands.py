@@ -16,13 +16,13 @@ from connector_release_tools.git import Repository
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import Matrix
-from connector_release_tools.releases import maintenance, promoting, updating, writing
+from connector_release_tools.releases import file_changes, maintenance, promotions, version_update
 from connector_release_tools.releases.artefacts import Step, build_release
 from connector_release_tools.releases.candidate import Candidate, registered, revision_of
-from connector_release_tools.releases.checking import check as look_at
+from connector_release_tools.releases.checks import check as look_at
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.record import Record
-from connector_release_tools.releases.verifying import verify as verify_release
+from connector_release_tools.releases.verification import verify as verify_release
 from connector_release_tools.template.files import Change
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
@@ -75,14 +75,14 @@ def update(
     """Write the version and the notes of a release into the files here."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
-    made, changes = updating.update(repository, connector, wanted, _today())
+    made, changes = version_update.update(repository, connector, wanted, _today())
     name = f"{connector} {made}"
     if not changes:
         _say(f"{name}: version and notes are written")
     elif dry_run:
         _show_diffs(changes)
     else:
-        writing.apply(repository, changes)
+        file_changes.apply(repository, changes)
         _written(repository, changes, name, commit=commit)
 
 
@@ -91,7 +91,7 @@ def notes(connector: Connector, *, version: VersionOption = None, root: Root = P
     """Print the notes that `update` would write, from the fragments of the changelog."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
-    typer.echo(updating.notes(repository, connector, wanted, _today()), nl=False)
+    typer.echo(version_update.notes(repository, connector, wanted, _today()), nl=False)
 
 
 @release.command()
@@ -158,7 +158,7 @@ def stage(name: Name, staging: Staging, *, dry_run: DryRun = False, root: Root =
     repository = Repository.around(root)
     record = _record(repository, name)
     index = DirectoryIndex(staging)
-    files = promoting.built_files(record, repository.root / _DIST)
+    files = promotions.built_files(record, repository.root / _DIST)
     for file in files:
         if dry_run:
             _say(f"would stage {file.path.name}")
@@ -189,11 +189,11 @@ def promote(
     Writes the record below releases/, and the pin into the compatibility matrix.
     """
     if upload is not None:
-        promoting.check_address(upload)
+        promotions.check_address(upload)
     repository = Repository.around(root)
     record = _record(repository, name)
     target = DirectoryIndex(index)
-    promotion = promoting.promote(
+    promotion = promotions.promote(
         repository, record, staging=DirectoryIndex(staging), index=target, date=_today()
     )
     if dry_run:
@@ -206,12 +206,12 @@ def promote(
     for file in promotion.files:
         _say(f"{file.path.name}: {'released' if target.add(file) else 'released already'}")
     if upload is not None:
-        promoting.upload(promotion.files, upload)
+        promotions.upload(promotion.files, upload)
         _say(f"uploaded to {upload}")
     _undo(
         f"as long as nobody has it: release-tools index remove {index} {' '.join(record.artefacts)}"
     )
-    writing.apply(repository, promotion.changes)
+    file_changes.apply(repository, promotion.changes)
     _written(repository, promotion.changes, f"{name}: released", commit=commit)
 
 
@@ -298,7 +298,7 @@ def _written(
     if not changes:
         _say("nothing is left to write")
     elif commit:
-        made = writing.commit(repository, changes, message)
+        made = file_changes.commit(repository, changes, message)
         _say(f"committed {made}: {message}")
         _undo(f"git revert {made}")
     else:

@@ -10,9 +10,9 @@ import typer
 
 from connector_release_tools.git import Repository
 from connector_release_tools.site.browser import find, photograph
-from connector_release_tools.site.building import build as build_site
-from connector_release_tools.site.checking import check as check_documents
+from connector_release_tools.site.checks import check as check_documents
 from connector_release_tools.site.code import LANGUAGES
+from connector_release_tools.site.site_build import build as build_site
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 

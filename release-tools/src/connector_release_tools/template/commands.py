@@ -17,7 +17,7 @@ from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.git import Repository
 from connector_release_tools.template import connector as connectors_of_tree
 from connector_release_tools.template.connector import PREFIX, Connector, TemplateState, connectors
-from connector_release_tools.template.rendering import TEMPLATE, Renderer
+from connector_release_tools.template.renderer import TEMPLATE, Renderer
 from connector_release_tools.template.report import (
     Verdict,
     describe,
@@ -26,7 +26,7 @@ from connector_release_tools.template.report import (
     show_update,
     show_verdict,
 )
-from connector_release_tools.template.updating import update as plan_update
+from connector_release_tools.template.template_update import update as plan_update
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
 

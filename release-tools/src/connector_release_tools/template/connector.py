@@ -14,7 +14,7 @@ from connector_release_tools.template.comparison import Finding, compare
 from connector_release_tools.template.files import File, read, write
 from connector_release_tools.template.link import LINK, Answers, Link
 from connector_release_tools.template.ownership import PROJECT, AuthorsFiles
-from connector_release_tools.template.rendering import TEMPLATE, Renderer, Rendering
+from connector_release_tools.template.renderer import TEMPLATE, Renderer, Rendering
 
 __all__ = [
     "PREFIX",

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.template.comparison import Finding, Side
 from connector_release_tools.template.files import Change
-from connector_release_tools.template.updating import Update
+from connector_release_tools.template.template_update import Update
 
 __all__ = [
     "Verdict",

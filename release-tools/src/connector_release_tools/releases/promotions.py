@@ -17,10 +17,10 @@ from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import registered
+from connector_release_tools.releases.file_changes import check_saved
 from connector_release_tools.releases.maintenance import check_merged, line_name
-from connector_release_tools.releases.pinning import consequences
+from connector_release_tools.releases.pins import consequences
 from connector_release_tools.releases.record import RELEASES, Record
-from connector_release_tools.releases.writing import check_saved
 from connector_release_tools.template.files import Change, File, read
 from connector_release_tools.versions import Version
 

@@ -11,9 +11,9 @@ from connector_release_tools.template.comparison import Finding, Side, compare
 from connector_release_tools.template.connector import Connector, TemplateState
 from connector_release_tools.template.files import Change, File, write
 from connector_release_tools.template.link import LINK, Link
-from connector_release_tools.template.merging import merge
+from connector_release_tools.template.merge import merge
 from connector_release_tools.template.ownership import PROJECT, AuthorsFiles
-from connector_release_tools.template.rendering import Renderer
+from connector_release_tools.template.renderer import Renderer
 
 __all__ = ["Update", "update"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connector_release_tools.building import build_tree
 from connector_release_tools.cells import probe
 from connector_release_tools.cells.results import Outcome, Result, Selection
 from connector_release_tools.cells.subject import Subject
+from connector_release_tools.distribution_build import build_tree
 from connector_release_tools.environments import Environment
 from connector_release_tools.errors import CellError, ReleaseToolsError
 from connector_release_tools.git import Repository

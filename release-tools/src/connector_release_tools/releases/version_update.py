@@ -18,8 +18,8 @@ from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import registered
 from connector_release_tools.releases.changes import FRAGMENTS
-from connector_release_tools.releases.pinning import consequences
-from connector_release_tools.releases.writing import check_saved
+from connector_release_tools.releases.file_changes import check_saved
+from connector_release_tools.releases.pins import consequences
 from connector_release_tools.template.files import Change, File, files_below, read, write
 from connector_release_tools.versions import Version
 

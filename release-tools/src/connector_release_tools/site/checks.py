@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from connector_release_tools.site.code import LANGUAGES, problem
 from connector_release_tools.site.markdown import Document, Link, parse
 from connector_release_tools.template.connector import PREFIX
-from connector_release_tools.template.rendering import TEMPLATE
+from connector_release_tools.template.renderer import TEMPLATE
 
 __all__ = ["Checked", "Finding", "check", "documents"]
 

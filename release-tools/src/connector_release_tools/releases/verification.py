@@ -12,7 +12,7 @@ from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import Major, Matrix, Status
 from connector_release_tools.releases.artefacts import Step, build_core, build_release
 from connector_release_tools.releases.candidate import Candidate, registered
-from connector_release_tools.releases.checking import check
+from connector_release_tools.releases.checks import check
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.inspection import inspect, secrets, twine_check
 from connector_release_tools.releases.installation import allowed_licences, install
