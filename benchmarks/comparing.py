@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contestants in turns, and what comes of it."""
+"""Contestants in turns, and their results."""
 
 from __future__ import annotations
 

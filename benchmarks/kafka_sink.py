@@ -45,7 +45,7 @@ class Epochs:
     number: int = 0
 
     def run(self, writers: int, batches: list[pa.RecordBatch]) -> float:
-        """Write and commit an epoch; milliseconds until Spark could go on."""
+        """Write and commit an epoch; return the milliseconds until Spark could continue."""
         began = time.perf_counter()
         lease = None
         if self.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
@@ -119,7 +119,7 @@ def cost_per_epoch(broker: KafkaBroker, writers: int, rows: int, runs: int) -> t
         both: tuple[list[float], list[float]] = ([], [])
         for _ in range(WARM_UP + runs):
             both[0].append(least.run(writers, [batch]))
-            # The ids of the next epoch are initialised in the background, while Spark goes on.
+            # The ids of the next epoch are initialized in the background, while Spark continues.
             both[1].append(exactly.run(writers, [batch]))
         return statistics.median(both[0][WARM_UP:]), statistics.median(both[1][WARM_UP:])
 

@@ -205,5 +205,5 @@ def _texts(numbers: np.ndarray[Any, Any]) -> list[str]:
 
 
 def say(what: str) -> None:
-    """Say what is going on."""
+    """Report the progress."""
     Console(stderr=True).print(f"lookup: {what}")

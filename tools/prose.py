@@ -38,7 +38,7 @@ TELLTALES = {
     r"page|position|epoch|batch|row|log|end|read|stop)s?)\b": "after",
     r"\b(?:is|are|was|were) (?:let free|looked at|looked after|tried again|asked again)\b":
         "check, inspect, retry",
-    r"\b(?:pass|passes|passed|passing) over\b(?! the\b.* to\b)": "skip, ignore",
+    r"\b(?:pass|passes|passed|passing) over\b(?! the bytes\b)": "skip, ignore",
     r"\bsign of life\b": "heartbeat",
     r"\btime-outs?\b": "timeout",
     r"\bways? out\b(?! of)": "option, hint",
@@ -52,23 +52,11 @@ TELLTALES = {
 PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
 
 UNCLEAN: tuple[str, ...] = (
-    "benchmarks/*",
     "connector-elasticsearch/src/connector_elasticsearch/*",
     "connector-filesystem/src/connector_filesystem/*",
     "connector-kafka/src/connector_kafka/*",
-    "connector-template/hooks/*",
-    "connectors-core/src/connectors_core/cli/*",
-    "connectors-core/src/connectors_core/clients/*",
     "connectors-core/src/connectors_core/engine/*",
-    "connectors-core/src/connectors_core/errors.py",
-    "connectors-core/src/connectors_core/formats/*",
-    "connectors-core/src/connectors_core/lookup/*",
-    "connectors-core/src/connectors_core/serialization.py",
-    "connectors-core/src/connectors_core/sink/*",
-    "connectors-core/src/connectors_core/source/*",
     "connectors-core/src/connectors_core/spark/*",
-    "examples/*",
-    "release-tools/src/*",
 )
 
 

@@ -85,5 +85,5 @@ def _on_spark(
 
 
 def say(what: str) -> None:
-    """Say what is going on."""
+    """Report the progress."""
     Console(stderr=True).print(f"elasticsearch: {what}")

@@ -128,5 +128,5 @@ def peer_jars() -> str | None:
 
 
 def say(what: str) -> None:
-    """Say what is going on."""
+    """Report the progress."""
     Console(stderr=True).print(f"kafka: {what}")

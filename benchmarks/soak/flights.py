@@ -197,7 +197,7 @@ class Soak:
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """Let no player go on when this is over."""
+        """Stop all players when this is over."""
         try:
             yield
         finally:

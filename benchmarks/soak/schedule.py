@@ -19,7 +19,7 @@ _PLAY: Final = {
             "freeze all its processes": (2, 2, 12),
             "freeze its Python": (1, 2, 12),
             "freeze its JVM": (1, 2, 12),
-            # The successor takes over after 30 s without a sign of life, or is just about to.
+            # The successor takes over after 30 s without a heartbeat, or is about to.
             "freeze all and start another": (2, 35, 80),
         },
     ),

@@ -23,7 +23,7 @@ def problem() -> str | None:
     if not DESCRIPTION.strip() or re.search(r'["\\\n]', DESCRIPTION):
         return "description: expected one line without quotation marks and backslashes."
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", OWNER):
-        return f"owner: expected the name of an organisation on GitHub, found {OWNER!r}."
+        return f"owner: expected the name of a GitHub organization, found {OWNER!r}."
     if not (SOURCE or SINK or LOOKUP):
         return "source, sink, lookup: a connector needs at least one of the three."
     return None

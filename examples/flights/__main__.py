@@ -32,7 +32,7 @@ _KILL_DRIVER_AT, _KILL_BROKER_AT, _KILL_SEARCH_AT = 0.6, 0.7, 0.8
 def main(
     days: Annotated[int, typer.Option(min=2, max=365, help="Days of 2013.")] = 365,
     crash: Annotated[bool, typer.Option(help="Kill the driver and both servers once.")] = True,
-    output: Annotated[Path, typer.Option(help="Folder, made anew.")] = Path("build/demo"),
+    output: Annotated[Path, typer.Option(help="Folder, recreated.")] = Path("build/demo"),
     feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say the result only.")] = False,
 ) -> None:

@@ -95,12 +95,12 @@ class Places:
 
     @property
     def enriched(self) -> Path:
-        """What stands in the topic of enriched flights, a line each."""
+        """Return the contents of the topic of enriched flights, one per line."""
         return self.root / "enriched.jsonl"
 
     @property
     def indexed(self) -> Path:
-        """What stands in the index of flights, a line each."""
+        """Return the contents of the index of flights, one per line."""
         return self.root / "indexed.jsonl"
 
     @property

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline did, as it stands in its state location: exact, whatever crashed meanwhile.
+"""The history of a pipeline, from its state location: exact despite any crash.
 
 Each micro-batch has a *plan* with the watermark of every source, a *report* of each reader and,
-where rows were written, a *decision*. None of them is ever changed.
+if rows were written, a *decision*. None of them ever changes.
 """
 
 from __future__ import annotations

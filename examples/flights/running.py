@@ -47,7 +47,7 @@ def start_driver(
 
 
 def fetch_outputs(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
-    """Bring what stands in the topic and in the index into files."""
+    """Copy the contents of the topic and the index to files."""
     places.enriched.write_bytes(
         b"".join(
             (record.value or b"") + b"\n"

@@ -176,7 +176,7 @@ def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
         ("name=a-name-of-21-letters-", "name: expected"),
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
-        ("owner=no owner", "owner: expected the name of an organisation"),
+        ("owner=no owner", "owner: expected the name of a GitHub organization"),
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )

@@ -377,7 +377,7 @@ class RetryableError(ConnectorError):
         )
 
 
-# --- Fatal: stop, going on would lose or double data ---------------------------------------------
+# --- Fatal: stop, because continuing would lose or duplicate data --------------------------------
 
 
 class FatalError(ConnectorError):

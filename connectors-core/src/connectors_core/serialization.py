@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versioned serialization of splits, enumerator state, committables and writer state.
 
-What is stored is never a pickle: it must be readable by later releases and must not run code.
+Stored state is never a pickle: later releases must be able to read it, and it must not run code.
 """
 
 from __future__ import annotations

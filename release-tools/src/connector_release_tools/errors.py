@@ -91,7 +91,7 @@ class IndexFolderError(ReleaseToolsError):
 
 
 class ReleaseError(ReleaseToolsError):
-    """A release cannot be made from what is there."""
+    """A release cannot be made from the existing files."""
 
 
 class MaintainersError(ReleaseToolsError):

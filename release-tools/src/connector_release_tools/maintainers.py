@@ -29,7 +29,7 @@ EVERYTHING: Final = "/"
 _PART: Final = r"\.?[A-Za-z0-9_-][A-Za-z0-9._-]*"
 _NAME: Final = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
 
-# Handles are GitHub's: a person's, or a team's as organisation/team. Case says nothing.
+# Handles are GitHub's: a person's, or a team's as organization/team. Case is ignored.
 Person = Annotated[
     str, StringConstraints(pattern=rf"^{_NAME}$", max_length=39), AfterValidator(str.lower)
 ]
@@ -80,7 +80,7 @@ class Maintainers(_Entry):
     @model_validator(mode="after")
     def _covers_everything(self) -> Self:
         if not self.folders.get(EVERYTHING):
-            raise ValueError(f"folders: somebody must look after {EVERYTHING}")
+            raise ValueError(f"folders: {EVERYTHING} needs a maintainer")
         return self
 
     @classmethod

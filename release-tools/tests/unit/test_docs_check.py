@@ -87,7 +87,7 @@ def test_templates_and_fragments_are_no_documents(findings):
 
 def test_raw_html_is_refused_and_comments_are_not(findings):
     text = "<!-- a comment -->\n\nSee <a href='x'>x</a>.\n"
-    assert findings(text) == ["README.md:3: raw HTML, whose links nobody checks; write Markdown"]
+    assert findings(text) == ["README.md:3: raw HTML, whose links are not checked; write Markdown"]
 
 
 @pytest.mark.parametrize(

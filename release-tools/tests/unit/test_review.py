@@ -91,7 +91,7 @@ def test_the_last_review_of_a_person_counts_in_any_order():
 def test_nobody_approves_their_own_change():
     assert against(review("bob"), review("carol"), author="Bob") == []
     (said,) = against(review("bob"), author="Bob", files=("connector-one/a",))
-    assert "nobody but the author, bob, looks after it; a second maintainer must be named" in said
+    assert "its only maintainer is the author, bob; name a second maintainer" in said
 
 
 def test_a_team_alone_is_nobody_who_can_be_seen_to_approve():
@@ -228,7 +228,7 @@ def test_code_owners_are_those_whose_term_has_no_end():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("folders: {}", "somebody must look after /"),
+        ("folders: {}", "/ needs a maintainer"),
         ("folders: {/: [{handle: a b, since: 2026-01-01}]}", "handle: String should match pattern"),
         ("folders: {../x: [{handle: a, since: 2026-01-01}]}", "String should match pattern"),
         (

@@ -330,7 +330,7 @@ def at_least(version: str, bound: str) -> bool:
 
 
 def fits(version: str, specifier: str) -> bool:
-    """Whether a version fits a specifier such as ``>=3.5,<3.6``; other clauses are passed over."""
+    """Return whether a version fits a specifier such as ``>=3.5,<3.6``; ignores other clauses."""
     for clause in filter(None, map(str.strip, specifier.split(","))):
         match = re.fullmatch(r"(>=|<=|==|!=|~=|<|>)\s*([\d.]+?)(\.\*)?", clause)
         if match is None:

@@ -17,14 +17,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        check: What was looked at.
-        found: What was found.
-        level: How it is to be taken.
-        problem: What does not fit.
-        fix: The command or the step that mends it.
+        check: What was checked.
+        found: The actual value.
+        level: The severity.
+        problem: What is incompatible.
+        fix: The command or step that fixes it.
     """
 
     check: str

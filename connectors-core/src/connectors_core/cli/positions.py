@@ -25,5 +25,5 @@ def stored_text(stored: Versioned, most: int | None = None) -> str:
 
 
 def position_text(stored: Versioned, skip: int) -> str:
-    """A position: the state of a split, and rows behind it."""
+    """Format a position: the state of a split, and the rows after it."""
     return stored_text(stored) + (f" and {skip:,} rows on" if skip else "")

@@ -131,9 +131,11 @@ def give_up_epoch(
 ) -> None:
     """Give up an epoch that is decided and can never be committed, or whose decision is lost.
 
-    This is the last way out: it names the rows that it abandons, by sink and writer, and where
-    the sources read them, in their own terms. First mend what the error of the commit names, or
-    restore a backup. With --read-again the rows are not lost.
+    Use this as a last resort. First fix what the error of the commit names, or restore a
+    backup. The
+    command lists the rows that it abandons, by sink and writer, and their source positions.
+    With
+    --read-again, the rows are not lost.
     """
     locations = locations_of(location, checkpoint, storage_option)
     identity = locations.whole_identity()

@@ -41,16 +41,16 @@ MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseView:
-    """Who holds the pipeline, or held it last.
+    """The current or last holder of the pipeline.
 
     Attributes:
         incarnation: Number of the claim.
         host: Name of the machine.
         pid: Process id of the driver.
-        description: What a person recognises.
+        description: A description for people.
         claimed_at: When it was claimed, seconds since the epoch.
-        seen_at: The last sign of life.
-        released: Whether it was given back.
+        seen_at: The last heartbeat.
+        released: Whether it was released.
     """
 
     incarnation: int
@@ -64,13 +64,13 @@ class LeaseView:
 
 @dataclass(kw_only=True)
 class SplitView:
-    """An assigned split at the position from which the next read goes on.
+    """An assigned split at the position where the next read starts.
 
     Attributes:
         split_id: The split.
-        subtask: The reader it belongs to.
+        subtask: The reader to which it is assigned.
         position: Its state as the connector stores it.
-        skip: Rows behind that position that were emitted already.
+        skip: Rows after that position that were already emitted.
         read: Whether it was ever read.
         watermark: Its watermark in microseconds.
     """
@@ -137,13 +137,14 @@ class DecisionView:
 
 @dataclass(frozen=True, kw_only=True)
 class WriterView:
-    """The states that a writer of the next epoch goes on from.
+    """The states from which a writer of the next epoch continues.
 
     Attributes:
         sink: Uid of the sink.
         writer: Number of the writer.
-        states: Each as the connector stores it; several where writers became fewer, none where
-            they became more.
+        states: Each as the connector stores it; several if there are fewer writers than before,
+            none
+            if there are more.
     """
 
     sink: str

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One asyncio event loop for each process, on a thread of its own.
+"""One asyncio event loop per process, on its own thread.
 
-A task of Spark runs on the main thread of its worker and is no coroutine: what talks to a service
-with several requests on their way does so here, while the task goes on. Spark's daemon forks its
-workers, so the loop is made by the first task that asks for it, never at import, and a forked
-process makes its own.
+A Spark task runs on the main thread of its worker and is not a coroutine. Code with several
+concurrent requests runs on this loop, while the task continues. Spark's daemon forks its workers,
+so the first task that needs the loop creates it, never an import, and a forked process creates its
+own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When what failed for now is tried again, and how that is logged."""
+"""When to retry after temporary failures, and how to log retries."""
 
 from __future__ import annotations
 
@@ -75,11 +75,12 @@ class RetryPolicy:
         ended: threading.Event | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> tenacity.Retrying:
-        """Return what calls a function until it succeeds, and raises its last error.
+        """Return a caller that retries a function until it succeeds, and raises its last error.
 
         Args:
-            log: Says that it is tried again.
-            ended: Set when no one waits for the result; there is no further try then.
+            log: Logs the retries.
+            ended: Set when the result is no longer needed; there is no further attempt
+                then.
             sleep: Waits for some seconds.
         """
         ended = ended or threading.Event()
@@ -88,10 +89,10 @@ class RetryPolicy:
         )
 
     def async_retrying(self, log: RetryLog) -> tenacity.AsyncRetrying:
-        """Return what awaits a coroutine function until it succeeds, and raises its last error.
+        """Return a caller that retries a coroutine function, and raises its last error.
 
         Args:
-            log: Says that it is tried again.
+            log: Logs the retries.
         """
         return tenacity.AsyncRetrying(**self._arguments(log, threading.Event()))
 
@@ -120,19 +121,21 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 
 
 class RetryLog:
-    """Logs that something is tried again: when that begins, and now and then while it continues.
+    """Logs retries: when they begin, and periodically while they continue.
 
-    Tenacity calls it as ``before_sleep``; other loops call :meth:`failed`, and :meth:`succeeded` to
-    have the end logged too. Failures belong together until one try succeeds, or there is none for
-    ``forget_after`` seconds. Driver and executor; what several threads try at the same time may
-    share it.
+    Tenacity calls it as ``before_sleep``; other loops call :meth:`failed`, and
+    :meth:`succeeded` to
+    log the end too. Failures belong together until an attempt succeeds, or until there is none
+    for
+    ``forget_after`` seconds. Driver and executor; threads that retry at the same time may share
+    it.
 
     Args:
-        what: What is tried, as in ``a commit of sink 'out'``.
+        what: The operation, as in ``a commit of sink 'out'``.
         after: Seconds of failures before the first line; 0 for the first failure.
         every: Seconds between two lines.
-        forget_after: Seconds after which another failure is a new one; by default `every`. Infinity
-            where :meth:`succeeded` tells.
+        forget_after: Seconds after which another failure is a new one; by default `every`. Use
+            infinity if :meth:`succeeded` is called.
         clock: Monotonic seconds.
     """
 

@@ -40,11 +40,11 @@ _HEADER: Final = struct.Struct(">bI")
 class AvroFormat(DecodingFormat, EncodingFormat):
     """Each message is one record in Avro's binary encoding; its fields are the columns.
 
-    Fields that are no columns are passed over.
+    Fields that are not columns are ignored.
 
     Args:
-        schema: Schema that the messages are written with, as JSON; None for that of the columns.
-        empty_messages: What a message without content is.
+        schema: Schema to write messages with, as JSON; None derives it from the columns.
+        empty_messages: How to decode an empty message.
     """
 
     schema: str | None = None

@@ -139,12 +139,12 @@ def parsed_schema(text: str) -> Any:
 
 
 def _takes_nothing(schema: Any, known: dict[str, bool | None], namespace: str) -> bool:
-    """Return whether values take no bytes.
+    """Return whether values use no bytes.
 
     Args:
         schema: A schema, or a part of one.
-        known: The answers for the named types so far; None for those that it stands within.
-        namespace: The namespace it stands in.
+        known: The answers for the named types so far; None for the enclosing types.
+        namespace: The enclosing namespace.
     """
     if isinstance(schema, list):
         for each in schema:

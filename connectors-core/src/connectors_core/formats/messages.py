@@ -21,10 +21,11 @@ class BadMessage:
     """A message that cannot be decoded, or a row that cannot be encoded.
 
     Attributes:
-        at: Its position in what was given to the format.
+        at: Its index in the input of the format.
         reason: Why, for people; without values of the record.
-        cause: The error of the library behind it, if there is one. Its text may hold values: it
-            may be chained, never shown by itself.
+        cause: The underlying error of the library, if any. Its text may contain values: chain
+            it,
+            but never show it by itself.
     """
 
     at: int
@@ -45,10 +46,10 @@ class _Outcome:
     bad: tuple[BadMessage, ...] = ()
 
     def lined_up(self, columns: _Columns) -> _Columns:
-        """Return what stands beside the good ones, e.g. partition and offset of each message.
+        """Return the metadata of the good messages, e.g. the partition and offset of each.
 
         Args:
-            columns: As many rows as were given to the format.
+            columns: As many rows as the input of the format.
         """
         return columns if self.kept is None else columns.take(pa.array(self.kept))
 

@@ -154,7 +154,7 @@ class HttpSchemaRegistry:
             if exc.code == 429 or exc.code >= 500:
                 raise self._unreachable(f"it responded with {exc.code}") from exc
             raise self._refusal(f"it responded with {exc.code}") from exc
-        except (OSError, http.client.HTTPException) as exc:  # time-outs, connections that end
+        except (OSError, http.client.HTTPException) as exc:  # timeouts, connections that end
             raise self._unreachable(str(exc)) from exc
         except ValueError as exc:
             raise self._refusal("its response is not JSON") from exc

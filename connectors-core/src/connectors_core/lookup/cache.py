@@ -225,7 +225,7 @@ class DefaultLookupCache(LookupCache):
         return rows <= self.max_rows and (rows > 0 or self.cache_missing_keys)
 
     def _copy_together(self) -> None:
-        """Let go of rows that nobody wants any more but that came with others."""
+        """Release rows that are no longer needed but share a batch with others."""
         self._entries.expire()
         # Not by the cache's own access, which would count as a use.
         live = [cachetools.Cache.__getitem__(self._entries, key) for key in self._entries]

@@ -27,9 +27,10 @@ class FunctionContext:
 class LookupFunction(ABC):
     """Fetches rows by key, one request for a batch of keys (Flink's FLIP-221).
 
-    Picklable until it is opened. It is opened once in each worker process that needs it and is
-    kept for later tasks; it is closed when the pipeline is started anew, when a task failed in it,
-    or when the process ends in order. Spark ends an idle worker without a word.
+    Picklable until it is opened. Each worker process that needs it opens it once and keeps it
+    for
+    later tasks. It is closed when the pipeline restarts, when a task failed in it, or when the
+    process ends in order. Spark ends an idle worker without closing it.
     """
 
     def open(self, context: FunctionContext) -> None:
@@ -67,9 +68,9 @@ class AsyncLookupFunction(ABC):
 
     @abstractmethod
     async def async_lookup(self, keys: pa.RecordBatch) -> pa.Table:
-        """The rows of some keys; see `LookupFunction.lookup`. Event loop's thread: never block.
+        """Return the rows of some keys, as `LookupFunction.lookup` does. Never block.
 
-        It is cancelled when its time is over, and when nobody waits for its rows any more.
+        It is canceled after its timeout, and when its rows are no longer needed.
         """
 
     async def close(self) -> None:

@@ -156,7 +156,7 @@ class LookupJoin:
         order = order[np.count_nonzero(matched == _NOWHERE) :]
         matches = np.bincount(matched[order], minlength=keys.num_rows + 1)
         first = np.cumsum(matches) - matches
-        # A row whose key is nowhere looks at the place behind the last, where nothing is.
+        # A row whose key is not found points past the end, where there is no row.
         asked = np.where(asked == _NOWHERE, keys.num_rows, asked)
         times = matches[asked] if self.how == "inner" else np.maximum(matches[asked], 1)
         left = np.repeat(np.arange(rows.num_rows), times)

@@ -17,15 +17,16 @@ from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 @dataclass(frozen=True, kw_only=True)
 class LookupRequestConfiguration:
-    """The bounds of the requests of a lookup.
+    """The limits of the requests of a lookup.
 
     Attributes:
-        max_retries: How often a request that failed with a `RetryableError` is made again.
-        timeout: How long an asynchronous request may take; it is made again then. A call that
-            blocks cannot be given up: its client needs a time-out of its own.
-        max_concurrent_requests: Asynchronous requests on their way at the same time in a process.
-        initial_backoff: Pause before the first repetition, at most; twice as long each time.
-        max_backoff: No longer than this, unless the service asks for more.
+        max_retries: Maximum retries of a request that failed with a `RetryableError`.
+        timeout: Timeout of an asynchronous request, which is then retried. A blocking call
+            cannot be
+            canceled: set a timeout in its client.
+        max_concurrent_requests: Maximum asynchronous requests in flight in a process.
+        initial_backoff: Maximum delay before the first retry; doubles each time.
+        max_backoff: Maximum delay, unless the service asks for more.
     """
 
     max_retries: int = 3

@@ -134,19 +134,22 @@ class PeriodicCacheReloadTrigger(_ByTheClock):
 
 
 class TimedCacheReloadTrigger(_ByTheClock):
-    """Reloads at a time of day, every so many days.
+    """Reloads at a time of day, every given number of days.
 
-    A start reads the table anyway, and the days count from the first such time behind it. Of times
-    that go by while the machine sleeps or a reload runs, one is made up for.
+    A start always reads the table, and the days count from the first such time after it. If
+    several
+    reloads are missed while the machine sleeps or a reload runs, one is made up for.
 
     Args:
-        reload_time: The time of day, as an ISO text such as "03:30", "03:30Z" or "03:30+02:00", or
-            as a `datetime.time`, whose zone may have a summer time. Without a zone it is the
-            driver's own.
-        reload_interval_in_days: Days from one to the next.
+        reload_time: The time of day, as an ISO text such as "03:30", "03:30Z" or "03:30+02:00",
+            or
+            as a `datetime.time`, whose zone may have daylight saving time. Without a zone, it
+            is in
+            the driver's zone.
+        reload_interval_in_days: Days between reloads.
 
     Raises:
-        ConfigurationError: It is no time of day, or the days are less than one.
+        ConfigurationError: It is not a time of day, or the number of days is less than one.
     """
 
     def __init__(self, reload_time: time_of_day | str, reload_interval_in_days: int = 1) -> None:

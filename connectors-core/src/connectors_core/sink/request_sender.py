@@ -39,7 +39,7 @@ from connectors_core.sink.sink import WriterInitContext
 EntryT = TypeVar("EntryT")
 T = TypeVar("T")
 
-# How often a blocking strategy is asked again.
+# How often to poll a blocking strategy.
 _BLOCKED_SECONDS: Final = 0.05
 # How long a canceled request may take to end.
 _CANCEL_SECONDS: Final = 1.0

@@ -20,22 +20,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DataGeneratorSource(NumberRangeSource):
-    """Rows made from their own numbers 0, 1, 2 ... by a function (Flink's FLIP-238).
+    """Rows that a function generates from their numbers 0, 1, 2 ... (Flink's FLIP-238).
 
-    Exactly-once, because each row is made again from its number. Without ``count`` the source has
-    no end: its splits are ranges of numbers that go on for ever.
+    Exactly-once, because each row can be generated again from its number. Without ``count``,
+    the
+    source is unbounded: it has an endless sequence of splits, which are ranges of numbers.
 
     Args:
-        generator: Makes the rows of these numbers (``pa.Int64Array`` without nulls) in the types
-            of ``schema``, one for each, in order. A row must depend on its number alone. Runs in
-            Spark tasks: must be picklable there.
-        count: Rows in all; None for no end.
+        generator: Generates the rows of these numbers (``pa.Int64Array`` without nulls) in the
+            types
+            of ``schema``, one for each, in order. A row must depend only on its number. Runs in
+            Spark tasks, so it must be picklable.
+        count: Total number of rows; None for no end.
         schema: Schema of the rows.
         rate_limiter: Limit over all readers; by default none.
-        lower_bound: Gives the lowest event time of the rows from a number on. Without it a split
-            that was not read yet holds back the watermark.
-        split_rows: Rows in a split, which is what one reader is given at a time.
-        batch_rows: Most rows in a batch.
+        lower_bound: Returns the lowest event time of the rows from a number on. Without it, an
+            unread split holds back the watermark.
+        split_rows: Rows in a split, which is the unit of assignment to a reader.
+        batch_rows: Maximum rows in a batch.
 
     Raises:
         ConfigurationError: A number is out of range.

@@ -57,11 +57,11 @@ class NumberRangeSplit(SourceSplit):
 
 @dataclass(frozen=True)
 class NumberRangeState:
-    """What is left of a range of numbers, as a cursor: its size does not grow with the range.
+    """The remaining range of numbers, as a cursor: its size does not grow with the range.
 
     Attributes:
-        position: First number that was not cut into a split yet.
-        returned: Splits that readers gave back.
+        position: First number that is not in a split yet.
+        returned: Splits that readers returned.
     """
 
     position: int
@@ -193,7 +193,7 @@ class NumberRangeReader(SourceReader[NumberRangeSplit]):
     def pause_or_resume_splits(
         self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
     ) -> None:
-        """Stop or go on with these splits; a paused one holds up those behind it."""
+        """Pause or resume these splits; a paused one blocks later ones."""
         self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
 
     def close(self) -> None:
@@ -250,7 +250,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
     def restore_enumerator(
         self, context: SplitEnumeratorContext[NumberRangeSplit], state: NumberRangeState
     ) -> NumberRangeEnumerator:
-        """An enumerator that goes on where the snapshot was taken."""
+        """Create an enumerator that continues from the snapshot."""
         return NumberRangeEnumerator(
             context,
             state,

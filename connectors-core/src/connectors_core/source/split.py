@@ -35,15 +35,17 @@ class SourceSplit:
         return None
 
     def still_to_skip(self, rows: int, behind: Self) -> int:
-        """How many of the rows to skip behind a position are to be skipped behind this one.
+        """Return how many of the rows to skip after another position remain to skip after this one.
 
-        A batch may be cut in the middle, and is then read again without its first rows. A source
-        that goes on elsewhere after a loss says here how many of them are still to come; a reader
-        gives such a position by a poll of its own, without rows.
+        A batch may be cut in the middle, and is then read again without its first rows. If
+        a source
+        continues elsewhere after a loss, it returns here how many of them are still to
+        come. A
+        reader returns such a position in a separate poll, without rows.
 
         Args:
-            rows: Rows to skip behind the other position, as far as they were not read since.
-            behind: The position before, of the same split.
+            rows: Rows to skip after the other position that were not read since.
+            behind: The previous position, of the same split.
         """
         return rows
 
@@ -130,4 +132,4 @@ class SplitState(ABC, Generic[SplitT]):
 
     @abstractmethod
     def to_split(self) -> SplitT:
-        """The split to go on from; reading it again gives exactly the rows not yet emitted."""
+        """Return the split to continue from; reading it gives exactly the rows not yet emitted."""

@@ -49,7 +49,7 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; called on a new generator."""
+        """Continue from a state; called on a new generator."""
 
 
 @dataclass(frozen=True)

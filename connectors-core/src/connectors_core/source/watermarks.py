@@ -83,23 +83,25 @@ class WatermarkAlignment:
 class WatermarkStrategy:
     """How rows of a source get event times, and its splits watermarks.
 
-    Begin with one of the ``for_...`` methods, go on with the ``with_...`` methods, each of which
-    returns a new strategy::
+    Start with one of the ``for_...`` methods and continue with the ``with_...`` methods, each
+    of
+    which returns a new strategy::
 
         WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
             .with_timestamp_assigner("time_hour")
             .with_idleness(timedelta(minutes=1))
 
-    Immutable and shipped to executors. A watermark leaves a task with its report, once per plan,
-    which is what an auto-watermark interval is in Flink.
+    Immutable and sent to executors. A task reports its watermark once per plan, which
+    corresponds to
+    an auto-watermark interval in Flink.
 
     Attributes:
         out_of_orderness: Bound of the built-in generator.
-        generator_factory: Makes the generator of a split, None for the built-in one.
-        per_record: Whether the generator is asked for every row or once per batch.
-        timestamp_assigner: Where event times come from.
+        generator_factory: Creates the generator of a split, None for the built-in one.
+        per_record: Whether the generator is called for every row or once per batch.
+        timestamp_assigner: The origin of event times.
         idleness: Time without rows after which a split does not hold back the watermark.
-        alignment: The group that the source advances with.
+        alignment: The group with which the source advances.
     """
 
     out_of_orderness: timedelta = timedelta(0)
@@ -217,14 +219,17 @@ class WatermarkStrategy:
     ) -> WatermarkStrategy:
         """Advance with all splits of all sources of a group (Flink's FLIP-182 and FLIP-217).
 
-        A reader holds the first row that would bring its split too far ahead, and goes on when
-        the slowest split has caught up. That bounds skew and state; no row is lost without it.
+        A reader holds the first row that would advance its split too far, and continues
+        when the
+        slowest split has caught up. This limits skew and state; no row is lost without it.
 
         Args:
             group: Name of the group, the same for all its sources.
             max_drift: How far a split may be ahead of the slowest one.
-            update_interval: Least time between two steps of the maximum upwards; it acts once per
-                plan, so less than the time between plans has no effect. By default every plan.
+            update_interval: Minimum time between two increases of the maximum. It applies
+                once per
+                plan, so less than the time between plans has no effect. By default every
+                plan.
 
         Raises:
             ConfigurationError: An argument is wrong.
@@ -345,8 +350,9 @@ class WatermarkStrategy:
         """Return the watermark of one split.
 
         Args:
-            state: What the split's tracker gave last, None for a split that was never read. What
-                another kind of strategy left is passed over.
+            state: The last state of the split's tracker, None for a split that was never
+                read. The
+                state of another kind of strategy is ignored.
         """
         return split_watermarks(
             self.generator_factory,

@@ -46,10 +46,9 @@ def select(
 
 
 def corners(cells: Iterable[Cell]) -> list[Cell]:
-    """Of each connector the newest major on the oldest Spark, and the oldest on the newest.
+    """For each connector, the newest major on the oldest Spark, and the oldest on the newest.
 
-    What was made last meets what is there longest, and the other way round: where something does
-    not fit, it shows there first.
+    These combine the newest code with the oldest, so incompatibilities show there first.
     """
     found = []
     for _, group in groupby(cells, key=lambda cell: cell.connector):

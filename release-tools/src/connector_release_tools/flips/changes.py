@@ -88,7 +88,7 @@ def supersede(flips: Flips, judge: Judge, old: int, new: int, event: Event) -> C
 
 
 def cast(flips: Flips, judge: Judge, number: int, vote: Vote) -> Change:
-    """Somebody votes.
+    """Record a vote.
 
     Raises:
         FlipError: No vote is open.

@@ -252,7 +252,7 @@ def reject(
 
 @flip.command()
 def expire(number: Number, *, by: By, dry_run: DryRun = False, root: Root = Path()) -> None:
-    """Record that a vote, or a proposal that nobody took to one, is over without a result."""
+    """Record that a vote, or a proposal without a vote, has expired without a result."""
     _move(root, number, Status.EXPIRED, by=by, reason=None, dry_run=dry_run)
 
 
@@ -284,7 +284,7 @@ def scaffold(
 ) -> None:
     """Make the connector that an accepted proposal asks for, and register it.
 
-    What is there already is left alone, so that it can be run again.
+    Existing files are not changed, so you can run it again.
     """
     repository, flips, judge = _open(root)
     console = _console()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the front matter of a proposal, in its votes, and in the rules."""
+"""The front matter of a proposal, its votes, and the rules."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ NEXT: Final[Mapping[Status, frozenset[Status]]] = {
 
 
 class Choice(enum.StrEnum):
-    """What somebody votes."""
+    """A vote."""
 
     FOR = "+1"
     NEITHER = "0"
@@ -200,11 +200,11 @@ class Votes(_Entry):
 
 
 class DiscussionRules(_Entry):
-    """What holds before a vote.
+    """Rules before a vote.
 
     Attributes:
-        days: For how long a proposal is discussed; less needs a reason.
-        expires_after_days: When one that nobody takes to a vote may be recorded as expired.
+        days: How long a proposal is discussed; less needs a reason.
+        expires_after_days: When a proposal without a vote may be recorded as expired.
     """
 
     days: _Count

@@ -101,7 +101,7 @@ def in_requirements(texts: Iterable[str], text: str, name: str, project: Project
 
 
 def in_maintainers(text: str, folder: str, sponsor: str, day: datetime.date) -> str:
-    """Let a maintainer look after a new folder, if nobody does."""
+    """Add a maintainer to a new folder that has none."""
     document = load(text, name=MAINTAINERS, error=MaintainersError)
     if folder in document["folders"]:
         return text

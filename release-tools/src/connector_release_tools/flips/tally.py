@@ -28,12 +28,12 @@ class Tally:
     """The state of a vote.
 
     Attributes:
-        outcome: What may be recorded now.
+        outcome: The result that may be recorded now.
         decidable: When it may be decided.
-        expires: When it is over without a result; later votes do not count.
-        binding: The last vote of everybody whose vote binds.
-        others: The last vote of everybody else.
-        missing: What an acceptance lacks; nothing if it lacks nothing.
+        expires: When it ends without a result; later votes do not count.
+        binding: The last vote of each person whose vote is binding.
+        others: The last vote of each other person.
+        missing: What an acceptance lacks; empty if nothing.
     """
 
     outcome: Outcome

@@ -157,6 +157,6 @@ def rotate(
 
 @matrix.command("schema")
 def write_schema() -> None:
-    """Write the JSON schema of the matrix anew, after a change of its classes."""
+    """Regenerate the JSON schema of the matrix, after a change of its classes."""
     SCHEMA.write_text(schema(), encoding="utf-8")
     _console().print(f"wrote {SCHEMA.name}")

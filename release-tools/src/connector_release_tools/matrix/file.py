@@ -22,11 +22,11 @@ MATRIX: Final = "compatibility-matrix.yaml"
 
 @dataclass(frozen=True)
 class MatrixFile:
-    """The matrix and the text that it stands in.
+    """The matrix and its text.
 
     Attributes:
         path: The file.
-        document: What the file holds, with its comments; changes are made here, in texts as
+        document: The contents of the file with its comments; make changes here, with texts as
             `Quoted`.
     """
 

@@ -125,12 +125,12 @@ class Word:
     begin: str
 
     def read(self, text: str) -> object:
-        """What stands behind it."""
+        """Return the text after it."""
         match = self._pattern.search(text)
         return None if match is None else match[1]
 
     def write(self, text: str, value: Any) -> str:
-        """The text with something else behind it."""
+        """Return the text with a different continuation."""
         return self._pattern.sub(lambda _: f"{self.begin}{value}", text, count=1)
 
     @property

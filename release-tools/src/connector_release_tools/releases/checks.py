@@ -22,15 +22,15 @@ __all__ = ["check"]
 
 
 def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[Finding]:
-    """Look at everything that needs no build.
+    """Check everything that needs no build.
 
     Args:
         repository: The repository.
         matrix: The compatibility matrix.
-        candidate: What would be released.
+        candidate: The release candidate.
 
     Returns:
-        What stands in the way.
+        The obstacles.
 
     Raises:
         ReleaseError: The matrix does not know the connector or this major.

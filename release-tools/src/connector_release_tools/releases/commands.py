@@ -53,9 +53,9 @@ Staging = Annotated[Path, typer.Argument(help="The folder of the index in betwee
 
 @release.command()
 def check(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
-    """Say what stands in the way of a release, before anything is built. Changes nothing.
+    """List the obstacles to a release before anything is built. Changes nothing.
 
-    Exit code: 0 nothing, 1 something, 2 could not be checked.
+    Exit code: 0 no obstacle, 1 an obstacle, 2 could not be checked.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
     _show(look_at(repository, matrix, candidate))
@@ -209,7 +209,8 @@ def promote(
         promotions.upload(promotion.files, upload)
         _say(f"uploaded to {upload}")
     _undo(
-        f"as long as nobody has it: release-tools index remove {index} {' '.join(record.artefacts)}"
+        f"before anyone has installed it: release-tools index remove {index} "
+        f"{' '.join(record.artefacts)}"
     )
     file_changes.apply(repository, promotion.changes)
     _written(repository, promotion.changes, f"{name}: released", commit=commit)
@@ -312,7 +313,7 @@ def _written(
 
 
 def _show(found: Sequence[Finding]) -> None:
-    """Show what stands in the way, and end with 1 if there is something."""
+    """Show the obstacles, and exit with 1 if there are any."""
     console = _console()
     for finding in found:
         console.print(finding.what, style="red")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the way of a release."""
+"""Obstacles to a release."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def inspect(
 
 
 def secrets(artefacts: Iterable[Distribution]) -> list[Finding]:
-    """Places in artefacts that look like a secret; what stands there is not repeated.
+    """Find places in artifacts that look like a secret, without repeating the secret.
 
-    A file that several artefacts hold is looked at once.
+    A file that several artifacts contain is inspected once.
     """
     places: dict[bytes, tuple[str, str]] = {}
     for artefact in artefacts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verified release on its way out: into the index in between, then to where people install."""
+"""Publishes a verified release: to the staging index, then to the one that people install from."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _check_history(repository: Repository, record: Record) -> None:
 
 
 def _same_release(record: Record, path: Path) -> Record:
-    """The record that is there, if it is of the same release: promoting goes on with its date."""
+    """Return the existing record, if it is of the same release, to continue with its date."""
     there = Record.read(path)
     if there.model_copy(update={"released": None}) != record:
         raise ReleaseError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is looked at in artefacts before others see them."""
+"""All checks of artifacts before they are published."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = ["verify"]
 def verify(
     repository: Repository, matrix: Matrix, candidate: Candidate, folder: Path, *, step: Step
 ) -> tuple[Record | None, list[Finding]]:
-    """Look at a release that was built, in every way there is.
+    """Run all checks of a built release.
 
     Args:
         repository: The repository.
         matrix: The compatibility matrix.
-        candidate: What is released.
-        folder: Where its files are.
-        step: Told what is looked at.
+        candidate: The release.
+        folder: The folder with its files.
+        step: Called with each check.
 
     Returns:
-        The record of the files, None if there is something to put right; and all of that.
+        The record of the files, None if there is something to fix; and the findings.
 
     Raises:
-        ReleaseToolsError: Something could not be looked at.
+        ReleaseToolsError: A check could not run.
     """
     step("looking at versions, notes and the public API")
     found = check(repository, matrix, candidate)

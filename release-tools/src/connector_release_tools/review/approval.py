@@ -22,15 +22,15 @@ _FRAGMENT: Final = re.compile(
 
 
 def objections(pull_request: PullRequest, maintainers: Maintainers) -> list[str]:
-    """Why a pull request may not be merged; nothing if it may.
+    """Return why a pull request may not be merged; empty if it may.
 
-    Each folder that it changes needs the approval of somebody who looks after it and is not the
-    author. The last review of each person counts, comments aside, and an approval only for the
-    commit that it was given for.
+    Each folder that it changes needs the approval of a maintainer who is not the author. The
+    last
+    review of each person counts, except comments, and an approval only for its commit.
 
     Args:
         pull_request: The pull request.
-        maintainers: Of the revision that it is to be merged into.
+        maintainers: Those of the target revision.
     """
     return [*_unapproved(pull_request, maintainers), *_misnamed(pull_request)]
 
@@ -65,7 +65,7 @@ def _wanted(maintainers: Iterable[str], author: str) -> str:
         return f"needs the approval of {' or '.join(people)}"
     if others:
         return f"looked after by {', '.join(others)} alone; name the people in {MAINTAINERS}"
-    return f"nobody but the author, {author}, looks after it; a second maintainer must be named"
+    return f"its only maintainer is the author, {author}; name a second maintainer"
 
 
 def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:

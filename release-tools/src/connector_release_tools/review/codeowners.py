@@ -13,7 +13,7 @@ _HEAD: Final = f"# Made from {MAINTAINERS} by `release-tools review sync`; the l
 
 
 def codeowners(maintainers: Maintainers) -> str:
-    """The text of the file: everybody whose term has no end."""
+    """Return the text of the file: all maintainers whose term has no end."""
     folders = sorted(maintainers.folders, key=lambda folder: (folder != EVERYTHING, folder))
     lines = (
         " ".join([

@@ -55,9 +55,9 @@ def sync(
     ] = False,
     root: Root = Path(),
 ) -> None:
-    """Write CODEOWNERS and the choices of the issue forms anew.
+    """Regenerate CODEOWNERS and the choices of the issue forms.
 
-    Exit code: 0 all is as it should be, 1 something differs (with --dry-run).
+    Exit code: 0 everything is up to date, 1 something differs (with --dry-run).
     """
     repository = Repository.around(root)
     matrix = MatrixFile.of(repository).matrix()

@@ -56,9 +56,9 @@ class Review(_Part):
     """One review.
 
     Attributes:
-        user: Who gave it; None where the account is gone.
-        state: What it says.
-        commit_id: The commit that was looked at.
+        user: The reviewer; None if the account no longer exists.
+        state: The result.
+        commit_id: The reviewed commit.
         submitted_at: When; None while it is pending.
     """
 

@@ -30,7 +30,7 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
     Args:
         browser: The program.
         site: The folder of the site.
-        folder: Takes the pictures, in a folder for each width that is made anew.
+        folder: Takes the pictures, in a folder for each width that is recreated.
         on_page: Hears of every page before it is shown.
 
     Returns:

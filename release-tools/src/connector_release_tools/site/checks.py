@@ -31,13 +31,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was looked at, and what was found.
+    """The checked documents and the findings.
 
     Attributes:
-        documents: How many documents.
-        links: How many links within the repository.
-        blocks: How many blocks of code, by their language.
-        findings: What is wrong.
+        documents: The number of documents.
+        links: The number of links within the repository.
+        blocks: The number of code blocks, by their language.
+        findings: The problems.
     """
 
     documents: int
@@ -84,7 +84,7 @@ def check(root: Path, files: Collection[str]) -> Checked:
         ),
         *(Finding(name, block.line, wrong) for name, block in blocks if (wrong := problem(block))),
         *(
-            Finding(name, line, "raw HTML, whose links nobody checks; write Markdown")
+            Finding(name, line, "raw HTML, whose links are not checked; write Markdown")
             for name in names
             for line in read[name].html
         ),

@@ -49,9 +49,9 @@ class Block:
     """A fenced block of code.
 
     Attributes:
-        line: Where its fence begins.
-        language: What its fence says it is; empty if nothing.
-        code: What stands in it.
+        line: The line of its opening fence.
+        language: The language in its fence; empty if none.
+        code: Its contents.
     """
 
     line: int

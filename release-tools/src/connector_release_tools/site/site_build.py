@@ -23,7 +23,7 @@ _MARK: Final = ".buildinfo"  # Sphinx leaves it in what it builds
 
 
 def build(repository: Repository, out: Path) -> int:
-    """Build the site anew; the old one stays until the new one is whole.
+    """Rebuild the site; the old one stays until the new one is complete.
 
     Args:
         repository: Where the documents are.
@@ -33,9 +33,9 @@ def build(repository: Repository, out: Path) -> int:
         The number of pages.
 
     Raises:
-        DocsError: The folder holds something else than a site, or a document is missing.
+        DocsError: The folder contains something other than a site, or a document is missing.
         HistoryError: A release that the matrix pins is not in this clone.
-        ProgramError: Sphinx found something wrong; its words name the documents.
+        ProgramError: Sphinx reported a problem; its output names the documents.
     """
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
         raise DocsError(

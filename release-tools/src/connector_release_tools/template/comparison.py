@@ -38,13 +38,13 @@ class Finding(Change):
 def compare(
     old: Files, new: Files, current: Callable[[str], File | None], authors: AuthorsFiles
 ) -> list[Finding]:
-    """Compare the renderings a connector was and would be made from, and its files with them.
+    """Compare the old and the new rendering of a connector, and its files with them.
 
     Args:
         old: The rendering that the connector was made from.
-        new: The rendering that it is to be at.
-        current: Gives a file of the connector.
-        authors: What is left out.
+        new: The rendering to update it to.
+        current: Returns a file of the connector.
+        authors: The files to exclude.
     """
     findings = []
     for path in sorted(old.keys() | new.keys()):

@@ -52,8 +52,8 @@ class TemplateState:
         if tree is None:
             raise TemplateError(
                 f"the commit HEAD of {repository.root} holds no folder {TEMPLATE}",
-                hint="run this in a repository whose connectors stand beside their template, "
-                "and commit the template first",
+                hint="run this in a repository that contains both the connectors and their "
+                "template, and commit the template first",
             )
         return cls(tree, repository.last_change(TEMPLATE))
 
@@ -208,7 +208,7 @@ def link(connector: Connector, renderer: Renderer, state: TemplateState, answers
     if (connector.folder / LINK).exists():
         raise ConnectorFolderError(
             f"{connector.name} is linked already",
-            hint=f"remove {connector.name}/{LINK} to link it anew",
+            hint=f"remove {connector.name}/{LINK} to link it again",
         )
     if not connector.authors_files().patterns:
         raise ConnectorFolderError(

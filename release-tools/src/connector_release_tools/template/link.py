@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`.cruft.json`: which state of the template a connector was made from, with which answers.
 
-The format is cruft's, so a connector that leaves the tree goes on with plain cruft. `template` is
-relative to the connector, for every clone alike. `_template_tree` is ours: the id of the template's
-folder at that commit. Commits come and go beside the template; its tree changes only with it, and
-outlives a commit that was squashed. Plain `cruft update` leaves it as it is, so it counts only
-where the commit is not there.
+The format is cruft's, so a connector that moves to another repository continues with plain cruft.
+`template` is relative to the connector, so that it works in every clone. `_template_tree` is our
+addition: the id of the template's folder at that commit. It changes only when the template changes,
+and survives a commit that was squashed. Plain `cruft update` does not change it, so it is used only
+if the commit does not exist.
 """
 
 from __future__ import annotations

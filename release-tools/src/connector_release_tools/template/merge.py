@@ -26,11 +26,11 @@ _MOST_CONFLICTS = 127
 
 @dataclass(frozen=True)
 class Merged:
-    """What came of a merge.
+    """The result of a merge.
 
     Attributes:
         file: The file to keep; None for none.
-        conflict: What the author has to decide; empty if nothing.
+        conflict: What the author must decide; empty if nothing.
     """
 
     file: File | None

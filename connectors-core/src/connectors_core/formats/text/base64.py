@@ -65,7 +65,7 @@ def base64_bytes(texts: pa.Array) -> pa.Array:
         decoded = binascii.a2b_base64(data.tobytes(), strict_mode=True)
     except binascii.Error as exc:
         raise pa.ArrowInvalid(_NOT_BASE64) from exc
-    # Each value and the filling behind it; every second of them is taken.
+    # Each value and the padding after it; only the values are taken.
     offsets = np.zeros(2 * len(texts) + 1, np.int64)
     offsets[2::2] = ends // 4 * 3
     offsets[1::2] = offsets[2::2] - pads

@@ -193,13 +193,14 @@ class CsvReader:
     newlines_in_values: bool = False
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
-        """Read any number of records, at least one; wanted columns that are no field are null.
+        """Read any number of records, at least one; wanted columns that are not fields are null.
 
-        A quote that is not closed takes the lines behind it with it: whoever reads records that
-        may be broken has to compare their number.
+        A quote that is not closed includes the lines after it, so a caller whose records
+        may be
+        malformed must compare the number of records.
 
         Raises:
-            pa.ArrowInvalid: One of them is bad.
+            pa.ArrowInvalid: A record is malformed.
         """
         self._check_decimals(data)
         table = self._parsed(data, self._convert_options)

@@ -112,11 +112,12 @@ def unreadable_json_type(kind: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True)
 class JsonReader:
-    """Reads JSON objects that follow each other, with white space between them or none.
+    """Reads consecutive JSON objects, with or without white space between them.
 
     Attributes:
-        schema: Wanted fields, in order; `unreadable_json_type` has nothing against them.
-        ignore_new: Pass over fields that are not wanted; else such an object is bad.
+        schema: Wanted fields, in order; `unreadable_json_type` must accept them.
+        ignore_new: Whether to ignore fields that are not wanted; else such an object is
+            malformed.
     """
 
     schema: pa.Schema
@@ -163,15 +164,15 @@ class JsonReader:
 
 
 def parse_json(data: bytes | pa.Buffer, schema: pa.Schema, *, ignore_new: bool) -> pa.Table:
-    """Parse JSON objects that follow each other as these types, by Arrow's parser as it is.
+    """Parse consecutive JSON objects as these types, with Arrow's parser alone.
 
     Args:
         data: The objects.
-        schema: Their fields, of types that Arrow parses; it may give them in another order.
-        ignore_new: Pass over other fields; else such an object is bad.
+        schema: Their fields, of types that Arrow parses; the order may differ.
+        ignore_new: Whether to ignore other fields; else such an object is malformed.
 
     Raises:
-        pa.ArrowInvalid: One of them is bad.
+        pa.ArrowInvalid: An object is malformed.
     """
     check_json_decimals(data, schema)
     table = pyarrow.json.read_json(

@@ -253,7 +253,7 @@ def _follow(found: _Tokens, nodes: Sequence[_Node], edits: _Edits) -> None:
 def _set_children(
     found: _Tokens, node: _Node, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints, child: _Ints
 ) -> None:
-    """Set the nodes of the values that stand behind the tokens of containers of one node."""
+    """Set the nodes of the values after the tokens of containers of one node."""
     if node.opening == _OPEN_ARRAY:
         child[tokens[~_CLOSING[char[tokens]]]] = node.values
         return
@@ -327,7 +327,7 @@ def _check_map(found: _Tokens, at: _Ints, char: npt.NDArray[np.uint8], tokens: _
 
 
 class _Edits:
-    """What is to be put in the place of single bytes, and before and behind them."""
+    """Return the replacements of single bytes, and the insertions before and after bytes."""
 
     def __init__(self, found: _Tokens) -> None:
         self._found = found

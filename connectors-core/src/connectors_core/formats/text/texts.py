@@ -142,7 +142,7 @@ def plain_texts(
 
 
 def zone_sign(kind: pa.DataType) -> str:
-    """Return what must stand behind a timestamp's text: `Z` if its type has a time zone."""
+    """Return the suffix of a timestamp's text: `Z` if its type has a time zone."""
     return "Z" if pa.types.is_timestamp(kind) and kind.tz is not None else ""
 
 
