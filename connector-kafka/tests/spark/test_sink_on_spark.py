@@ -27,8 +27,9 @@ def test_the_example_of_the_page_writes_each_row_once(
 ) -> None:
     broker.topics.create("numbers", partitions=3)
     (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    names = {"servers": broker.bootstrap_servers, "spark": spark, "folder": str(tmp_path)}
-    exec(compile(example, str(PAGE), "exec"), names)
+    example = example.replace("localhost:9092", broker.bootstrap_servers)
+    example = example.replace("/data/", f"{tmp_path}/")
+    exec(compile(example, str(PAGE), "exec"), {})
     found = read_committed(broker, "numbers")
     assert sorted(json.loads(value or b"")["id"] for value in found) == list(range(1, 101))
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python of the documents as modules, so that type checkers can read all of it at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from connector_release_tools.site.markdown import Block, parse
+
+_NAMED = re.compile(r"^`(?:[\w-]+/)*(\w+\.py)`:$")
+
+
+# What the blocks of a document without a name are imported as by the others.
+_IMPORTED = {"connectors-core/README.md": "sqlite_connector.py"}
+
+
+def write_modules(root: Path, documents: list[Path], folder: Path) -> dict[str, str]:
+    """Write the blocks of documents as files, each block at the lines that it has in its document.
+
+    A block that follows "`name.py`:" is that file; the other blocks of a document are one module.
+
+    Returns:
+        The documents, by the names of the files.
+    """
+    written: dict[str, str] = {}
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        blocks = [each for each in parse(text).blocks if each.language == "python"]
+        path = str(document.relative_to(root))
+        own = _IMPORTED.get(path) or re.sub(r"\W", "_", path.removesuffix(".md")) + ".py"
+        files: dict[str, list[Block]] = {}
+        for block in blocks:
+            files.setdefault(_name(text, block) or own, []).append(block)
+        for name, parts in files.items():
+            assert name not in written, f"{path} and {written[name]} have a {name}"
+            lines = [""] * (text.count("\n") + 1)
+            for part in parts:
+                code = part.code.splitlines()
+                lines[part.line : part.line + len(code)] = code
+            (folder / name).write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+            written[name] = path
+    return written
+
+
+def _name(text: str, block: Block) -> str | None:
+    before = text.splitlines()[max(0, block.line - 3) : block.line - 1]
+    found = [match[1] for line in before if (match := _NAMED.match(line))]
+    return found[-1] if found else None

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python of the documents passes mypy and pyright."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from document_modules import write_modules
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+_spec = importlib.util.spec_from_file_location("docs", ROOT / "tools/docs.py")
+docs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(docs)
+
+# Its files are a whole package, which test_write_a_connector.py makes and checks with mypy.
+FOLLOWED = "docs/write-a-connector.md"
+# Connectors in them are shown without annotations.
+NOT_ANNOTATED = {
+    "connectors-core/README.md",
+    "docs/write-a-connector/abilities.md",
+    "docs/write-a-connector/async-sink.md",
+    "docs/write-a-connector/lookup.md",
+    "docs/write-a-connector/stateful-sink.md",
+}
+# Not in the environments of the tests.
+MISSING = ("opentelemetry.exporter.*", "prometheus_client.*")
+PATHS = [str(path) for path in [*sorted(ROOT.glob("*/src")), ROOT / "tests"]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("modules")
+
+
+@pytest.fixture(scope="module")
+def modules(folder: Path) -> dict[str, str]:
+    """The documents by the names of the files of their blocks."""
+    pages = [path for path in docs.documents() if path.relative_to(ROOT).as_posix() != FOLLOWED]
+    found = write_modules(ROOT, pages, folder)
+    assert {"README.md", "docs/formats.md", "connector-kafka/README.md"} <= set(found.values())
+    return found
+
+
+def test_mypy_takes_the_code_of_the_documents(modules: dict[str, str], folder: Path) -> None:
+    loose = [Path(name).stem for name, page in modules.items() if page in NOT_ANNOTATED]
+    config = folder / "mypy.ini"
+    sections = {
+        "mypy": ("python_version = 3.11", "strict = True", f"mypy_path = {':'.join(PATHS)}"),
+        **{
+            f"mypy-{name}": (
+                "allow_untyped_defs = True",
+                "allow_untyped_calls = True",
+                "allow_any_generics = True",
+                "disable_error_code = no-redef",
+            )
+            for name in loose
+        },
+        **{f"mypy-{name}": ("ignore_missing_imports = True",) for name in MISSING},
+        "mypy-document_context,document_service,kafka.*,pyarrow.*,fsspec.*,cloudpickle.*": (
+            "ignore_missing_imports = True",
+            "follow_imports = silent",
+            "ignore_errors = True",
+        ),
+    }
+    text = "".join(f"[{name}]\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
+    config.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [
+            BIN / "mypy",
+            "--config-file",
+            config,
+            "--cache-dir",
+            ROOT / "build/mypy",
+            *sorted(modules),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pyright_takes_the_code_of_the_documents(modules: dict[str, str], folder: Path) -> None:
+    settings = {
+        "typeCheckingMode": "standard",
+        "pythonVersion": "3.11",
+        "extraPaths": PATHS,
+        "include": sorted(modules),
+        "reportMissingModuleSource": False,
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    done = subprocess.run(
+        [BIN / "basedpyright", "--pythonpath", sys.executable, "--outputjson", "-p", folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    known = [
+        each
+        for each in found
+        if not any(name.removesuffix(".*") in each["message"] for name in MISSING)
+    ]
+    said = [
+        f"{modules[Path(each['file']).name]}:{each['range']['start']['line'] + 1}: "
+        f"{each['message']}"
+        for each in known
+    ]
+    assert said == []
