@@ -28,7 +28,7 @@ __all__ = ["OutsideMatrixWarning", "check_spark"]
 # what passes but is not part of the matrix. `release-tools matrix check --fix` writes it.
 LINES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "3.5": {"spark": ["3.5"], "python": ["3.11"]},
-    "4.3": {"spark": ["4.3"], "python": ["3.11"]},
+    "4.3": {"spark": ["4.3", "4.2", "4.1", "4.0"], "python": ["3.11", "3.13"]},
 }
 # 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has the version alone.
 _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
