@@ -59,8 +59,8 @@ def test_a_build_for_another_spark_is_refused_with_the_command_that_installs_the
     install("connector-kafka", "3.1.2.3.5")
     install("pyspark", "4.3.0")
     assert refused() == [
-        "[SPARK_MISMATCH] connector-kafka 3.1.2 is built for another Spark than the one that is "
-        "installed",
+        "[SPARK_MISMATCH] connector-kafka 3.1.2 is built for a different Spark than the installed "
+        "one",
         "  expected: pyspark 3.5 for connector-kafka 3.1.2-3.5",
         "  found: pyspark 4.3.0",
         f"  hint: run: {sys.executable} -m pip install connector-kafka==3.1.2.4.3",
