@@ -18,11 +18,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from connector_filesystem import FileSink, FileSource
+from connector_filesystem import FileSink, FileSource, Format
 from connectors_core import Pipeline
 from connectors_core.spark.carriers import spark_schema
 
-FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json-lines"}
+FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}
 
 
 @dataclass(frozen=True)
