@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,16 +29,15 @@ BLOCK = re.compile(r"^```(?:python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass
 class Newcomer:
-    """One who has a Spark, a folder of wheels, and an address of each server."""
+    """One who has a Spark and a folder of wheels."""
 
     folder: Path
     environment: Environment
-    addresses: dict[str, str]
 
-    def read(self) -> list[str]:
+    def read(self, addresses: dict[str, str]) -> list[str]:
         page = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
         blocks = BLOCK.findall(page.replace("3.0.0.4.3", f"3.0.0.{LINE}"))
-        for shown, used in self.addresses.items():
+        for shown, used in addresses.items():
             blocks = [block.replace(shown, used) for block in blocks]
         return blocks
 
@@ -67,7 +65,7 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+def newcomer(tmp_path: Path) -> Newcomer:
     environment = Environment.create(tmp_path / "env")
     pins = constraints(ROOT, LINE)
     environment.install(f"pyspark=={pyspark.__version__}", constraints=pins)
@@ -81,16 +79,19 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
     }.items():
         for line in lines:
             build(ROOT / package, dist, spark=line, seconds=1_000_000_000)
-    with KafkaBroker() as broker, ElasticsearchServer() as server:
-        addresses = {
-            "localhost:9092": broker.bootstrap_servers,
-            "http://localhost:9200": server.url,
-        }
-        yield Newcomer(tmp_path, environment, addresses)
+    return Newcomer(tmp_path, environment)
 
 
 def test_five_minutes(newcomer: Newcomer) -> None:
-    version, install, extra, to_kafka, run_to, from_kafka, run_from = newcomer.read()
+    with KafkaBroker() as broker, ElasticsearchServer() as server:
+        kafka, elasticsearch = broker.bootstrap_servers, server.url
+        addresses = {"localhost:9092": kafka, "http://localhost:9200": elasticsearch}
+        follow(newcomer, newcomer.read(addresses))
+
+
+def follow(newcomer: Newcomer, blocks: list[str]) -> None:
+    """Do what the page says, from its first block to its last."""
+    version, install, extra, to_kafka, run_to, from_kafka, run_from = blocks
     assert newcomer.sh(version).strip() == pyspark.__version__
     before = newcomer.environment.versions()
     newcomer.sh(install)
