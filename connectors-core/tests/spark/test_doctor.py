@@ -139,8 +139,8 @@ def test_watermarks_while_it_runs(spark, tmp_path, measured):
     assert source.watermark < END_OF_TIME
     assert source.watermark_lag > 0
     assert source.splits_assigned > 0
-    assert seen["watermarklag", "in", None] > 0
-    assert any(name == "currentwatermark" and split for name, _, split in seen)
+    assert seen["connectors.source.watermark.lag", "in", None] > 0
+    assert any(name == "connectors.split.watermark.timestamp" and split for name, _, split in seen)
 
 
 def test_a_pipeline_that_was_stopped(spark, tmp_path, measured):
