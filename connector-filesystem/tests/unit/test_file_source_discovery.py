@@ -170,7 +170,7 @@ def test_a_file_of_unknown_format(tmp_path):
     write(tmp_path / "a.dat", 100)
     context = Context()
     FileSource(tmp_path, schema="x INT").create_enumerator(context).start()
-    with pytest.raises(ConfigurationError, match=r"a\.dat is not known"):
+    with pytest.raises(ConfigurationError, match=r"a\.dat is unknown"):
         context.run_calls()
 
 

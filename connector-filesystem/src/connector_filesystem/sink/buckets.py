@@ -146,7 +146,7 @@ class BucketAssigner(ABC):
         if not names or len(set(names)) != len(names) or "" in names:
             raise ConfigurationError(
                 "the bucket columns cannot be used",
-                expected="at least one column, each once",
+                expected="at least one column, each only once",
                 found=list(names),
                 option=COLUMNS_OPTION,
             )
@@ -249,7 +249,7 @@ class _ColumnBuckets(BucketAssigner):
         if not self.keep_columns and set(schema.names) <= set(self.names):
             raise ConfigurationError(
                 "all columns are bucket columns, so that nothing is left for the files",
-                expected="a column that is no bucket column",
+                expected="a column that is not a bucket column",
                 found=list(self.names),
                 option=COLUMNS_OPTION,
                 hint="keep the bucket columns in the files (partition.keep-columns)",
@@ -277,7 +277,7 @@ class _DateBuckets(BucketAssigner):
             ZoneInfo(self.timezone)
         except (KeyError, ValueError, OSError) as exc:
             raise ConfigurationError(
-                "the time zone of the date pattern is not known",
+                "the time zone of the date pattern is unknown",
                 expected="a name such as 'UTC' or 'Europe/Berlin'",
                 found=self.timezone,
                 option=TIME_ZONE_OPTION,

@@ -162,7 +162,7 @@ class FileCommitter(Committer[FileCommittable]):
         moved = self._size(final)
         if moved != file.size:
             raise RetryableError(
-                f"a file was not moved whole to {self._location.url_of(final)}",
+                f"the move did not copy the whole file to {self._location.url_of(final)}",
                 expected=f"{file.size} bytes",
                 found=moved,
             )
@@ -184,15 +184,16 @@ class FileCommitter(Committer[FileCommittable]):
             + ("gone" if found is None else "incomplete"),
             expected=f"{file.size} bytes there, or the finished file {file.final_path!r}",
             found="neither" if found is None else f"{found} bytes",
-            hint=f"nothing but the sink may remove files from {STAGING_FOLDER!r} of the target",
+            hint=f"do not remove files from {STAGING_FOLDER!r} of the target; only the sink may "
+            "do so",
         )
 
     def _taken(self, file: FileCommittable, cause: BaseException) -> CommitError:
         error = CommitError(
             f"another file has the name {file.final_path!r}, which belongs to a decided epoch",
-            expected="no file of this name",
-            found="a file with other contents, which is left as it is",
-            hint="move it away and start again",
+            expected="no file with this name",
+            found="a file with different contents, which the sink does not change",
+            hint="move it to another folder and restart",
         )
         error.__cause__ = cause
         return error

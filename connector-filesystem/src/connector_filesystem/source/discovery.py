@@ -174,7 +174,7 @@ def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError
         raise ConfigurationError(
             f"there is no file or folder {mask_url(location.url)}",
             option="path",
-            hint="check the path; with source.monitor-interval it may come later",
+            hint="check the path; with source.monitor-interval, it may be created later",
         ) from cause
 
 

@@ -191,7 +191,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
             if not retryable or self._failures >= _MAX_FAILURES:
                 raise error
             self._context.metric_group.inc("failedListings")
-            _logger.warning("listing failed and is tried again", exc_info=error)
+            _logger.warning("listing failed and will be retried", exc_info=error)
             return
         self._failures = 0
         if listing is not None:
@@ -251,9 +251,9 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         if self._listed.is_saturated and not self._told_saturated:
             self._told_saturated = True
             _logger.warning(
-                "%d files are more than the state can tell from others: of the files that appear "
-                "too late while no driver runs, about %s will be left out without a warning; "
-                "set source.order to any, which reads them",
+                "%d files are more than the state can distinguish: of the files that appear too "
+                "late while no driver runs, about %s will be ignored without a warning; set "
+                "source.order to any, which reads them",
                 count,
                 f"{share:.1%}",
             )

@@ -52,7 +52,7 @@ class SchemaChangedError(FatalError):
         if self.missing:
             ways.append("null-missing reads missing columns as null")
         if self.new:
-            ways.append("ignore-new passes over new columns")
+            ways.append("ignore-new ignores new columns")
         ways.append("a changed schema needs a new pipeline or a corrected file")
         at = f" at {position}" if position else ""
         super().__init__(
@@ -84,11 +84,11 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
             f"the file {url} is gone, read up to {position}",
             expected=_version(split.status),
             found="no file",
-            hint="put it back; remove or move files only after they were read to their end",
+            hint="restore it; remove or move files only after they have been read completely",
         ) from exc
     if not found.is_same_version(split.status):
         raise SplitChangedError(
-            f"the file {url} changed since it was discovered, read up to {position}",
+            f"the file {url} has changed since it was discovered, read up to {position}",
             expected=_version(split.status),
             found=_version(found),
             hint="write new files under a hidden name and rename them when they are complete; "
@@ -115,23 +115,23 @@ def file_error(
     )
     if of_system:
         error: Exception = RetryableError(
-            f"the file {url} could not be read from {position} on", found=str(cause)
+            f"the file {url} could not be read from {position} onward", found=str(cause)
         )
     elif isinstance(cause, pa.ArrowNotImplementedError):
         error = FatalError(
             f"the file {url} holds something that cannot be read",
             expected="types and encodings that Arrow reads",
             found=str(cause),
-            hint="let its writer use other types, or leave it out with path-regex",
+            hint="write it with other types, or exclude it with path-regex",
             code="FILE_UNSUPPORTED",
         )
     else:
         error = FatalError(
             f"the file {url} is truncated or damaged, read up to {position}",
-            expected="a whole file",
+            expected="a complete file",
             found=f"{type(cause).__name__}: {cause}",
-            hint="replace it by a whole file under another name and remove this one, or leave it "
-            "out with path-regex",
+            hint="replace it with a complete file under another name and remove this one, or "
+            "exclude it with path-regex",
             code="FILE_DAMAGED",
         )
     error.__cause__ = cause

@@ -46,7 +46,7 @@ def found_schema(
             "there is no file yet to take the schema from",
             expected="a schema, or a first file",
             option="schema",
-            hint="give the option schema",
+            hint="set the option schema",
         )
     schemas: list[pa.Schema] = []
     for file in files[:SAMPLE_FILES]:
@@ -70,23 +70,23 @@ def found_schema(
                 expected="types and encodings that Arrow reads",
                 found=str(exc),
                 option="path",
-                hint="let its writer use other types, or leave it out with path-regex",
+                hint="write it with other types, or exclude it with path-regex",
             ) from exc
         except pa.ArrowInvalid as exc:
             raise ConfigurationError(
-                f"the schema of {location.url_of(file.path)} cannot be found",
+                f"the schema of {location.url_of(file.path)} cannot be inferred",
                 expected=layout.value,
                 option="schema",
-                hint="check format, compression and dialect, or give the option schema",
+                hint="check format, compression, and dialect, or set the option schema",
             ) from exc
     try:
         unified = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
         raise ConfigurationError(
-            "the first files have columns of different types",
+            "the first files have columns with different types",
             found=str(exc),
             option="schema",
-            hint="give the option schema",
+            hint="set the option schema",
         ) from exc
     return spark_schema(unified)
 

@@ -48,8 +48,8 @@ _EXPLANATIONS: Final[Mapping[LeftOut, str]] = {
     LeftOut.INCOMPLETE: "incomplete (a suffix of source.ignored-suffixes)",
     LeftOut.UNMATCHED: "not matched by source.path.regex-pattern",
     LeftOut.EMPTY: "empty",
-    LeftOut.SAME_FILE: "links to what is read under its own name",
-    LeftOut.BROKEN_LINK: "links that lead nowhere or back to a folder above them",
+    LeftOut.SAME_FILE: "links to files that are read under their own names",
+    LeftOut.BROKEN_LINK: "links to missing targets or to a folder above the link",
     LeftOut.OUTSIDE: "links that lead out of the path (add what they lead to to the option path)",
     LeftOut.SPECIAL: "neither files nor folders",
 }

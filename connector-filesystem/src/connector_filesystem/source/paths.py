@@ -65,11 +65,11 @@ class PathColumns:
     def _value(field: pa.Field, texts: dict[str, str | None], path: str) -> Any:
         if field.name not in texts:
             raise FatalError(
-                f"the path {path} does not tell the partition column {field.name!r}",
+                f"the path {path} does not contain the partition column {field.name!r}",
                 expected=f"a folder {field.name}=..., or a group of path-regex of that name",
                 found=sorted(texts) or "no columns",
                 option="partition.columns",
-                hint="leave such files out with source.path.regex-pattern",
+                hint="exclude such files with source.path.regex-pattern",
                 code="PARTITION",
             )
         text = texts[field.name]
@@ -79,7 +79,7 @@ class PathColumns:
             return pa.scalar(text, pa.string()).cast(field.type).as_py()
         except pa.ArrowInvalid as exc:
             raise FatalError(
-                f"the path {path} gives no value for the partition column {field.name!r}",
+                f"the path {path} has no value for the partition column {field.name!r}",
                 expected=str(field.type),
                 found=text,
                 option="partition.columns",

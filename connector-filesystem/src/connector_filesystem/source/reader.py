@@ -108,11 +108,11 @@ def layout_of(
     found = format or detected
     if found is None:
         raise ConfigurationError(
-            f"the format of the file {path} is not known",
+            f"the format of the file {path} is unknown",
             expected="the option format, or a suffix such as .csv, .jsonl.gz or .parquet",
             found=posixpath.basename(path),
             option="format",
-            hint="set format, or leave such files out with source.path.regex-pattern",
+            hint="set format, or exclude such files with source.path.regex-pattern",
         )
     if found is Format.PARQUET:
         return found, Compression.NONE
@@ -217,7 +217,7 @@ class _SplitReading:
         try:
             if quote is not None and stream.ends_in_cr:
                 raise FatalError(
-                    f"lines of {self._url} end in CR, and values may hold line breaks",
+                    f"lines of {self._url} end in CR, and values may contain line breaks",
                     expected="lines that end in LF or CRLF",
                     found="CR",
                     option="csv.newlines-in-values",

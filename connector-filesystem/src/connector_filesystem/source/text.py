@@ -139,7 +139,7 @@ def check_encoding(head: bytes, url: str) -> None:
         expected="UTF-8",
         found=found,
         option="path",
-        hint=f"convert it, e.g. with iconv -f {found} -t UTF-8",
+        hint=f"convert it, for example with iconv -f {found} -t UTF-8",
         code="FILE_ENCODING",
     )
 
