@@ -84,6 +84,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
 
 def test_five_minutes(newcomer: Newcomer) -> None:
     with KafkaBroker() as broker, ElasticsearchServer() as server:
+        broker.topics.create("flights", partitions=2)
         kafka, elasticsearch = broker.bootstrap_servers, server.url
         addresses = {"localhost:9092": kafka, "http://localhost:9200": elasticsearch}
         follow(newcomer, newcomer.read(addresses))
