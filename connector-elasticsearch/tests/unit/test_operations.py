@@ -162,7 +162,7 @@ def test_what_json_has_no_number_for_is_a_bad_record(kind: pa.DataType, number: 
     values = [value(kind, 1.5), None, value(kind, number), value(kind, 2.5)]
     rows = pa.record_batch({"n": [0, 1, 2, 3], "v": pa.array(values, kind)})
     assert [document["n"] for document in skipped(rows)] == [0, 1, 3]
-    with pytest.raises(BadRecordError, match="'v' holds NaN or an infinity") as failure:
+    with pytest.raises(BadRecordError, match="'v' contains NaN or an infinity") as failure:
         operations(rows)
     assert json.loads(failure.value.raw or b"")["n"] == 2
 

@@ -178,7 +178,7 @@ def test_a_copy_that_was_altered_or_cut_off_is_refused(ended, tmp_path):
         ("altered", "was changed"),
         ("cut", "not a complete copy"),
         ("cut.zip", "not a complete archive"),
-        ("gone", "lacks"),
+        ("gone", "is missing in the copy"),
         ("nowhere.zip", "not a complete archive"),
     ):
         result = command("restore", tmp_path / name, tmp_path / f"restored-{name}")
