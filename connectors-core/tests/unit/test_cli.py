@@ -199,7 +199,8 @@ def test_java_major():
 def test_spark_lines():
     assert line_of("3.5.9") == "3.5"
     assert spark_finding("4.3.0").level is Level.OK
-    assert spark_finding("4.0.1").level is Level.PROBLEM
+    assert spark_finding("4.0.1").level is Level.WARNING
+    assert spark_finding("3.4.4").level is Level.PROBLEM
     assert "pip install 'pyspark==" in spark_finding(None).fix
 
 
