@@ -9,13 +9,19 @@ import pytest
 
 # Three Spark drivers, one after another.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.line("4.3")]
-BEFORE = ("Client", "Split", "Enumerator", "Reader", "Source and options")
+BEFORE = (
+    "Write the client",
+    "Define the split",
+    "Write the enumerator",
+    "Write the reader",
+    "Assemble the source and its options",
+)
 # Cases that the guide runs all of; each has run in process.
 SOME_CASES = "a_single_split or a_limit_of_rows"
 
 
 def test_the_connector_of_the_guide_loses_and_doubles_nothing(follower) -> None:
-    follower.follow("Generate")
+    follower.follow("Generate the project")
     for title in BEFORE:
         follower.follow(title, run=False)
     follower.environment |= {
@@ -25,6 +31,6 @@ def test_the_connector_of_the_guide_loses_and_doubles_nothing(follower) -> None:
         "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false "
         "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
     }
-    follower.follow("External context")
-    follower.follow("On Spark")
-    follower.follow("A pipeline that is killed")
+    follower.follow("Describe the system to the test suites")
+    follower.follow("Run the suites on Spark")
+    follower.follow("Kill a pipeline")

@@ -13,12 +13,12 @@ pytestmark = [] if NEWEST else [pytest.mark.slow]
 
 
 def test_a_connector_passes_the_suites_until_it_is_broken(follower) -> None:
-    follower.follow("Generate")
-    follower.follow("Client")
-    follower.follow("Split")
-    follower.follow("Enumerator")
-    follower.follow("Reader")
-    follower.follow("Source and options")
-    follower.follow("External context")
-    follower.follow("The suites")
+    follower.follow("Generate the project")
+    follower.follow("Write the client")
+    follower.follow("Define the split")
+    follower.follow("Write the enumerator")
+    follower.follow("Write the reader")
+    follower.follow("Assemble the source and its options")
+    follower.follow("Describe the system to the test suites")
+    follower.follow("Run the suites")
     follower.follow("Break it")
