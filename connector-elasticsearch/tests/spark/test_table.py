@@ -295,7 +295,7 @@ def test_a_table_takes_a_cache_of_ones_own(server: ElasticsearchServer, index: s
     provider = table.get_lookup_runtime_provider(context)
     assert isinstance(provider, PartialCachingLookupProvider)
     assert provider.cache is cache
-    with pytest.raises(ConfigurationError, match="one cache"):
+    with pytest.raises(ConfigurationError, match="two caches"):
         ElasticsearchTable(server.url, index, cache=cache, lookup={"lookup.cache": "FULL"})
 
 

@@ -7,7 +7,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from typing import Final, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Final, ParamSpec, Protocol, TypeVar, cast
 
 from connectors_core.errors import ConnectorError
 
@@ -20,7 +20,6 @@ _DEPTH: Final = 3
 _by_key: Final[ContextVar[bool]] = ContextVar("connectors_options_by_key", default=False)
 
 
-@runtime_checkable
 class _Maker(Protocol):
     def name_of_option(self, key: str) -> str | None: ...
 
@@ -90,8 +89,9 @@ def spelled_as_made(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _makers(part: object, depth: int = _DEPTH) -> Iterator[_Maker]:
     """The parts that know how they were made: a part itself, or else those that it holds."""
-    if isinstance(part, _Maker):
-        yield part
+    # Of the type: an object of the JVM claims to have every attribute.
+    if hasattr(type(part), "name_of_option"):
+        yield cast(_Maker, part)
     elif depth:
         held = part if isinstance(part, tuple | list) else getattr(part, "__dict__", {}).values()
         for each in held:

@@ -458,7 +458,7 @@ def test_restart_without_the_plan_is_refused(bench: Bench) -> None:
     carrier = bench.carrier()
     with pytest.raises(StateCorruptedError, match="plan 1 of source 'a' again"):
         carrier.restore(bench.resume(), newest=0)
-    with pytest.raises(StateCorruptedError, match="backwards"):
+    with pytest.raises(StateCorruptedError, match="backward"):
         carrier.restore(Resume(2, 1), newest=2)
     (bench.folder / "plans" / "a" / "1").unlink()
     with pytest.raises(FileNotFoundError):

@@ -96,3 +96,16 @@ def test_an_error_that_comes_later_is_spelled_as_the_parts_were_made(
         assert f"\n  option: {shown}" in str(error)
         assert error.option == POLL
     assert "lower scan.poll-interval-x or it" in str(refused.value)
+
+
+class AnswersToAnyName:
+    """As an object of the JVM does."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"asked for {name}")
+
+
+def test_an_object_that_claims_to_have_every_attribute_is_not_asked() -> None:
+    error = ConnectorError("it failed", option="rows")
+    spell(error, [{"held": 1}, (object.__new__(AnswersToAnyName),)])
+    assert error.keyword is None
