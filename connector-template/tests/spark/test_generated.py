@@ -89,11 +89,11 @@ class Workshop:
         return run(*command, cwd=project, env=self.environment)
 
     def python_with(self, wheel: Path) -> Path:
-        """The Python of a fresh environment in which the wheel was installed."""
+        """The Python of a fresh environment with the wheel and the Spark that it brings."""
         uv, python = find_uv_bin(), self.folder / wheel.stem / "bin/python"
         env = self.environment
         run(uv, "venv", "-q", "--python", sys.executable, python.parents[1], cwd=ROOT, env=env)
-        run(uv, "pip", "install", "-q", "--python", python, wheel, cwd=ROOT, env=env)
+        run(uv, "pip", "install", "-q", "--python", python, f"{wheel}[spark]", cwd=ROOT, env=env)
         return python
 
 
