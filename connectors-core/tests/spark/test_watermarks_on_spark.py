@@ -133,16 +133,16 @@ def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_bac
     assert dict(zip(starts, rows["count"].to_pylist(), strict=True)) == expected
     assert dropped(progress) == 0
 
-    plans = [plan.sources.get("backlog") for plan, _ in plans_and_reports(checkpoint)]
-    marks = [(plan and plan.watermark) or 0 for plan in plans]  # a fence has no sources
-    assert marks[-1] == END_OF_TIME
+    plans = [plan for plan, _ in plans_and_reports(checkpoint)]
+    marks = {plan.number: plan.sources["backlog"].watermark or 0 for plan in plans}
+    assert marks[max(marks)] == END_OF_TIME
     query = identity(checkpoint).queries[0]
     log = SparkLog(spark, str(checkpoint / query.spark_folder))
     seen = set()
     for event in progress:
         batch = event["batchId"]
         before = log.plans_of(batch, query.sources)["backlog"].start
-        ours = max(marks[:before], default=0)
+        ours = max((mark for number, mark in marks.items() if number < before), default=0)
         # Windows alone look at it: Spark's is the first event time that is still to come.
         assert milliseconds(event) == (ours + 1 if ours else 0) // 1000, (
             f"batch {batch}, plans before {before}"
