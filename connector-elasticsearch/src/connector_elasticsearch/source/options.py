@@ -52,9 +52,9 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         str,
         validator=not_empty,
         since=SINCE,
-        doc="Field of the kind keyword, date or number whose values are different in each "
-        "document and never change. With it, reading goes on in a new point in time when the "
-        "server lost the first.",
+        doc="Keyword, date or numeric field whose value is unique in each document and never "
+        "changes. With it, the reader continues in a new point in time if the server loses the "
+        "first one.",
         default=None,
     )
     limit: Setting[int | None] = option(

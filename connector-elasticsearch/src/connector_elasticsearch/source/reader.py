@@ -110,7 +110,7 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         except PointInTimeLostError as error:
             if self._settings.sort_field is None:
                 raise
-            _logger.warning("reading goes on in a new point in time", exc_info=error)
+            _logger.warning("the reader continues in a new point in time", exc_info=error)
             # The value of the field stays; what broke ties is of the former point in time.
             split = replace(split, point_in_time=self._searcher.open().id, after=split.after[:1])
             page = self._searcher.page(split, self._decoder.decode)

@@ -71,8 +71,9 @@ class RollingPolicy(Configured):
         default=128 * 1024 * 1024,
         validator=positive,
         since=_SINCE,
-        doc="A file of this size is closed and the next one begun. What is buffered is estimated, "
-        "so a file may be somewhat larger. Each epoch ends all its files.",
+        doc="The writer closes a file that reaches this size and opens the next one. It estimates "
+        "the size of buffered rows, so a file may be slightly larger. Every epoch closes all of "
+        "its files.",
     )
     max_age: Setting[timedelta | None, timedelta | str | None] = option(
         "sink.rolling-policy.rollover-interval",

@@ -37,10 +37,10 @@ def retry_policy(
 
 
 def retry_log(doing: str, config: ClientConfig, *, after: float = 0.0) -> RetryLog:
-    """Log what is tried again until it succeeds; whoever tries says so.
+    """Make the log of a call that is retried; the caller reports its failures and success.
 
     Args:
-        doing: What is tried, as in `asking`.
+        doing: The action in progress, such as `asking`.
         config: Has the brokers' addresses.
         after: Seconds of failures before the first line.
     """

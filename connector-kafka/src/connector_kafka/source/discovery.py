@@ -39,8 +39,8 @@ class EnumerationSettings:
         bounded: The source is bounded; else one with an end is a stream that ends.
         isolation: What is read decides where partitions end.
         on_data_loss: `fail`, `earliest` or `latest`.
-        discovery_interval: Time between looks for partitions; None looks once.
-        poll_interval: Time between looks for new records.
+        discovery_interval: Interval of partition discovery; None discovers partitions once.
+        poll_interval: Interval at which the source checks for new records.
         commit_offsets: Commit the group's offsets.
     """
 

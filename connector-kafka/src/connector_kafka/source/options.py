@@ -73,7 +73,7 @@ class FetchOptions(Configured):
         validator=positive,
         since=_SINCE,
         aliases=("poll.interval",),
-        doc="Time between looks for new records.",
+        doc="Interval at which the source checks for new records.",
     )
     api: Setting[FetchApi, FetchApi | Literal["auto", "public"]] = option(
         "source.fetch-api",
@@ -239,8 +239,8 @@ class KafkaSourceOptions(
         validator=at_least(timedelta(0)),
         since=_SINCE,
         aliases=("partition.discovery.interval.ms", "partition-discovery.interval"),
-        doc="Time between looks for new partitions; 0 looks once. Where reading ends it looks "
-        "once.",
+        doc="Interval at which the source discovers new partitions. With 0, and where reading "
+        "has an end, it discovers partitions once, at the start.",
     )
     isolation_level: Setting[
         IsolationLevel,
