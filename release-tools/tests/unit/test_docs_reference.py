@@ -145,6 +145,51 @@ def test_what_is_private_or_says_nothing_is_left_out(reference):
         assert name not in page
 
 
+USED = '''
+import enum
+
+__all__ = ["AnError", "Color", "Limits", "Source"]
+
+
+class _Shared(enum.IntFlag):
+    """Not for users."""
+
+    def shared(self):
+        """Inherited."""
+
+
+class AnError(ValueError):
+    """Wrong."""
+
+
+class Color(enum.Enum):
+    """A color."""
+
+
+class Limits:
+    """Limits."""
+
+
+class Source(_Shared):
+    """A source."""
+'''
+
+
+def test_names_are_in_the_order_in_which_users_need_them(reference):
+    (reference.sources / "one" / "used.py").write_text(USED)
+    page = Reference(reference.sources, first=["Source"]).page("one.used")
+    places = [page.index(f"{{py:class}} {name}") for name in ("Source", "Limits", "Color", "AnErr")]
+    assert places == sorted(places)
+
+
+def test_a_private_base_is_not_shown_but_its_members_are(reference):
+    (reference.sources / "one" / "used.py").write_text(USED)
+    page = Reference(reference.sources, packages=["one.used"]).page("one.used")
+    assert "_Shared" not in page
+    assert "{py:method} shared()" in page
+    assert "Derives from `enum.IntFlag`." in page
+
+
 def test_a_thing_is_described_once(reference):
     assert "A part." in reference.page("one")
     assert "A part." not in (page := reference.page("one.again"))

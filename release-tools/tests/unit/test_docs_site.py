@@ -90,6 +90,7 @@ def repository(tmp_path):
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main")
     write(root, package("connectors-core", "1.0.0") | package("connector-one", "2.1.0"))
+    write(root, {"connector-one/docs/old.md": "# Only in 2.1.0\n"})
     commit(root)
     pins = {"COMMIT": git(root, "rev-parse", "HEAD")}
     pins["TREE"] = git(root, "rev-parse", "HEAD:connector-one")
@@ -130,10 +131,9 @@ def test_every_release_of_the_matrix_is_in_one_site(repository):
         return (site / name).read_text()
 
     assert text("index.html") == text("README.html")
-    assert "connector-one 3.0.0 (main)" in text("index.html")
     assert "connector-one 2.1.0" in text("index.html")
     assert "More of 3.0.0" in text("connector-one/docs/more.html")
-    assert "More of 2.1.0" in text("connector-one/2/docs/more.html")
+    assert "More of 2.1.0 (connector-one 2.1.0)" in text("connector-one/2/docs/more.html")
     assert 'href="docs/more.html#part-b"' in text("connector-one/2/README.html")
     assert "A thing of version 3.0.0" in text("connector-one/api/connector_one.html")
     assert "A thing of version 2.1.0" in text("connector-one/2/api/connector_one.html")
@@ -141,6 +141,31 @@ def test_every_release_of_the_matrix_is_in_one_site(repository):
     assert "<td><p>7 passed</p></td>" in text("compatibility.html")
     assert next(site.glob("_downloads/*/LICENSE")).read_text() == "free"
     assert not list(site.parent.glob(".site-*"))
+
+
+def test_every_page_of_a_connector_links_to_the_same_page_of_its_other_versions(repository):
+    assert run(repository).exit_code == 0
+    site = repository / "build" / "site"
+
+    def versions(name: str) -> str:
+        page = (site / name).read_text()
+        return page.partition('<details class="site-versions">')[2].partition("</details>")[0]
+
+    assert "Version 3.0.0 (main)" in versions("connector-one/docs/more.html")
+    assert 'href="../2/docs/more.html"' in versions("connector-one/docs/more.html")
+    assert "Version 2.1.0" in versions("connector-one/2/README.html")
+    assert 'href="../README.html"' in versions("connector-one/2/README.html")
+    assert 'href="../../README.html"' in versions("connector-one/2/docs/old.html")
+    assert not versions("docs/deploy.html")
+
+
+def test_proposals_are_not_in_the_sidebar_but_on_the_page_of_the_process(repository):
+    proposal = "---\nstatus: draft\n---\n\n# FLIP 0001: A thing\n"
+    write(repository, {"flips/0001-a.md": proposal, "FLIP-PROCESS.md": "# Process\n"})
+    assert run(repository).exit_code == 0
+    site = repository / "build" / "site"
+    assert "flips/0001-a.html" not in (site / "index.html").read_text()
+    assert 'href="flips/0001-a.html"' in (site / "FLIP-PROCESS.html").read_text()
 
 
 def test_a_built_in_type_is_no_link_to_what_has_its_name(repository):

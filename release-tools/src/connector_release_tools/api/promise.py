@@ -21,6 +21,7 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     api: tuple[str, ...] | None = Field(default=None, min_length=1)
+    first: tuple[str, ...] = ()
     breaks: Mapping[str, str] = {}
 
 
@@ -31,10 +32,12 @@ class Promise:
     Attributes:
         packages: Their names in the order in which they are documented; the package of the project
             alone where nothing is listed.
+        first: The names that their pages describe first, in the order in which users need them.
         breaks: Why a change since the last release may break users: a reason for each name.
     """
 
     packages: tuple[str, ...]
+    first: tuple[str, ...]
     breaks: Mapping[str, str]
 
     @classmethod
@@ -61,4 +64,4 @@ class Promise:
             ) from error
         if foreign := [each for each in settings.api or () if each.partition(".")[0] != package]:
             raise ConnectorFolderError(f"{where}: [tool.{_TABLE}] api lists {foreign[0]}")
-        return cls(settings.api or (package,), settings.breaks)
+        return cls(settings.api or (package,), settings.first, settings.breaks)

@@ -3,11 +3,14 @@
 
 Every document keeps its place in the repository, so its links stay as they are. Those of a release
 that the matrix pins stand below the connector's own, in a folder named for its major.
+`versions.json` lists the versions of every connector for the version switcher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,23 +28,35 @@ from connector_release_tools.site.reference import Reference
 __all__ = ["HOME", "write"]
 
 HOME: Final = "README"
+_CARDS: Final = "docs/entry-points.md"
+_CARDS_MARK: Final = "<!-- entry points -->"
+_START: Final = ("docs/quickstart", "docs/getting-started", "docs/guarantees")
 _GUIDES: Final = (
-    "docs/quickstart",
-    "docs/getting-started",
+    "docs/formats",
+    "docs/lookup-joins",
+    "docs/hybrid-source",
+    "docs/test-a-pipeline",
+    "docs/deploy",
+    "docs/operate",
+    "docs/metrics",
+    "docs/upgrade",
+    "docs/troubleshooting",
+)
+_MIGRATION: Final = (
+    "docs/migrate/spark-kafka",
+    "docs/migrate/elasticsearch-hadoop",
+    "docs/migrate/flink",
+)
+_EXTEND: Final = (
     "docs/write-a-connector",
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/lookup",
-    "docs/lookup-joins",
-    "docs/formats",
-    "docs/hybrid-source",
-    "docs/deploy",
-    "docs/metrics",
-    "docs/reference/*",
+    "connector-template/README",
 )
+_REFERENCE: Final = ("docs/reference/*",)
 _CORE: Final = "connectors-core"
-_TOOLS: Final = ("connector-template", "release-tools")
 _PROJECT: Final = (
     "ARCHITECTURE",
     "benchmarks/README",
@@ -49,7 +64,9 @@ _PROJECT: Final = (
     "docs/dev/style",
     "SECURITY",
 )
-_PROPOSALS: Final = ("FLIP-PROCESS", "flips/*")
+_TOOLS: Final = "release-tools"
+_PROCESS: Final = "FLIP-PROCESS"
+_PROPOSALS: Final = "flips/*"
 
 
 def write(
@@ -69,56 +86,117 @@ def write(
         HistoryError: A release that the matrix pins is not in this clone.
     """
     top = Tree(repository.root, site)
-    guides = [top.add(name) for name in top.matching(*_GUIDES)]
-    connectors = [
-        entry
-        for name, connector in matrix.connectors.items()
-        for entry in _versions(repository, name, connector, site, scratch)
-    ]
-    packages = [_package(Tree(repository.root / _CORE, site, _CORE), has_api=True)]
-    packages += [_package(Tree(repository.root / name, site, name)) for name in _TOOLS]
+    versions: dict[str, dict[str, str]] = {}
+    connectors = []
+    for name, connector in matrix.connectors.items():
+        versions[name] = {"": _next_version(connector)}
+        releases = tuple(_releases(repository, name, connector, site, scratch, versions[name]))
+        tree = Tree(repository.root / name, site, name)
+        connectors.append(_package(tree, Contents(releases, "Releases"), has_api=True))
+    (site / "versions.json").write_text(json.dumps(versions), encoding="utf-8")
+    core = _package(Tree(repository.root / _CORE, site, _CORE), has_api=True)
+    tools = _package(Tree(repository.root / _TOOLS, site, _TOOLS))
+    compatible = top.write("compatibility", compatibility.page(matrix, results))
+    proposals = top.matching(_PROPOSALS)
+    for name in proposals:
+        top.add(name, edit=_as_orphan)
+    process = tuple(
+        top.add(name, edit=lambda text: f"{text}\n{_links(proposals)}")
+        for name in top.matching(_PROCESS)
+    )
+
+    def entries(names: Sequence[str]) -> tuple[Entry, ...]:
+        return tuple(top.add(name) for name in top.matching(*names))
+
     top.add(
         HOME,
-        Contents(
-            (*guides, top.write("compatibility", compatibility.page(matrix, results))), "Guides"
-        ),
+        Contents(entries(_START), "Start"),
+        Contents(entries(_GUIDES), "Guides"),
+        Contents(entries(_MIGRATION), "Migration"),
         Contents(tuple(connectors), "Connectors"),
-        Contents(tuple(packages), "Core and tools"),
-        Contents(tuple(top.add(name) for name in top.matching(*_PROJECT)), "Project"),
-        Contents(tuple(top.add(name) for name in top.matching(*_PROPOSALS)), "Proposals"),
+        Contents((core, *entries(_REFERENCE), compatible), "Reference"),
+        Contents(entries(_EXTEND), "Write a connector"),
+        Contents((*entries(_PROJECT), *process, tools), "Project"),
+        edit=lambda text: text.replace(_CARDS_MARK, _cards(repository.root)),
     )
 
 
-def _versions(
-    repository: Repository, name: str, connector: Connector, site: Path, scratch: Path
+def _cards(root: Path) -> str:
+    """The entry points of the home page."""
+    path = root / _CARDS
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _as_orphan(text: str) -> str:
+    """A proposal that no list of contents names, so that it is not in the sidebar."""
+    if text.startswith("---\n"):
+        return text.replace("---\n", "---\norphan: true\n", 1)
+    return f"---\norphan: true\n---\n\n{text}"
+
+
+def _links(names: Sequence[str]) -> str:
+    """A section that links to pages."""
+    return "\n".join(["## All proposals", "", *(f"- [](/{name}.md)" for name in names), ""])
+
+
+def _next_version(connector: Connector) -> str:
+    found = next((it.version for it in connector.majors.values() if it.commit is None), None)
+    return f"{found} (main)" if found else "main"
+
+
+def _releases(
+    repository: Repository,
+    name: str,
+    connector: Connector,
+    site: Path,
+    scratch: Path,
+    versions: dict[str, str],
 ) -> Iterator[Entry]:
-    """The main line of a connector, then its pinned releases."""
-    next_one = next((it.version for it in connector.majors.values() if it.commit is None), None)
-    title = f"{name} {next_one} (main)" if next_one else f"{name} (main)"
-    yield _package(Tree(repository.root / name, site, name), title=title, has_api=True)
+    """The pinned releases of a connector, which are added to its versions by their folders."""
     for number, major in connector.majors.items():
         if major.commit is not None and major.is_supported:
             place = f"{name}/{number}"
+            versions[str(number)] = major.version
             repository.export(tree_of(repository, name, major), scratch / place)
-            tree = Tree(scratch / place, site, place)
-            yield _package(tree, title=f"{name} {major.version}", has_api=True, is_linked=False)
+            label = f"{name} {major.version}"
+            tree = Tree(scratch / place, site, place, label=label)
+            yield _package(tree, title=label, has_api=True, is_linked=False)
 
 
 def _package(
-    tree: Tree, *, title: str = "", has_api: bool = False, is_linked: bool = True
+    tree: Tree,
+    *contents: Contents,
+    title: str = "",
+    has_api: bool = False,
+    is_linked: bool = True,
 ) -> Entry:
     """The README of a package; below it its other documents and the reference of its API."""
-    below = [tree.add(name) for name in tree.matching("docs/**/*", "CHANGELOG")]
+    package = tree.place.partition("/")[0]
+    below = [tree.add(name) for name in tree.matching("docs/**/*")]
     if has_api:
-        reference = Reference(tree.root / "src", is_linked=is_linked)
-        below += [tree.write(f"api/{name}", reference.page(name)) for name in _public(tree.root)]
-    return tree.add("README", Contents(tuple(below)), title=title)
+        promise = _promise(tree.root)
+        reference = Reference(
+            tree.root / "src",
+            is_linked=is_linked,
+            packages=promise.packages,
+            first=promise.first,
+        )
+        below += [tree.write(f"api/{name}", reference.page(name)) for name in promise.packages]
+    below += [
+        tree.add(name, title="Changelog", edit=partial(_retitled, package))
+        for name in tree.matching("CHANGELOG")
+    ]
+    return tree.add("README", Contents(tuple(below)), *contents, title=title)
 
 
-def _public(package: Path) -> list[str]:
+def _retitled(package: str, text: str) -> str:
+    return text.replace("# Changelog\n", f"# Changelog of {package}\n", 1)
+
+
+def _promise(package: Path) -> Promise:
     """The modules of a package whose `__all__` is promised: the top one, if it does not say."""
     path = package / PYPROJECT
     try:
-        return list(Promise.parse(path.read_text(encoding="utf-8"), str(path)).packages)
+        return Promise.parse(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise DocsError(f"{path} cannot be read: {error}") from error

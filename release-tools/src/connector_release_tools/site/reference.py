@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,9 @@ _FIELDS: Final = {
     _Section.raises: "raises",
 }
 _RESULTS: Final = {_Section.returns: "returns", _Section.yields: "yields"}
+# Bases that say nothing to a user.
+_NOT_SHOWN: Final = frozenset({"ABC", "Generic", "Protocol", "object"})
+_ERROR: Final = re.compile(r"(Error|Exception|Warning)$")
 _METHODS: Final = frozenset({"abstractmethod", "classmethod", "staticmethod"})
 _MARKS: Final = ("experimental", "deprecated")
 _LONGEST_VALUE: Final = 60
@@ -37,10 +41,16 @@ class Reference:
     Attributes:
         sources: The folder that the package is in.
         is_linked: Whether its names are in the index; only those of one version can be.
+        packages: Its public modules. A base class that they do not name is not shown; its members
+            are.
+        first: The names that a page describes first, in their order. Classes and functions follow,
+            then enumerations, constants, and errors.
     """
 
     sources: Path
     is_linked: bool = True
+    packages: Sequence[str] = ()
+    first: Sequence[str] = ()
     _described: set[str] = field(default_factory=set, init=False)
     _loader: griffe.GriffeLoader = field(init=False)
 
@@ -68,8 +78,8 @@ class Reference:
             )
         parts = [f"# {name}", self._directive("py:module", name), *_text(module)]
         elsewhere = []
-        for exported in sorted(map(str, module.exports)):
-            target = _target(module, exported)
+        targets = {name: _target(module, name) for name in sorted(map(str, module.exports))}
+        for exported, target in sorted(targets.items(), key=lambda each: self._place(*each)):
             if target is None or target.path in self._described:
                 elsewhere.append(f"`{exported}`")
             else:
@@ -92,6 +102,19 @@ class Reference:
             raise DocsError(f"{name} in {self.sources} is no module")
         return found
 
+    def _place(self, name: str, target: griffe.Object | None) -> tuple[int, int]:
+        """The place of a name on its page."""
+        if name in self.first:
+            return -1, self.first.index(name)
+        return (0 if target is None else _rank(target)), 0
+
+    def _is_public(self, base: griffe.Object) -> bool:
+        """Whether a public module names a class; a class of another package is public."""
+        if base.package.path not in {name.partition(".")[0] for name in self.packages}:
+            return not base.name.startswith("_")
+        modules = map(self._module, self.packages)
+        return any(base.name in map(str, module.exports or ()) for module in modules)
+
     def _object(self, target: griffe.Object, name: str) -> str:
         if isinstance(target, griffe.Class):
             return self._class(target, name)
@@ -104,8 +127,18 @@ class Reference:
     def _class(self, target: griffe.Class, name: str) -> str:
         keywords = keywords_of(target)
         made_by = signature(name, keywords) if keywords else target.signature(name=name) or name
-        bases = ", ".join(f"`{base}`" for base in target.bases)
-        members = [self._member(each) for each in target.members.values() if _is_shown(each)]
+        private = [each for each in _bases(target) if not self._is_public(each)]
+        hidden = {each.name for each in private} | _NOT_SHOWN
+        shown = [str(base) for base in _public_bases(target, private)]
+        bases = ", ".join(
+            f"`{base}`" for base in shown if base.partition("[")[0].rpartition(".")[2] not in hidden
+        )
+        found = {
+            name: member
+            for each in (*reversed(private), target)
+            for name, member in each.members.items()
+        }
+        members = [self._member(each) for each in found.values() if _is_shown(each)]
         parameters = "\n".join(f":param {each.name}: {each.doc}" for each in keywords)
         given = [parameters] if parameters else []
         text = [*_text(target), *given, *([f"Derives from {bases}."] if bases else [])]
@@ -148,6 +181,32 @@ def _target(module: griffe.Module, name: str) -> griffe.Object | None:
         return None
     except KeyError as error:
         raise DocsError(f"{module.path}.__all__ names {name}, which is not there") from error
+
+
+def _bases(target: griffe.Class) -> list[griffe.Class]:
+    """The bases of a class that the sources contain, the nearest first."""
+    try:
+        return target.mro()
+    except ValueError:
+        return []
+
+
+def _public_bases(
+    target: griffe.Class, private: Sequence[griffe.Class]
+) -> Iterator[str | griffe.Expr]:
+    """The bases that a class names, and those that its private bases name."""
+    for each in (target, *private):
+        yield from each.bases
+
+
+def _rank(target: griffe.Object) -> int:
+    """Where a kind of thing is on a page."""
+    if isinstance(target, griffe.Class):
+        if _ERROR.search(target.name):
+            return 3
+        bases = {str(base).rpartition(".")[2] for base in target.bases}
+        return 1 if bases & {"Enum", "StrEnum", "IntEnum", "Flag"} else 0
+    return 2 if isinstance(target, griffe.Attribute) else 0
 
 
 def _is_shown(member: griffe.Object | griffe.Alias) -> bool:

@@ -2,6 +2,8 @@
 """Sphinx's configuration of the site. Nothing is fetched: neither fonts nor other inventories."""
 
 import builtins
+import json
+from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
@@ -10,7 +12,7 @@ from sphinx.domains.python import PythonDomain
 
 project = "Connectors for Apache Spark"
 root_doc = "README"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
 # The heading anchors are those of a forge, so that links work in both.
 myst_heading_anchors = 6
 myst_enable_extensions = ["colon_fence", "fieldlist"]
@@ -18,7 +20,25 @@ myst_enable_extensions = ["colon_fence", "fieldlist"]
 nitpick_ignore_regex = [("py:.*", ".*")]
 python_use_unqualified_type_names = True
 
+python_maximum_signature_line_length = 80
+
+templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_theme = "furo"
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "versions.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+# The prompt and the output of a shell session are not copied.
+copybutton_prompt_text = "$ "
+copybutton_exclude = ".linenos, .gp, .go"
 html_title = project
 html_copy_source = False
 html_show_copyright = False
@@ -39,7 +59,37 @@ class _Python(PythonDomain):
         return super().resolve_xref(*given)
 
 
+def _add_versions(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], _document: object
+) -> None:
+    """Give the template of a connector's page the connector's versions, and this page in each."""
+    connector, _, name = page.partition("/")
+    known = json.loads((Path(app.srcdir) / "versions.json").read_text(encoding="utf-8"))
+    folders = known.get(connector, {})
+    if not name or len(folders) < 2:
+        return
+    first, _, rest = name.partition("/")
+    current, name = (first, rest) if rest and first in folders else ("", name)
+    context["connector"] = connector
+    context["versions"] = [
+        (
+            version,
+            next(
+                each
+                for each in (
+                    "/".join(filter(None, (connector, folder, name))),
+                    "/".join(filter(None, (connector, folder, "README"))),
+                )
+                if each in app.env.found_docs
+            ),
+            folder == current,
+        )
+        for folder, version in folders.items()
+    ]
+
+
 def setup(app: Sphinx) -> None:
     """Show diagrams as the text that they are drawn from: what draws them comes by network."""
     app.add_lexer("mermaid", TextLexer)
     app.add_domain(_Python, override=True)
+    app.connect("html-page-context", _add_versions)
