@@ -20,6 +20,18 @@ from connectors_core.testing.pace import Deadline
 SECONDS: Final = 60.0
 
 
+class HeldBy:
+    """A lease of an incarnation, as far as fences and coordinators look at it."""
+
+    def __init__(self, incarnation: int, newest: int | None = None) -> None:
+        self.incarnation = incarnation
+        self.newest = newest or incarnation
+
+    def confirm(self) -> None:
+        if self.newest > self.incarnation:
+            raise LeaseError("another driver has taken over")
+
+
 def take_lease(store: StateStore, incarnation: int) -> None:
     """Take a pipeline over, as from a driver that gave no sign of life."""
     owner = asdict(LeaseOwner.current("another driver"))

@@ -8,7 +8,7 @@ frozen, so no look at the lease stops them when they resume.
 from __future__ import annotations
 
 import pytest
-from other_driver import assert_ends_when_taken_over_while_it_waits
+from other_driver import HeldBy, assert_ends_when_taken_over_while_it_waits
 
 from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
 from connectors_core.engine.coordinator.plan_log import (
@@ -30,6 +30,7 @@ from connectors_core.engine.protocol import (
 )
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import LeaseError
+from connectors_core.sink import Sink, SinkWriter
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver
@@ -110,7 +111,9 @@ def test_a_driver_whose_epoch_failed_rolls_back_while_its_successor(case, while_
     case.take_over(FaultPoint.BEFORE_ROLL_BACK, while_it, *failures)
 
 
-@pytest.mark.parametrize("point", [FaultPoint.BEFORE_FENCE, FaultPoint.BEFORE_RECOVERY])
+@pytest.mark.parametrize(
+    "point", [FaultPoint.BEFORE_FENCE, FaultPoint.AFTER_FENCE, FaultPoint.BEFORE_RECOVERY]
+)
 @pytest.mark.parametrize("while_it", ["decides", pytest.param("has ended", marks=pytest.mark.slow)])
 def test_a_driver_that_freezes_while_it_starts_resumes_while_its_successor(
     case, tmp_path, point, while_it
@@ -119,6 +122,37 @@ def test_a_driver_that_freezes_while_it_starts_resumes_while_its_successor(
     run_driver(case.job(), tmp_path / "first.log", killed)
     assert killed.fired
     case.take_over(point, while_it)
+
+
+class Touched(Sink, SinkWriter):
+    """Creates a file for each row. It has no committer, whose recovery would look at the lease."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def create_writer(self, context):
+        return self
+
+    def write(self, batch):
+        for value in batch["value"].to_pylist():
+            (self.folder / str(value)).touch()
+
+    def flush(self):
+        pass
+
+    def close(self):
+        pass
+
+
+def test_a_driver_that_freezes_after_its_fence_makes_no_plan_after_those_of_its_successor(tmp_path):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    case = Case(tmp_path, {"touched": Touched(rows)})
+
+    def all_rows():
+        assert {path.name for path in rows.iterdir()} == set(map(str, range(ROWS)))
+
+    case.take_over_from_frozen(case.job(), FaultPoint.AFTER_FENCE, SUCCESSORS["decides"], all_rows)
 
 
 @pytest.mark.parametrize(
@@ -155,18 +189,6 @@ def test_a_driver_that_waits_ends_when_another_has_taken_over(tmp_path):
 
 
 # --- Fences ---------------------------------------------------------------------------------------
-
-
-class HeldBy:
-    """A lease of an incarnation, as far as a fence looks at it."""
-
-    def __init__(self, incarnation, newest=None):
-        self.incarnation = incarnation
-        self.newest = newest or incarnation
-
-    def confirm(self):
-        if self.newest > self.incarnation:
-            raise LeaseError("another driver has taken over")
 
 
 def a_decision(epoch, incarnation=1):

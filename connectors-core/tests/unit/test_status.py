@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from other_driver import HeldBy
 
 from connectors_core.engine.coordinator.plan_log import read_plan
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
@@ -65,7 +66,7 @@ class Driver:
             store=self.root.child("query-0"),
             pipeline_id="p",
             query="query-0",
-            incarnation=1,
+            lease=HeldBy(1),
             callbacks=QueryCallbacks(
                 feed=self.events.put,
                 finished=lambda: self.events.put(None),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from other_driver import HeldBy
 from toy_source import reader_task, rows_of
 
 from connectors_core.engine.coordinator.plan_log import (
@@ -63,7 +64,7 @@ class Driver:
             store=self.store,
             pipeline_id="p",
             query="q",
-            incarnation=self.lives,
+            lease=HeldBy(self.lives),
             callbacks=QueryCallbacks(
                 feed=self._feed, finished=self._finished, failed=self.errors.append
             ),

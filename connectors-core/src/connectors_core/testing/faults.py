@@ -48,6 +48,8 @@ class FaultPoint(StrEnum):
 
     BEFORE_FENCE = "before_fence"
     """A driver has its lease and has kept no former driver out yet."""
+    AFTER_FENCE = "after_fence"
+    """A driver has fenced the drivers before it, and has not read what it continues from."""
     BEFORE_RECOVERY = "before_recovery"
     """Decided epochs are finished; a committer's recovery comes next."""
     BEFORE_PLAN = "before_plan"

@@ -7,6 +7,9 @@ that takes a pipeline over creates, before anything else, the next decision and 
 *fences*. Decisions and plans are created exclusively. A former driver that resumes finds its number
 taken and stops. What it has staged carries that number, which this driver never uses: neither of
 the two can sweep, roll back or commit what the other stages.
+
+A driver may also freeze after its fences, before it reads the plans and decisions to continue
+from. After it has read them, it confirms its lease. So it never continues from a successor's.
 """
 
 from __future__ import annotations
@@ -97,6 +100,7 @@ def fence_plans(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
         )
 
     _fence(store, lease, PLANS, PLANS_FOLDER, plan_path, fence)
+    fault_point("after_fence")
 
 
 def _fence(

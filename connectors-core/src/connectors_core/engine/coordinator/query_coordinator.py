@@ -24,7 +24,7 @@ from connectors_core.engine.coordinator.plan_log import (
 from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator, source_history
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.protocol import PLANS, PLANS_FOLDER, Plan, Report, plan_path
-from connectors_core.engine.state import StateStore
+from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import StateCorruptedError
 from connectors_core.source.alignment import CoordinatorStore
 
@@ -60,7 +60,7 @@ class QueryCoordinator:
         store: The state location of the query.
         pipeline_id: The pipeline.
         query: Folder of the query below the state location.
-        incarnation: The lease under which this driver plans.
+        lease: The lease under which this driver plans.
         callbacks: What it tells the query.
         trigger_interval: Least time between two plans, in seconds.
         available_now: Read what is there at the start, then end.
@@ -78,7 +78,7 @@ class QueryCoordinator:
         store: StateStore,
         pipeline_id: str,
         query: str,
-        incarnation: int,
+        lease: Lease,
         callbacks: QueryCallbacks,
         trigger_interval: float = 0.0,
         available_now: bool = False,
@@ -91,7 +91,7 @@ class QueryCoordinator:
         self._store = store
         self._pipeline_id = pipeline_id
         self._query = query
-        self._incarnation = incarnation
+        self._lease = lease
         self._callbacks = callbacks
         self._trigger_interval = trigger_interval
         self._mailbox = mailbox(f"coordinator-{pipeline_id[:8]}", callbacks.failed)
@@ -140,6 +140,7 @@ class QueryCoordinator:
             StateCorruptedError: A plan or report that must be there is missing.
             ConfigurationError: A source was drained by an earlier run, and this one is to continue;
                 or it does not take the position where a person wants it to begin.
+            LeaseError: A later driver has taken over.
         """
         self._newest = newest_number(self._store, PLANS_FOLDER)
         newest = newest_plan(self._store)
@@ -152,6 +153,7 @@ class QueryCoordinator:
             for uid, position in starts_of_sources(self._store).items():
                 if uid in self._sources:
                     self._sources[uid].check_position(position)
+        self._lease.confirm()  # so a successor made none of these plans
         return newest
 
     def start(self) -> None:
@@ -298,7 +300,7 @@ class QueryCoordinator:
             pipeline_id=self._pipeline_id,
             number=number,
             nonce=nonce,
-            incarnation=self._incarnation,
+            incarnation=self._lease.incarnation,
             sources={
                 uid: source.plan(number, nonce, self._pipeline_id, self._query, snapshot=snapshot)
                 for uid, source in self._sources.items()
@@ -309,7 +311,7 @@ class QueryCoordinator:
         if not PLANS.create(self._store, plan_path(number), plan):
             other = read_plan(self._store, number)
             if other.nonce != nonce:  # else a repeated request found what it had created itself
-                raise taken_by_another(f"plan {number}", other, incarnation=self._incarnation)
+                raise taken_by_another(f"plan {number}", other, incarnation=self._lease.incarnation)
         fault_point("after_plan", plan=number)
         self._newest = number
         self._outstanding = plan

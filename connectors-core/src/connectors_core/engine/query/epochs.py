@@ -150,6 +150,7 @@ class EpochRunner(Generic[BatchT]):
 
         Raises:
             FatalError: Rows are lost of a batch that is not run again.
+            LeaseError: A later driver has taken over.
         """
         self._keep_epochs = keep_epochs
         self._last_epoch = newest_number(self._store, DECISIONS_FOLDER)
@@ -160,6 +161,7 @@ class EpochRunner(Generic[BatchT]):
             self._bad_records = decision.bad_records
         if self._last_decided in decisions:
             self._states.restore(decisions[self._last_decided])
+        self._lease.confirm()  # so a successor made none of these decisions
         unfinished = self.committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
             if lost:

@@ -140,7 +140,7 @@ def wire_stream(
         store=query.store,
         pipeline_id=query.pipeline_id,
         query=query.folder,
-        incarnation=query.lease.incarnation,
+        lease=query.lease,
         callbacks=dataclasses.replace(callbacks, decided=lambda: epochs.last_decided),
         trigger_interval=trigger_interval,
         available_now=available_now,
