@@ -89,3 +89,27 @@ def test_commands_of_the_readme_exist() -> None:
 def test_the_first_pipeline_is_short() -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", text_of("README.md"), re.MULTILINE | re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+def test_the_troubleshooting_page_lists_every_error_code() -> None:
+    sources = [path for path in ROOT.glob("connector*/src/**/*.py") if "testing" not in path.parts]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    codes = set(re.findall(r'\bcode ?= ?"([A-Z_]+)",?$', text, re.MULTILINE))
+    assert {"FATAL", "KAFKA_RETRYABLE", "CONNECTION"} <= codes
+    listed = set(re.findall(r"`([A-Z_]+)`", text_of("docs/troubleshooting.md")))
+    assert codes <= listed, f"add {codes - listed}"
+
+
+@pytest.mark.parametrize("name", ["spark-kafka", "elasticsearch-hadoop", "flink"])
+def test_migration_guides_name_options_that_exist(name: str) -> None:
+    pages = [page for page in NAMES if re.fullmatch(r"connector-\w+/docs/\w+\.md", page)]
+    declared = set(re.findall(r"^\| `([^`]+)`", "".join(map(text_of, pages)), re.MULTILINE))
+    rows = re.findall(r"^\| `.*$", text_of(f"docs/migrate/{name}.md"), re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        old, new, *_ = (cell.strip() for cell in row.strip("|").split(" | "))
+        cell = old if new.startswith("the same") else new
+        if not cell.startswith("none"):
+            found = re.findall(r"`([a-z]+(?:[.-][a-z*-]+)+)`", cell.partition(" with ")[0])
+            keys = {key for key in found if not key.startswith("properties.")}
+            assert keys <= declared, f"{row}: {keys - declared}"

@@ -72,6 +72,18 @@ class Tree:
         found = [path for each in patterns for path in sorted(self.root.glob(f"{each}.md"))]
         return [path.relative_to(self.root).with_suffix("").as_posix() for path in found]
 
+    def text(self, name: str) -> str:
+        """The text of a document.
+
+        Raises:
+            DocsError: There is no such document.
+        """
+        path = self.root / f"{name}.md"
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise DocsError(f"there is no document {path}") from error
+
     def add(
         self,
         name: str,
@@ -91,10 +103,7 @@ class Tree:
             DocsError: There is no such document.
         """
         path = self.root / f"{name}.md"
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
-            raise DocsError(f"there is no document {path}") from error
+        text = self.text(name)
         for link in parse(text).links:
             target = (path.parent / link.path).resolve()
             is_inside = target.is_relative_to(self.root.resolve())

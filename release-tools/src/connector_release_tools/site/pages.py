@@ -23,6 +23,7 @@ from connector_release_tools.matrix.pins import tree_of
 from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.site import compatibility
 from connector_release_tools.site.layout import Contents, Entry, Tree
+from connector_release_tools.site.markdown import parse
 from connector_release_tools.site.reference import Reference
 
 __all__ = ["HOME", "write"]
@@ -170,9 +171,17 @@ def _package(
     has_api: bool = False,
     is_linked: bool = True,
 ) -> Entry:
-    """The README of a package; below it its other documents and the reference of its API."""
+    """The README of a package; below it the documents in its order, and the API."""
     package = tree.place.partition("/")[0]
-    below = [tree.add(name) for name in tree.matching("docs/**/*")]
+    linked = [link.path for link in parse(tree.text("README")).links]
+    names = {name: f"{name}.md" for name in tree.matching("docs/**/*")}
+    below = [
+        tree.add(name)
+        for name, path in sorted(
+            names.items(),
+            key=lambda each: linked.index(each[1]) if each[1] in linked else len(linked),
+        )
+    ]
     if has_api:
         promise = _promise(tree.root)
         reference = Reference(
