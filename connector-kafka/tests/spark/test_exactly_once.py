@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of transactions when attempts, drivers and brokers fail, one case at a time."""
+"""Transactions when attempts, drivers, and brokers fail, one case at a time."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Driver:
     def __init__(
         self, broker: KafkaBroker, topic: str, *, incarnation: int = 0, **settings: Any
     ) -> None:
+        self._broker, self._topic = broker, topic
         self._sink = KafkaSink(
             broker.bootstrap_servers,
             serialization=KafkaRecordSerializationSchema(topic=topic),
@@ -87,10 +88,20 @@ class Driver:
         self.committer.commit(requests)
         return [request.outcome for request in requests]
 
+    def committed(self) -> list[bytes | None]:
+        """The values that a consumer of committed records reads from the topic."""
+        return read_committed(self._broker, self._topic)
+
+    def open_transactions(self) -> list[str]:
+        return open_transactions(self._broker, self._topic)
+
     def _claim(self, name: str) -> bool:
         is_first = name not in self._claimed
         self._claimed.add(name)
         return is_first
+
+
+Life = Callable[..., Driver]
 
 
 def rows(*values: bytes) -> pa.RecordBatch:
@@ -98,7 +109,7 @@ def rows(*values: bytes) -> pa.RecordBatch:
 
 
 @pytest.fixture
-def life(broker: KafkaBroker, topic: str) -> Iterator[Callable[..., Driver]]:
+def life(broker: KafkaBroker, topic: str) -> Iterator[Life]:
     """Begins another life of the driver."""
     lives: list[Driver] = []
 
@@ -111,9 +122,7 @@ def life(broker: KafkaBroker, topic: str) -> Iterator[Callable[..., Driver]]:
         each.committer.close()
 
 
-def test_of_two_attempts_the_one_that_was_decided_on_is_seen(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_of_two_attempts_the_one_that_was_decided_on_is_seen(life: Life) -> None:
     driver = life()
     driver.begin(0)
     winner, loser = driver.prepare(0, b"a"), driver.prepare(0, b"a")
@@ -121,13 +130,11 @@ def test_of_two_attempts_the_one_that_was_decided_on_is_seen(
     assert driver.commit(winner) == [CommitOutcome.COMMITTED]
     driver.committer.sweep(0)
     driver.begin(1)
-    assert open_transactions(broker, topic) == []
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.open_transactions() == []
+    assert driver.committed() == [b"a"]
 
 
-def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(life: Life) -> None:
     frozen = life(incarnation=1)
     frozen.begin(0)
     decided = frozen.prepare(0, b"decided")
@@ -150,11 +157,11 @@ def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(
     assert successor.commit(successor.prepare(3, b"next")) == [CommitOutcome.COMMITTED]
     # What it prepared too late waits for its time-out, or for the next driver.
     life(incarnation=3)
-    assert open_transactions(broker, topic) == []
-    assert read_committed(broker, topic) == [b"decided", b"of the successor", b"next"]
+    assert successor.open_transactions() == []
+    assert successor.committed() == [b"decided", b"of the successor", b"next"]
 
 
-def test_no_attempt_is_made_without_an_id(life: Callable[..., Driver]) -> None:
+def test_no_attempt_is_made_without_an_id(life: Life) -> None:
     driver = life(transaction_pool_size=1)
     driver.begin(0)
     driver.prepare(0, b"a")
@@ -163,16 +170,14 @@ def test_no_attempt_is_made_without_an_id(life: Callable[..., Driver]) -> None:
     assert refused.value.option == "sink.transaction-pool-size"
 
 
-def test_no_attempt_is_made_with_the_lease_of_another_epoch(life: Callable[..., Driver]) -> None:
+def test_no_attempt_is_made_with_the_lease_of_another_epoch(life: Life) -> None:
     driver = life()
     driver.begin(0)
     with pytest.raises(FatalError, match="lease"):
         driver.writer(1)
 
 
-def test_a_writer_that_has_prepared_writes_nothing_more(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_writer_that_has_prepared_writes_nothing_more(life: Life) -> None:
     driver = life()
     driver.begin(0)
     writer = driver.writer(0)
@@ -181,12 +186,10 @@ def test_a_writer_that_has_prepared_writes_nothing_more(
     with pytest.raises(FatalError):
         writer.write(rows(b"late"))
     driver.commit(*writer.prepare_commit())
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.committed() == [b"a"]
 
 
-def test_a_zombie_of_a_former_driver_is_fenced(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_zombie_of_a_former_driver_is_fenced(life: Life) -> None:
     former = life()
     former.begin(0)
     zombie, late = former.writer(0), former.writer(0)
@@ -201,23 +204,19 @@ def test_a_zombie_of_a_former_driver_is_fenced(
     zombie.close()
     late.close()
     assert driver.commit(winner) == [CommitOutcome.COMMITTED]
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.committed() == [b"a"]
 
 
-def test_a_driver_that_was_replaced_cannot_commit_what_it_prepared(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_driver_that_was_replaced_cannot_commit_what_it_prepared(life: Life) -> None:
     former = life()
     former.begin(0)
     prepared = former.prepare(0, b"former")
     life()
     assert former.commit(prepared) == [CommitOutcome.LOST]
-    assert read_committed(broker, topic) == []
+    assert former.committed() == []
 
 
-def test_what_is_lost_is_written_again_once(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_what_is_lost_is_written_again_once(life: Life) -> None:
     driver = life()
     driver.begin(0, writers=2)
     kept, lost = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
@@ -226,12 +225,10 @@ def test_what_is_lost_is_written_again_once(
     driver.begin(0, writers=2)
     again = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
     assert driver.commit(*again) == [CommitOutcome.COMMITTED] * 2
-    assert sorted(read_committed(broker, topic)) == [b"a", b"b"]
+    assert sorted(driver.committed()) == [b"a", b"b"]
 
 
-def test_a_receipt_tells_that_a_former_driver_committed(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_receipt_tells_that_a_former_driver_committed(life: Life) -> None:
     former = life()
     former.begin(7)
     prepared = former.prepare(7, b"a")
@@ -240,11 +237,11 @@ def test_a_receipt_tells_that_a_former_driver_committed(
     assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
     driver.begin(8)
     assert driver.commit(driver.prepare(8, b"b")) == [CommitOutcome.COMMITTED]
-    assert read_committed(broker, topic) == [b"a", b"b"]
+    assert driver.committed() == [b"a", b"b"]
 
 
 def test_a_receipt_is_found_after_prefix_and_topic_of_receipts_have_changed(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
+    topic: str, life: Life
 ) -> None:
     former = life()
     former.begin(7)
@@ -253,21 +250,19 @@ def test_a_receipt_is_found_after_prefix_and_topic_of_receipts_have_changed(
     life()
     driver = life(transactional_id_prefix=f"other-{topic}", receipts_topic=f"receipts-{topic}")
     assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.committed() == [b"a"]
 
 
-def test_a_commit_that_is_repeated_changes_nothing(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_commit_that_is_repeated_changes_nothing(life: Life) -> None:
     driver = life()
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
     for _ in range(2):
         assert driver.commit(prepared) == [CommitOutcome.COMMITTED]
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.committed() == [b"a"]
 
 
-def test_a_receipt_that_may_have_expired_is_not_trusted(life: Callable[..., Driver]) -> None:
+def test_a_receipt_that_may_have_expired_is_not_trusted(life: Life) -> None:
     driver = life()
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
@@ -279,47 +274,39 @@ def test_a_receipt_that_may_have_expired_is_not_trusted(life: Callable[..., Driv
     assert "offsets.retention.minutes" in str(request.error)
 
 
-def test_a_timeout_above_that_of_the_broker_is_refused_at_start(
-    life: Callable[..., Driver],
-) -> None:
+def test_a_timeout_above_that_of_the_broker_is_refused_at_start(life: Life) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         life(properties={"transaction.timeout.ms": 3_600_000})
     assert refused.value.option == "properties.transaction.timeout.ms"
     assert "900000" in (refused.value.expected or "")
 
 
-def test_more_and_fewer_writers_follow_each_other(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_more_and_fewer_writers_follow_each_other(life: Life) -> None:
     driver = life()
     for epoch, writers in enumerate((1, 3, 2)):
         driver.begin(epoch, writers)
         prepared = [driver.prepare(epoch, b"%d" % epoch, subtask=each) for each in range(writers)]
         assert driver.commit(*prepared) == [CommitOutcome.COMMITTED] * writers
         driver.committer.sweep(epoch)
-    assert sorted(read_committed(broker, topic)) == [b"0", b"1", b"1", b"1", b"2", b"2"]
+    assert sorted(driver.committed()) == [b"0", b"1", b"1", b"1", b"2", b"2"]
 
 
 @pytest.mark.slow
-def test_a_transaction_whose_time_is_over_is_lost(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_transaction_whose_time_is_over_is_lost(life: Life) -> None:
     driver = life(properties={"transaction.timeout.ms": 1000})
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
     deadline = time.monotonic() + 40  # the broker looks every ten seconds
-    while open_transactions(broker, topic) and time.monotonic() < deadline:
+    while driver.open_transactions() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert driver.commit(prepared) == [CommitOutcome.LOST]
     driver.begin(0)
     assert driver.commit(driver.prepare(0, b"a")) == [CommitOutcome.COMMITTED]
-    assert read_committed(broker, topic) == [b"a"]
+    assert driver.committed() == [b"a"]
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_killed_keeps_what_was_prepared(
-    broker: KafkaBroker, topic: str, life: Callable[..., Driver]
-) -> None:
+def test_a_broker_that_is_killed_keeps_what_was_prepared(broker: KafkaBroker, life: Life) -> None:
     driver = life()
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
@@ -329,4 +316,4 @@ def test_a_broker_that_is_killed_keeps_what_was_prepared(
     driver.committer.sweep(0)
     driver.begin(1)
     assert driver.commit(driver.prepare(1, b"b")) == [CommitOutcome.COMMITTED]
-    assert read_committed(broker, topic) == [b"a", b"b"]
+    assert driver.committed() == [b"a", b"b"]
