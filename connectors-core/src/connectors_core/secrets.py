@@ -96,7 +96,7 @@ def mask_url(url: str) -> str:
     """Scrub user information and secret query parameters from a URL.
 
     Args:
-        url: A URL such as `https://user:password@host/path?token=abc`.
+        url: A URL such as `https://user:<password>@host/path?token=<token>`.
 
     Returns:
         The URL as it may be shown, e.g. `https://******@host/path?token=******`.

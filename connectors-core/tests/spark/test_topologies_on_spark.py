@@ -77,7 +77,7 @@ class SortingSuite(SinkTestSuite):
             Capability.WRITER_STATE: "every file stands by itself",
             Capability.DATA_TYPES: "shown by the sink that it derives from",
             Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
-            Capability.SECRETS: "a local folder needs none",
+            Capability.SECRETS: "a local folder needs none",  # pragma: allowlist secret
             Capability.OUTAGES: "a local folder is always there",
         },
     )

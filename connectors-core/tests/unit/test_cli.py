@@ -94,6 +94,7 @@ def plugins(monkeypatch):
 
     @kafka.command()
     def fail():
+        # pragma: allowlist nextline secret
         raise ConfigurationError("no broker at kafka://me:hunter2@host", hint="start one")
 
     fake = SimpleNamespace(kafka=kafka, nothing=1)
@@ -511,6 +512,7 @@ def test_states_of_writers_are_those_of_the_newest_decision(location):
         return Versioned(version=2, data=data)
 
     decided(1, (state(b'{"seen":1}'),))
+    # pragma: allowlist nextline secret
     newest = (state(b'{"seen":7}'), state(b"\xff\x00")), (), (state(b'"https://me:hunter2@host"'),)
     decided(2, *newest)
     result = run("state", "show", location, "--json", "--decisions", 0)

@@ -136,7 +136,7 @@ def test_a_cause_that_does_not_pickle_becomes_a_stand_in_and_hides_nothing_behin
         pass
 
     try:
-        raise DoesNotLoadError("https://me:pass@host/", "b")
+        raise DoesNotLoadError("https://me:pass@host/", "b")  # pragma: allowlist secret
     except DoesNotLoadError as exc:
         cause = exc
     error = chained(FatalError("top"), cause, LocalError("here"), KeyError("k"))
@@ -166,7 +166,7 @@ def test_a_loop_of_causes_ends() -> None:
 
 
 def test_passwords_in_urls_are_scrubbed_from_every_text() -> None:
-    url = "https://user:hunter2@host/?token=abc123"
+    url = "https://user:hunter2@host/?token=abc123"  # pragma: allowlist secret
     error = ConfigurationError(f"bad {url}", expected=url, found=[url], hint=url)
     shown = str(error) + repr(error) + repr(error.args) + repr(vars(error))
     assert "hunter2" not in shown

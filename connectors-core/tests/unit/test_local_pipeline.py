@@ -401,7 +401,7 @@ def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
             storage_options={
                 "endpoint_url": f"http://{host}:{port}",
                 "key": "key",
-                "secret": "secret",
+                "secret": "secret",  # pragma: allowlist secret
                 "config_kwargs": {"retries": {"total_max_attempts": 1}},
             },
             connection_timeout=timedelta(seconds=0.3),

@@ -93,7 +93,7 @@ def test_strings_as_spark_gives_them_become_typed_values() -> None:
             "timeout": "1h 30 min",
             "workers": " 3 ",
             "ratio": "0.5",
-            "password": "hunter2",
+            "password": "hunter2",  # pragma: allowlist secret
             "check": "False",
             "acks": "1",
             "labels": '{"a": [1]}',
@@ -221,6 +221,7 @@ def test_secrets_appear_in_no_message_table_or_repr() -> None:
     pin = Option("pin", int, default=4321, doc="Pin.", secret=True)
     options = OptionSet(PASSWORD, pin, PROPERTIES)
     parsed = options.parse(
+        # pragma: allowlist nextline secret
         {"password": "hunter2", "pin": 1234, "properties.ssl.key.password": "hunter3"}
     )
     shown = repr(parsed) + str(parsed.describe()) + options.markdown() + str(options.describe())

@@ -376,7 +376,7 @@ class ReadOnly(MemoryFileSystem):  # type: ignore[misc]
     protocol = "readonly"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        raise PermissionError("denied for https://me:hunter2@host/")
+        raise PermissionError("denied for https://me:hunter2@host/")  # pragma: allowlist secret
 
 
 @pytest.mark.parametrize(

@@ -333,6 +333,7 @@ def test_an_error_before_the_queries_is_told_without_secrets():
     status = PipelineStatus.of("p", None, [], started=True, error=error)
     assert status.state is PipelineState.FAILED
     assert "hunter2" not in json.dumps(status.to_dict())
+    # pragma: allowlist nextline secret
     assert "hunter2" not in error_text(ValueError("s3://me:hunter2@bucket"))
 
 

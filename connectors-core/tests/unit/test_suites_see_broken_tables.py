@@ -221,13 +221,13 @@ BROKEN = {
     FindsNothingWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
     LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
     CannotTravel: "test_what_executors_are_given_survives_pickling",
-    LogsItsPassword: "test_a_secret_is_seen_nowhere",
+    LogsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret
     CachesNothing: "test_a_partial_cache_keeps_what_was_asked_for",
     IgnoresTheBoundsOfItsCache: "test_a_partial_cache_is_as_its_options_say",
     NeverReloads: "test_a_reload_is_as_the_options_say",
     KeepsItsRows: "test_a_reload_shows_what_is_new_to_new_batches",
     ReadsNothingWhenItsSystemIsAway: "test_a_reload_that_fails_says_so_and_keeps_the_rows",
-    ShowsItsPassword: "test_a_secret_is_seen_nowhere",
+    ShowsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
 

@@ -55,7 +55,7 @@ class Capability(StrEnum):
     """Columns of other types than those of the suites' rows can be carried."""
     SCHEMA_CHANGE = "schema change"
     """A further column may appear in what is read, or in what is written from a restart on."""
-    SECRETS = "secrets"
+    SECRETS = "secrets"  # pragma: allowlist secret
     """A source or sink can be given a secret, such as a password."""
     # --- Answered by the environment, not by the connector ---
     WORKERS_CAN_DIE = "workers can die"

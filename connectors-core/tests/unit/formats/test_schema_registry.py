@@ -123,6 +123,7 @@ def test_a_wrong_password_is_one_error_that_does_not_hold_it(server: Registry) -
         assert "wr0ng" not in text
 
 
+# pragma: allowlist nextline secret
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "registry:8081", "http://me:s3cret@host"])
 def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be used") as caught:
