@@ -20,14 +20,6 @@ _spec.loader.exec_module(docs)
 
 # Its files are a whole package, which test_write_a_connector.py makes and checks with mypy.
 FOLLOWED = "docs/write-a-connector.md"
-# Connectors in them are shown without annotations.
-NOT_ANNOTATED = {
-    "connectors-core/README.md",
-    "docs/write-a-connector/abilities.md",
-    "docs/write-a-connector/async-sink.md",
-    "docs/write-a-connector/lookup.md",
-    "docs/write-a-connector/stateful-sink.md",
-}
 # Not in the environments of the tests.
 MISSING = ("opentelemetry.exporter.*", "prometheus_client.*")
 PATHS = [str(path) for path in [*sorted(ROOT.glob("*/src")), ROOT / "tests"]]
@@ -48,19 +40,9 @@ def modules(folder: Path) -> dict[str, str]:
 
 
 def test_mypy_takes_the_code_of_the_documents(modules: dict[str, str], folder: Path) -> None:
-    loose = [Path(name).stem for name, page in modules.items() if page in NOT_ANNOTATED]
     config = folder / "mypy.ini"
     sections = {
         "mypy": ("python_version = 3.11", "strict = True", f"mypy_path = {':'.join(PATHS)}"),
-        **{
-            f"mypy-{name}": (
-                "allow_untyped_defs = True",
-                "allow_untyped_calls = True",
-                "allow_any_generics = True",
-                "disable_error_code = no-redef",
-            )
-            for name in loose
-        },
         **{f"mypy-{name}": ("ignore_missing_imports = True",) for name in MISSING},
         "mypy-document_context,document_service,kafka.*,pyarrow.*,fsspec.*,cloudpickle.*": (
             "ignore_missing_imports = True",
