@@ -52,9 +52,6 @@ TELLTALES = {
 PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
 
 UNCLEAN: tuple[str, ...] = (
-    "connector-elasticsearch/src/connector_elasticsearch/*",
-    "connector-filesystem/src/connector_filesystem/*",
-    "connector-kafka/src/connector_kafka/*",
     "connectors-core/src/connectors_core/engine/*",
     "connectors-core/src/connectors_core/spark/*",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elasticsearch as a source and a sink."""
+"""An Elasticsearch source and sink."""
 
 import warnings
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Elasticsearch's errors are in the tree of errors of the core."""
+"""Elasticsearch's errors as subclasses of the core's errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class _FromElasticsearch:
-    """Remembers the answer that it stands for.
+    """Keeps details of the response.
 
     Attributes:
-        status: HTTP status, or None where nothing was answered.
-        error_type: Elasticsearch's name of the error, as `index_not_found_exception`, or None.
+        status: The HTTP status, or None without a response.
+        error_type: Elasticsearch's name of the error, e.g. `index_not_found_exception`, or None.
     """
 
     status: int | None = None
@@ -34,19 +34,19 @@ class _FromElasticsearch:
 
 
 class ElasticsearchRetryableError(_FromElasticsearch, RetryableError):
-    """Elasticsearch cannot answer now: too busy, blocked, connection lost, time-out."""
+    """Elasticsearch is temporarily unavailable: too busy, blocked, connection lost, or timeout."""
 
     code = "ELASTICSEARCH_RETRYABLE"
 
 
 class ElasticsearchFatalError(_FromElasticsearch, FatalError):
-    """Elasticsearch answered in a way that nobody expected."""
+    """Elasticsearch sent an unexpected response."""
 
     code = "ELASTICSEARCH_FATAL"
 
 
 class ElasticsearchAuthenticationError(_FromElasticsearch, ConfigurationError):
-    """The server does not accept who we are, or we do not accept its certificate.
+    """The server rejects the login, or the client rejects the server's certificate.
 
     It never contains a secret.
     """
@@ -55,13 +55,13 @@ class ElasticsearchAuthenticationError(_FromElasticsearch, ConfigurationError):
 
 
 class ElasticsearchAuthorizationError(_FromElasticsearch, ConfigurationError):
-    """Whoever is logged in may not do this; an administrator has to allow it."""
+    """The login lacks a privilege, which an administrator must grant."""
 
     code = "ELASTICSEARCH_AUTHORIZATION"
 
 
 class ElasticsearchRequestError(_FromElasticsearch, ConfigurationError):
-    """The server finds something wrong with what was configured."""
+    """The server rejects a setting."""
 
     code = "ELASTICSEARCH_REQUEST"
 
@@ -73,6 +73,6 @@ class ElasticsearchTooLargeError(ElasticsearchRequestError):
 
 
 class ElasticsearchVersionError(_FromElasticsearch, UnsupportedError):
-    """What answers is no Elasticsearch, or one that is too old or too new."""
+    """The server is not Elasticsearch, or its version is not supported."""
 
     code = "ELASTICSEARCH_VERSION"

@@ -138,7 +138,7 @@ def test_an_option_of_flinks_that_makes_no_sense_here_is_refused_with_the_reason
 def test_only_at_least_once_is_offered_and_the_reason_is_said(guarantee: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         ElasticsearchSink.from_options({**VALID, "sink.delivery-guarantee": guarantee})
-    assert "cannot be taken back" in (refused.value.expected or "")
+    assert "cannot be rolled back" in (refused.value.expected or "")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_arrays_are_said_by_a_schema_or_by_an_option(
     reader: type[ElasticsearchSource | ElasticsearchTable],
 ) -> None:
     reader(HOST, "flights", array_fields=["stops"])
-    with pytest.raises(ConfigurationError, match="the schema already says") as error:
+    with pytest.raises(ConfigurationError, match="the schema already determines") as error:
         reader(HOST, "flights", schema="n BIGINT", array_fields=["stops"])
     assert error.value.option == "array-fields"
 

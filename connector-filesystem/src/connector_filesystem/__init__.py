@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a source and as an exactly-once sink."""
+"""A file source and an exactly-once file sink."""
 
 from connector_filesystem.formats import (
     Compression,

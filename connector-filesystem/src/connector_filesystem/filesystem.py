@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places on filesystems that fsspec reaches, shared by source and sink."""
+"""Locations on fsspec filesystems, shared by the source and the sink."""
 
 from __future__ import annotations
 
@@ -52,23 +52,24 @@ STORAGE_OPTIONS: Final[Any] = option(
     default=None,
     secret=True,
     since="2.0.0",
-    doc="Options of the filesystem, such as keys and endpoints, passed to fsspec. Values may be a "
-    "`Secret`.",
+    doc="Options that fsspec passes to the filesystem, such as keys and endpoints. A value can be "
+    "a `Secret`.",
 )
-"""The setting that source and sink share."""
+"""The setting that the source and the sink share."""
 
 _TAG_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "checksum")
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What a listing, or a look at one file, tells of it.
+    """The status of a file, from a listing or from a single request.
 
     Attributes:
         path: Path on its filesystem, without the protocol.
         size: Bytes.
-        modification_time: Microseconds since the epoch, None where the filesystem has none.
-        etag: Tag of the version, None where the filesystem has none.
+        modification_time: Microseconds since the epoch, or None if the filesystem does not report
+            it.
+        etag: The version's tag, or None if the filesystem does not report it.
     """
 
     path: str
@@ -77,10 +78,10 @@ class FileStatus:
     etag: str | None = None
 
     def is_same_version(self, other: FileStatus) -> bool:
-        """Return whether both tell of the same version of a file: its size, and its tag or time.
+        """Return whether both describe the same version of a file: its size, and its tag or time.
 
-        A tag is another one for every content. Times are compared only where there is none: object
-        stores may list parts of a second that their answers about one object leave out.
+        Every content has its own tag. Times are compared only if a tag is missing: an object store
+        can list fractions of a second that its responses about a single object omit.
         """
         if (self.path, self.size) != (other.path, other.size):
             return False
@@ -91,15 +92,15 @@ class FileStatus:
 
 @dataclass(frozen=True, repr=False)
 class FileLocation:
-    """A file, folder or pattern on any filesystem of fsspec. Driver and executor.
+    """A file, folder, or pattern on any fsspec filesystem. Driver and executor.
 
-    It can be pickled; the filesystem is opened in each process when it is first used. A plain path
-    is a local one and made absolute here, on the driver.
+    It can be pickled. Each process opens the filesystem at its first use. The driver makes a plain
+    local path absolute.
 
     Args:
-        url: Such as `s3://bucket/folder`, `memory://folder` or `/data/*.csv`.
-        storage_options: Passed to the filesystem; values that are a `Secret` are revealed only
-            there.
+        url: For example `s3://bucket/folder`, `memory://folder`, or `/data/*.csv`.
+        storage_options: Passed to the filesystem. Only this step reveals values that are a
+            `Secret`.
 
     Raises:
         InvalidOptionError: If the URL is empty.
@@ -117,17 +118,17 @@ class FileLocation:
 
     @property
     def fs(self) -> Any:
-        """The filesystem, an `fsspec.AbstractFileSystem`; opened at most once in a process."""
+        """The filesystem, an `fsspec.AbstractFileSystem`, which each process opens at most once."""
         return self._opened[0]
 
     @cached_property
     def path(self) -> str:
-        """Path on the filesystem, without the protocol; may be a pattern."""
+        """The path on the filesystem, without the protocol. It can be a pattern."""
         return self._opened[1]
 
     @cached_property
     def root(self) -> str:
-        """The folder that all paths are relative to: `path` up to the first pattern character."""
+        """The folder that all paths are relative to: `path` up to its first pattern character."""
         path = self.path
         parts = path.split("/")
         magic = next((at for at, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
@@ -136,12 +137,12 @@ class FileLocation:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the path holds `*`, `?` or `[`."""
+        """Whether the path contains `*`, `?`, or `[`."""
         return bool(_MAGIC & set(self.path))
 
     @property
     def is_local(self) -> bool:
-        """Whether clients may open the files by path, as files of this machine."""
+        """Whether clients can open the files by path, as files on this machine."""
         protocol = self.fs.protocol
         return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
@@ -152,7 +153,7 @@ class FileLocation:
             *parts: Relative paths.
 
         Raises:
-            InvalidOptionError: If it would lead out of the root.
+            InvalidOptionError: If the path lies outside the root.
         """
         for part in parts:
             if part.startswith("/") or ".." in part.split("/"):
@@ -167,17 +168,17 @@ class FileLocation:
         return f"{root.rstrip('/')}/{below}" if root and below else root or below
 
     def relative(self, path: str) -> str:
-        """Return a path of the filesystem relative to the root; of the root itself its name.
+        """Return a path relative to the root. For the root itself, return its name.
 
         Raises:
-            InvalidOptionError: If it lies outside the root.
+            InvalidOptionError: If the path lies outside the root.
         """
         root = self.root.rstrip("/")
         if path == root:
             return posixpath.basename(path)
         if (root and not path.startswith(root + "/")) or ".." in path.split("/"):
             raise InvalidOptionError(
-                f"the path {path!r} is outside of {mask_url(self.url)}",
+                f"the path {path!r} is outside {mask_url(self.url)}",
                 expected=f"a path below {root!r}",
                 found=path,
                 option="path",
@@ -185,14 +186,14 @@ class FileLocation:
         return path[len(root) :].lstrip("/")
 
     def url_of(self, path: str) -> str:
-        """Return the URL of a path of the filesystem, as it may be shown."""
+        """Return the URL of a path on the filesystem, with its secrets masked."""
         return mask_url(str(self.fs.unstrip_protocol(path)))
 
     def status(self, path: str) -> FileStatus:
-        """Look at one file, past any cache of listings.
+        """Return the status of one file, without the listing cache.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
         fs = self.fs
         fs.invalidate_cache(path)
@@ -200,13 +201,14 @@ class FileLocation:
         return status_of(fs.info(path))
 
     def check_reachable(self, *, writable: bool = False) -> None:
-        """Return when the filesystem has answered; a path that is not there is an answer.
+        """Check that the filesystem responds. A missing path counts as a response.
 
         Args:
-            writable: A local folder must be one that this user may write to, or may be made.
+            writable: Require a local folder that this user can write to or can create.
 
         Raises:
-            ConnectorError: It has not, or the path may not be used; names it and the cause.
+            ConnectorError: The filesystem does not respond, or the path cannot be used. The error
+                names the path and the cause.
         """
         doing = "writing to" if writable else "reading"
         with mapped_errors(doing, self.url):
@@ -234,7 +236,7 @@ class FileLocation:
 
     @property
     def _opened(self) -> tuple[Any, str]:
-        # fsspec itself keeps one instance for each process, thread and set of arguments.
+        # fsspec itself keeps one instance for each process, thread, and set of arguments.
         options = {
             key: value.reveal() if isinstance(value, Secret) else value
             for key, value in self.storage_options.items()
@@ -261,7 +263,7 @@ class FileLocation:
 
 
 def status_of(info: Mapping[str, Any]) -> FileStatus:
-    """Read an entry of a detailed listing or of `info`, whatever the filesystem calls its keys."""
+    """Convert an entry of a detailed listing or of `info`, whose keys vary by filesystem."""
     moment = next((info[key] for key in _TIME_KEYS if info.get(key) is not None), None)
     tag = next((info[key] for key in _TAG_KEYS if info.get(key) is not None), None)
     return FileStatus(
@@ -274,13 +276,13 @@ def status_of(info: Mapping[str, Any]) -> FileStatus:
 
 @contextlib.contextmanager
 def mapped_errors(doing: str, url: str) -> Iterator[None]:
-    """Turn what filesystems raise into errors of the one tree, with their cause.
+    """Convert the filesystem's exceptions to connector errors, and keep the cause.
 
-    `FileNotFoundError` passes through: what a missing file means is for the caller to say.
+    `FileNotFoundError` passes through, because its meaning depends on the caller.
 
     Args:
-        doing: What was tried, e.g. `listing`.
-        url: Where.
+        doing: The operation, e.g. `listing`.
+        url: The URL of the path.
     """
     shown = mask_url(url)
     try:
@@ -299,7 +301,7 @@ def mapped_errors(doing: str, url: str) -> Iterator[None]:
 
 
 def plain_tag(tag: str) -> str:
-    """Return a tag without the quotes that HTTP puts around it, which not all listings do."""
+    """Return a tag without the quotes of HTTP, which only some listings contain."""
     return tag.removeprefix("W/").strip('"')
 
 

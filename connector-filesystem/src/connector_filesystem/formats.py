@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats and compressions of files, shared by source and sink."""
+"""File formats and compressions, shared by the source and the sink."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _SINCE: Final = "2.0.0"
 
 
 class Format(StrEnum):
-    """How records are laid out in a file."""
+    """The layout of the records in a file."""
 
     CSV = "csv"
-    """Text, one record a line, fields separated by a character."""
+    """Text with one record per line and a separator between the fields."""
     JSON_LINES = "json-lines"
-    """One JSON object a line."""
+    """One JSON object per line."""
     PARQUET = "parquet"
-    """Columns in row groups, compressed within the file."""
+    """Columns in row groups, compressed inside the file."""
 
     @property
     def suffix(self) -> str:
-        """The usual suffix of file names, e.g. `.csv`."""
+        """The usual suffix of a file name, e.g. `.csv`."""
         return _SUFFIX_OF[self]
 
     @property
     def is_text(self) -> bool:
-        """Whether a file is a sequence of lines, which may be compressed as a whole."""
+        """Whether a file is a sequence of lines, which can be compressed as a whole."""
         return self is not Format.PARQUET
 
 
 class Compression(StrEnum):
-    """How a text file is compressed as a whole; Parquet compresses within the file."""
+    """The compression of a whole text file. Parquet compresses inside the file."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -53,7 +53,7 @@ class Compression(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """What is appended to file names, e.g. `.gz`; empty for none."""
+        """The suffix added to a file name, e.g. `.gz`, or an empty text."""
         return _SUFFIX_OF_COMPRESSION[self]
 
 
@@ -84,13 +84,13 @@ _COMPRESSION_SUFFIXES: Final[Mapping[str, Compression]] = {
 
 
 def detect_format(path: str) -> tuple[Format | None, Compression]:
-    """Return what the suffixes of a file name say, e.g. CSV and gzip for `2013/01.csv.gz`.
+    """Return the format and compression of a suffix, e.g. CSV and gzip for `2013/01.csv.gz`.
 
     Args:
         path: A path or a name.
 
     Returns:
-        The format, None where no suffix names one, and the compression.
+        The format, or None if no suffix names one, and the compression.
     """
     name = path.rpartition("/")[2].lower()
     stem, dot, last = name.rpartition(".")
@@ -101,10 +101,12 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
 
 
 class CsvOptions(CsvDialect):
-    """Dialect of CSV files. Lines end in LF, CRLF or, all of them, in CR.
+    """The dialect of CSV files.
+
+    Lines end in LF or CRLF. A file in which all lines end in CR also works.
 
     Raises:
-        InvalidOptionError: If the dialect cannot be read.
+        InvalidOptionError: If files in this dialect could not be read.
     """
 
     header: Setting[bool] = option(
@@ -113,7 +115,7 @@ class CsvOptions(CsvDialect):
         default=True,
         since=_SINCE,
         aliases=("header",),
-        doc="The first line names the columns. Without it they are those of the schema.",
+        doc="The first line names the columns. Otherwise, the schema does.",
     )
     newlines_in_values: Setting[bool] = option(
         "csv.newlines-in-values",
@@ -121,16 +123,16 @@ class CsvOptions(CsvDialect):
         default=False,
         since=_SINCE,
         aliases=("multiline",),
-        doc="Quoted fields may hold line breaks. Such a file cannot be cut into splits, and quotes "
-        "may only stand around whole fields (RFC 4180). Without it the sink treats such a row as "
-        "a bad record.",
+        doc="Quoted fields can contain line breaks. Such a file cannot be cut into splits, and "
+        "quotes can only enclose whole fields (RFC 4180). If false, the sink treats a row with a "
+        "line break as a bad record.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.newlines_in_values and (self.escape_char is not None or not self.double_quote):
             raise InvalidOptionError(
-                "line breaks in values cannot be told apart from ends of records",
+                "line breaks in values cannot be distinguished from the ends of records",
                 expected="doubled quotes and no escape character",
                 found=f"escape character {self.escape_char!r}, double quote {self.double_quote}",
                 option="csv.newlines-in-values",
@@ -138,19 +140,22 @@ class CsvOptions(CsvDialect):
 
 
 class JsonOptions(Configured):
-    """Dialect of JSON lines: UTF-8, one object a line; times are ISO 8601, without zone UTC."""
+    """The dialect of JSON lines: UTF-8, one object per line.
+
+    Times are ISO 8601, in UTC unless they have a zone.
+    """
 
     write_nulls: Setting[bool] = option(
         "json.write-nulls",
         bool,
         default=False,
         since=_SINCE,
-        doc="Write fields that are null, as `null`, instead of leaving them out.",
+        doc="Write null fields as `null` instead of omitting them.",
     )
 
 
 class ParquetOptions(Configured):
-    """How Parquet files are written; nothing of it is needed to read them."""
+    """The settings for writing Parquet files. Reading needs none of them."""
 
     compression: Setting[str, Literal["snappy", "zstd", "gzip", "lz4", "brotli", "none"]] = option(
         "parquet.compression",
@@ -158,7 +163,7 @@ class ParquetOptions(Configured):
         default="zstd",
         choices=("snappy", "zstd", "gzip", "lz4", "brotli", "none"),
         since=_SINCE,
-        doc="Compression within Parquet files.",
+        doc="Compression inside Parquet files.",
     )
     row_group_rows: Setting[int] = option(
         "parquet.row-group-rows",
@@ -166,12 +171,12 @@ class ParquetOptions(Configured):
         default=1024 * 1024,
         validator=positive,
         since=_SINCE,
-        doc="Most rows of a row group; `sink.buffer-size` bounds it too.",
+        doc="Maximum number of rows in a row group. `sink.buffer-size` also limits it.",
     )
     use_dictionary: Setting[bool] = option(
         "parquet.use-dictionary",
         bool,
         default=True,
         since=_SINCE,
-        doc="Dictionary-encode columns of few different values.",
+        doc="Dictionary-encode columns with few distinct values.",
     )

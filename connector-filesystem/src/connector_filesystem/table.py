@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a table that rows are looked up in: cached as a whole."""
+"""A lookup table of files, cached as a whole."""
 
 from __future__ import annotations
 
@@ -30,31 +30,38 @@ OPTIONS_OF_TABLE: Final = OptionSet(
 
 
 class FileTable(Configured, LookupTableSource, SupportsConnectionCheck, scope="file table"):
-    """Rows of files for `Pipeline.lookup_join`; files have no keys, so they are read as a whole."""
+    """The rows of files for `Pipeline.lookup_join`.
+
+    Files have no keys, so they are read as a whole.
+    """
 
     source: Setting[FileSource] = part(
         FileSource,
         kw_only=False,
-        doc="Reads the files; without a monitor interval, as a table is read to its end.",
+        doc="Reads the files. It must not have a monitor interval, because a table is read to its "
+        "end.",
     )
     reload_trigger: Setting[CacheReloadTrigger | None] = part(
         CacheReloadTrigger,
         *OPTIONS_OF_TABLE,
         build=reload_trigger,
         default=None,
-        doc="Says when they are read again; by default they are read once in each start.",
+        doc="Decides when to read the files again. By default, each start reads them once.",
     )
 
     def check_connection(self, timeout: float) -> None:
-        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
         self.source.check_connection(timeout)
 
     def schema(self) -> pa.Schema:
-        """Columns of the files; looks at the first ones where they are not declared."""
+        """The columns of the files. Inspects the first files if the schema is not declared."""
         return self.source.schema()
 
     def get_lookup_runtime_provider(self, context: LookupContext) -> LookupRuntimeProvider:
-        """All rows, read when the pipeline starts and when the trigger says so."""
+        """Return all rows.
+
+        The pipeline reads them when it starts and whenever the trigger fires.
+        """
         return FullCachingLookupProvider(self.source, self.reload_trigger)
 
 

@@ -134,7 +134,7 @@ def test_columns_that_cannot_name_folders_are_refused(
 
 def test_dropping_every_column_is_refused() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
-    with pytest.raises(ConfigurationError, match="nothing is left"):
+    with pytest.raises(ConfigurationError, match="no columns"):
         BucketAssigner.columns("a", "b").validate(schema)
     BucketAssigner.columns("a", "b", keep_columns=True).validate(schema)
 
@@ -163,7 +163,7 @@ def test_other_folders_are_none(bucket: str) -> None:
 def test_a_function_that_returns_something_else_is_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, 2]})
     for wrong in (pa.array([1, 2]), pa.array(["x"]), ["x", "y"]):
-        with pytest.raises(ConfigurationError, match="something else"):
+        with pytest.raises(ConfigurationError, match="unexpected value"):
             BucketAssigner.of(lambda _, wrong=wrong: wrong).assign(batch)
     chunked = pa.chunked_array([["x"], ["y"]])
     assert BucketAssigner.of(lambda _: chunked).assign(batch).to_pylist() == ["x", "y"]

@@ -253,9 +253,9 @@ def test_event_times_of_paths():
     bound = PathTime(regex=r"\d{8}", format="%Y%m%d", time_zone="America/New_York")
     assert bound("/a/20130101.csv") == datetime(2013, 1, 1, 5, tzinfo=UTC)
     assert bound("/a/none.csv") is None
-    with pytest.raises(InvalidOptionError, match="tells no event time"):
+    with pytest.raises(InvalidOptionError, match="contains no event time"):
         bound("/a/99999999.csv")
-    with pytest.raises(InvalidOptionError, match="no regular expression"):
+    with pytest.raises(InvalidOptionError, match="not a regular expression"):
         PathTime(regex="(", format="%Y")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apache Kafka as a source and an exactly-once sink."""
+"""An Apache Kafka source and an exactly-once sink."""
 
 from connector_kafka.errors import (
     CorruptRecordsError,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors kafka transactions list|abort|commit`: what exactly-once sinks left in a cluster.
+"""`connectors kafka transactions list|abort|commit`: transactions that sinks left in a cluster.
 
-For a person who finds readers of a topic held up, or removes a pipeline for good. A pipeline that
-is started again settles its own transactions.
+Use it if an open transaction blocks the readers of a topic, or to remove a pipeline for good. A
+pipeline that restarts settles its own transactions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _FAILED_EXIT: Final = 1
 app = typer.Typer(no_args_is_help=True, help="Manage what connector-kafka left in a cluster.")
 transactions = typer.Typer(
     no_args_is_help=True,
-    help="Manage transactions of exactly-once sinks. Open ones block readers of their topics.",
+    help="Manage transactions of exactly-once sinks. Open transactions block readers of their "
+    "topics.",
 )
 app.add_typer(transactions, name="transactions")
 
@@ -57,12 +58,12 @@ Property = Annotated[
     typer.Option("--property", metavar="KEY=VALUE", help="Client property; can be repeated."),
 ]
 Prefix = Annotated[
-    str | None, typer.Option(help="Only ids of sinks with this sink.transactional-id-prefix.")
+    str | None, typer.Option(help="Only IDs of sinks with this sink.transactional-id-prefix.")
 ]
 Pipeline = Annotated[
-    str | None, typer.Option(help="Only transactions of the pipeline with this id.")
+    str | None, typer.Option(help="Only transactions of the pipeline with this ID.")
 ]
-Sink = Annotated[str | None, typer.Option(help="Only transactions of the sink with this uid.")]
+Sink = Annotated[str | None, typer.Option(help="Only transactions of the sink with this UID.")]
 OlderThan = Annotated[
     str | None,
     typer.Option(
@@ -75,17 +76,17 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionView:
-    """A transactional id of a sink, as it is shown.
+    """A transactional ID of a sink, for display.
 
     Attributes:
-        transactional_id: The id.
-        pipeline: Id of the pipeline.
-        sink: Uid of the sink.
-        writer: Number of the writer.
-        state: As Kafka calls it.
-        age_seconds: How long the transaction is open; None if it is not.
-        timeout_seconds: When the broker aborts it by itself.
-        topics: What it wrote to.
+        transactional_id: The ID.
+        pipeline: The ID of the pipeline.
+        sink: The UID of the sink.
+        writer: The number of the writer.
+        state: Kafka's name of the state.
+        age_seconds: How long the transaction has been open, or None if it is not open.
+        timeout_seconds: The age at which the broker aborts it.
+        topics: The topics that it wrote to.
     """
 
     transactional_id: str
@@ -100,7 +101,7 @@ class TransactionView:
 
 @dataclass(frozen=True, kw_only=True)
 class _Filter:
-    """Which ids are meant."""
+    """Selects transactional IDs."""
 
     prefix: str | None = None
     pipeline: str | None = None
@@ -109,7 +110,7 @@ class _Filter:
     names: tuple[str, ...] = ()
 
     def takes(self, found: TransactionalId) -> bool:
-        """Whether the name fits."""
+        """Whether the name matches."""
         return (
             (not self.names or found.name in self.names)
             and self.prefix in (None, found.prefix)
@@ -118,7 +119,7 @@ class _Filter:
         )
 
     def is_old_enough(self, description: TransactionDescription, now_ms: float) -> bool:
-        """Whether it is open for long enough."""
+        """Whether the transaction has been open for long enough."""
         if self.older_than is None:
             return True
         try:
@@ -146,11 +147,13 @@ def list_transactions(
     older_than: OlderThan = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(help=f"Kafka's state, can be repeated; '{_ALL}' for any. Default: {_OPEN}."),
+        typer.Option(
+            help=f"Kafka's state. Can be repeated, and '{_ALL}' selects any. Default: {_OPEN}."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List transactions of sinks. Changes nothing."""
+    """List the transactions of sinks. Changes nothing."""
     wanted = _Filter(prefix=prefix, pipeline=pipeline, sink=sink, older_than=older_than)
     states = state or [_OPEN]
     with _connected(bootstrap_server, command_config, client_property) as client:
@@ -176,9 +179,10 @@ def abort_transactions(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Abort open transactions, and fence whoever writes them.
+    """Abort open transactions, and fence their writers.
 
-    A pipeline that has decided on one of them writes its rows again when it is started.
+    If a pipeline has already decided to commit one of them, it writes the rows again when it
+    restarts.
     """
     wanted = _Filter(
         prefix=prefix, pipeline=pipeline, sink=sink, older_than=older_than, names=tuple(ids or ())
@@ -186,7 +190,7 @@ def abort_transactions(
     if wanted == _Filter():
         raise ConfigurationError(
             "this would abort the transactions of every sink of the cluster",
-            expected="transactional ids, --prefix, --pipeline, --sink or --older-than",
+            expected="transactional ids, --prefix, --pipeline, --sink, or --older-than",
             found="none of them",
         )
     with _connected(bootstrap_server, command_config, client_property) as client:
@@ -206,11 +210,11 @@ def commit_transactions(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Commit open transactions, named one by one.
+    """Commit open transactions by name.
 
-    Only for a pipeline that will never be started again: `connectors state show` names what it has
-    decided on and not committed. A transaction that was not decided on holds rows that others hold
-    too, or only a part of an epoch.
+    Only use it for a pipeline that will never restart: `connectors state show` lists the
+    transactions that it decided to commit and did not commit yet. Any other transaction contains
+    duplicate rows, or only a part of an epoch.
     """
     with _connected(bootstrap_server, command_config, client_property) as client:
         chosen = _find(client, _Filter(names=tuple(ids)), [_OPEN])
@@ -239,7 +243,7 @@ def _connected(
     for line in [*lines, *(given or ())]:
         key, found, value = line.partition("=")
         if not found:
-            # The line may be a secret: it is not shown.
+            # The line can be a secret, so the error does not contain it.
             raise ConfigurationError(
                 "a client property cannot be read", expected="key=value", option="--property"
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kafka's errors are in the tree of errors of the core."""
+"""Kafka's errors as subclasses of the core's errors."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = [
 
 
 class _FromKafka:
-    """Remembers which of Kafka's errors it stands for.
+    """Keeps Kafka's error code.
 
     Attributes:
-        kafka_code: Kafka's error code, or None where the client failed and not the broker.
+        kafka_code: Kafka's error code, or None if the client failed and not the broker.
     """
 
     kafka_code: int | None = None
 
 
 class KafkaRetryableError(_FromKafka, RetryableError):
-    """Kafka cannot answer now: no leader, coordinator loading, connection lost, time-out."""
+    """Kafka is unavailable for now: no leader, coordinator loading, lost connection, or timeout."""
 
     code = "KAFKA_RETRYABLE"
 
 
 class KafkaFatalError(_FromKafka, FatalError):
-    """Kafka refused for good: fenced, corrupt, out of range, an answer nobody expected."""
+    """A permanent rejection by Kafka: fenced, corrupt, out of range, or an unexpected response."""
 
     code = "KAFKA_FATAL"
 
 
 class KafkaAuthenticationError(_FromKafka, ConfigurationError):
-    """The broker does not accept who we are, or we do not accept its certificate.
+    """The broker rejects the login, or the client rejects the broker's certificate.
 
     It never contains the password.
     """
@@ -47,28 +47,28 @@ class KafkaAuthenticationError(_FromKafka, ConfigurationError):
 
 
 class KafkaAuthorizationError(_FromKafka, ConfigurationError):
-    """The user may not do this; an administrator has to allow it."""
+    """The user lacks a permission, which an administrator must grant."""
 
     code = "KAFKA_AUTHORIZATION"
 
 
 class KafkaRequestError(_FromKafka, ConfigurationError):
-    """The broker finds something wrong with what was configured, or is too old for it."""
+    """The broker rejects a setting, or is too old for it."""
 
     code = "KAFKA_REQUEST"
 
 
 class CorruptRecordsError(FatalError):
-    """A record batch of a topic is damaged, or written in a way that no client reads; executor.
+    """A record batch of a topic is damaged, or in a format that no client reads. Executor.
 
-    What stands before it was read. To read on behind it would skip records without a word.
+    The records before it were read. Continuing after it would skip records silently.
 
     Args:
-        reason: What is wrong with the bytes.
+        reason: The problem with the bytes.
         topic: The topic.
         partition: The partition.
-        offset: The base offset of the batch, or where reading began if no batch was found.
-        is_too_large: It may be sound, but expands to more than is allowed.
+        offset: The base offset of the batch, or the start of the read if no batch was found.
+        is_too_large: Whether the batch can be valid, but expands beyond the limit.
     """
 
     code = "KAFKA_CORRUPT_RECORDS"
@@ -82,7 +82,7 @@ class CorruptRecordsError(FatalError):
         super().__init__(
             f"the record batch at offset {offset} of {topic}-{partition} cannot be read: {reason}",
             option="source.max-record-size" if is_too_large else None,
-            hint="raise the option if such a record is expected"
+            hint="increase the option if such a record is expected"
             if is_too_large
             else "inspect it with kafka-dump-log.sh on the broker; if no replica has it intact, "
             "start after it with explicit offsets",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How columns are shared out between keys and values."""
+"""How columns are divided between keys and values."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ __all__ = ["FieldsOptions", "ValueFields"]
 
 
 class ValueFields(StrEnum):
-    """Which columns a record's value holds (Flink's `value.fields-include`)."""
+    """The columns that a record's value contains (Flink's `value.fields-include`)."""
 
     ALL = "all"
-    """All but those that are another part of the record, such as its topic."""
+    """All except those that are another part of the record, such as its topic."""
     EXCEPT_KEY = "except-key"
-    """All of these but the columns of the key."""
+    """All except other parts of the record and the columns of the key."""
 
 
 class FieldsOptions(Configured):
-    """Which columns keys and values hold."""
+    """The columns of keys and values."""
 
     key_fields: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "key.fields",
         list_of(str, separator=",;"),
         default=(),
-        doc="Columns that keys hold, with their prefix. A sink without a format of values takes "
-        "the column `key`, if any, where none is given.",
+        doc="Columns of the key, with their prefix. A sink without a value format uses the column "
+        "`key`, if any, as the default.",
         since="2.0.0",
     )
     key_fields_prefix: Setting[str] = option(
         "key.fields-prefix",
         str,
         default="",
-        doc="How the names of the columns of keys begin; the format sees them without it.",
+        doc="Prefix of the key columns' names. The format sees the names without it.",
         since="2.0.0",
     )
     value_fields: Setting[ValueFields, ValueFields | Literal["all", "except-key"]] = option(
         "value.fields-include",
         ValueFields,
         default=ValueFields.ALL,
-        doc="Whether values hold the columns of keys, too.",
+        doc="Whether values also contain the columns of keys.",
         since="2.0.0",
     )

@@ -59,7 +59,7 @@ def test_the_brokers_are_required():
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("key.deserializer", "class of Java"),
+        ("key.deserializer", "Java class"),
         ("ssl.truststore.password", "PEM"),
         ("enable.auto.commit", "checkpoint"),
         ("Partition.Assignment.Strategy", "consumer groups"),

@@ -83,7 +83,7 @@ def test_codecs_may_change_from_batch_to_batch():
 def test_frames_may_follow_one_another(compression):
     frames = compress(b"one ", compression) + compress(b"two", compression)
     assert bytes(decompress(frames, compression, limit=7)) == b"one two"
-    with pytest.raises(MalformedError, match="more than the 6 bytes"):
+    with pytest.raises(MalformedError, match="more than the limit of 6 bytes"):
         decompress(frames, compression, limit=6)
 
 
@@ -272,7 +272,7 @@ def test_offsets_that_go_back_are_refused():
         rows_of(batch([PLAIN[0], PLAIN[0]], last_offset_delta=3))
     with pytest.raises(CorruptRecordsError, match="ascend"):
         rows_of(batch(PLAIN, last_offset_delta=3))
-    with pytest.raises(CorruptRecordsError, match="ends at offset 9, and the next one begins at 9"):
+    with pytest.raises(CorruptRecordsError, match="ends at offset 9, and the next one starts at 9"):
         rows_of(batch(PLAIN) + batch(PLAIN, base_offset=9))
 
 

@@ -229,11 +229,11 @@ def test_a_base_offset_behind_the_stop_is_compared_with_the_batch_that_follows()
     raw = first + moved + behind
     rows, _, error = read_as_far_as_possible(raw, start_offset=0, stop_offset=30, end_offset=10_000)
     assert [offset for offset, _ in rows] == list(range(10))
-    assert "it ends at offset 5009, and the next one begins at 20" in str(error)
+    assert "it ends at offset 5009, and the next one starts at 20" in str(error)
 
 
 def test_a_batch_that_ends_before_what_was_asked_for_is_an_error():
-    with pytest.raises(CorruptRecordsError, match="ends at offset 9, before 10") as caught:
+    with pytest.raises(CorruptRecordsError, match="ends at offset 9, before the requested offset 10") as caught:
         rows_of(batch(RECORDS), start_offset=10)
     assert caught.value.offset == 0
 
@@ -241,7 +241,7 @@ def test_a_batch_that_ends_before_what_was_asked_for_is_an_error():
 def test_a_batch_that_reaches_beyond_the_end_of_the_log_is_an_error():
     raw = batch(RECORDS, base_offset=10)
     assert len(rows_of(raw, start_offset=10, end_offset=20)[0]) == 10
-    with pytest.raises(CorruptRecordsError, match="10 to 19, and the log ends at offset 19"):
+    with pytest.raises(CorruptRecordsError, match="10 to 19, but the log ends at offset 19"):
         rows_of(raw, start_offset=10, end_offset=19)
 
 

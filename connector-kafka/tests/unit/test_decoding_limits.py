@@ -78,7 +78,7 @@ def test_the_records_of_a_batch_of_many_small_ones_are_not_located_at_once():
 def test_a_record_that_is_larger_than_allowed_is_refused(codec):
     found = decoded(codec, 1, 200 * MIB)
     assert "the record batch at offset 0 of t-0 cannot be read" in found["refused"]
-    assert "more than the 134217728 that are allowed" in found["refused"]
+    assert "more than the limit of 134217728" in found["refused"]
     assert "source.max-record-size" in found["refused"]
     assert found["mebibytes"] < 256
 

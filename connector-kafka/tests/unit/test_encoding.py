@@ -221,9 +221,9 @@ def test_records_that_kafka_would_not_take_are_told_by_their_row():
     ]
     records = records_of(rows, timestamp=pa.int64())
     assert refused_rows(records, max_request_size=2_000) == {
-        1: "it may take 2086 bytes, more than 2000",
+        1: "it can take 2086 bytes, more than 2000",
         2: "the timestamp -1 is before 1970",
         3: "a header has no key",
-        4: "it may take 3090 bytes, more than 2000",
+        4: "it can take 3090 bytes, more than 2000",
     }
     assert refused_rows(records_of(rows[:2]), max_request_size=2_086) == {}

@@ -110,7 +110,7 @@ def test_options_say_all_that_python_does():
         ({"scan.startup.mode": "timestamp"}, "timestamp-millis"),
         ({"scan.startup.timestamp-millis": "1"}, "timestamp-millis"),
         ({"scan.bounded.mode": "specific-offsets"}, "specific-offsets"),
-        ({"scan.bounded.stream": "true"}, "needs its end"),
+        ({"scan.bounded.stream": "true"}, "needs an end"),
         ({"topic": None, "partitions": "flights"}, "numbers of partitions"),
         ({"scan.startup.specific-offsets": '{"flights": 5}'}, "offsets by partition"),
         ({"scan.startup.specific-offsets": ":0=5"}, "offsets by partition"),
@@ -140,7 +140,7 @@ def test_options_say_all_that_python_does():
             },
             "except-key",
         ),
-        ({"properties.key.deserializer": "x"}, "class of Java"),
+        ({"properties.key.deserializer": "x"}, "Java class"),
         ({"properties.fetch.min.byte": "1"}, r"fetch\.min\.bytes"),
     ],
 )
@@ -187,7 +187,7 @@ def test_values_are_taken_as_flink_and_spark_write_them():
     assert [str(each) for each in KafkaSource.from_options(assigned).partitions] == ["a-0", "a-1"]
     looks_once = {**OPTIONS, "scan.topic-partition-discovery.interval": "0"}
     assert KafkaSource.from_options(looks_once).discovery_interval is None
-    with pytest.raises(InvalidOptionError, match="of which topic"):
+    with pytest.raises(InvalidOptionError, match="the topic of the offsets"):
         KafkaSource.from_options(
             {
                 **OPTIONS,
@@ -273,7 +273,7 @@ def test_a_person_names_a_place_to_begin_again_at(
     "position", ["", "yesterday", "timestamp:", "timestamp:2026-01-31", "timestamp:soon", "a:b=c"]
 )
 def test_a_place_that_is_not_understood_is_refused(position: str) -> None:
-    with pytest.raises(InvalidOptionError, match="is no place"):
+    with pytest.raises(InvalidOptionError, match="is not a position"):
         parse_position(position)
-    with pytest.raises(InvalidOptionError, match="is no place"):
+    with pytest.raises(InvalidOptionError, match="is not a position"):
         KafkaSource(SERVERS, topics="flights").check_position(position)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only folder, beside `testing`, that imports the client library, elasticsearch-py."""
+"""The only folder, besides `testing`, that imports the client library, elasticsearch-py."""
 
 from connector_elasticsearch.client.connection import CONNECTION_OPTIONS, ElasticsearchConnection
 from connector_elasticsearch.client.requests import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the servers are reached, and who logs in."""
+"""The servers' addresses and the login."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ _LOGINS: Final = ("username", "api-key", "bearer-token")
 
 
 class ElasticsearchConnection(ConnectionOptions):
-    """How Elasticsearch is reached; immutable, picklable, no I/O. Driver and executor.
+    """The connection to Elasticsearch.
+
+    Immutable and picklable, without I/O. Driver and executor.
 
     Raises:
-        ConfigurationError: What was given cannot be used, or does not go together.
+        ConfigurationError: A setting is not valid, or settings contradict each other.
     """
 
     def __post_init__(self) -> None:
         if bool(self.hosts) == bool(self.cloud_id):
             raise ConfigurationError(
-                "a connection needs one way to its servers",
+                "a connection needs exactly one way to find its servers",
                 expected="'hosts' or 'cloud-id'",
                 found="both" if self.hosts else "neither",
                 option="hosts",
-                hint="give one of them",
+                hint="set one of them",
             )
         for host in self.hosts:
             _check_host(host)
@@ -41,12 +43,12 @@ class ElasticsearchConnection(ConnectionOptions):
 
     @classmethod
     def of(cls, given: ElasticsearchConnection | str | Sequence[str]) -> ElasticsearchConnection:
-        """A connection as it is, or one to addresses."""
+        """Return a connection as it is, or create one from addresses."""
         return given if isinstance(given, ElasticsearchConnection) else cls(given)
 
     @property
     def login_option(self) -> str | None:
-        """The option that says who logs in; None for nobody."""
+        """The option that holds the login, or None without a login."""
         return next(iter(self._logins), None)
 
     @property
@@ -55,14 +57,14 @@ class ElasticsearchConnection(ConnectionOptions):
 
     @property
     def revealed_headers(self) -> dict[str, str]:
-        """The further headers in the clear: never show them."""
+        """The additional headers in plain text: never show them."""
         return {name: value.reveal() for name, value in self.headers.items()}
 
     def client_arguments(self, *, is_async: bool) -> dict[str, Any]:
-        """What a client is made with; holds secrets in the clear: never show it.
+        """Return the client's arguments. They contain secrets in plain text: never show them.
 
         Args:
-            is_async: Whether it is for the asynchronous client.
+            is_async: Whether they are for the asynchronous client.
 
         Raises:
             ConfigurationError: The certificates cannot be read.
@@ -105,8 +107,8 @@ class ElasticsearchConnection(ConnectionOptions):
                 found=f"{self.ca_file}: {exc}",
                 option="ssl.ca-file",
             ) from exc
-        # A context lets the asynchronous client check addresses too; the other one does so anyway,
-        # and would add public authorities to a context.
+        # With a context, the asynchronous client can also check addresses. The other client does so
+        # anyway, and would add public authorities to a context.
         if is_async or self.ca_file is None:
             return {"ssl_context": context}
         return {"ca_certs": self.ca_file}
@@ -116,10 +118,10 @@ class ElasticsearchConnection(ConnectionOptions):
         if len(given) > 1:
             raise ConfigurationError(
                 "there is more than one login",
-                expected="a user and a password, an API key or a token",
+                expected="a user and a password, an API key, or a token",
                 found=", ".join(given),
                 option=given[1],
-                hint="give one of them",
+                hint="set one of them",
             )
         if self.username is not None and self.password is None:
             raise MissingOptionError("password")
@@ -128,7 +130,7 @@ class ElasticsearchConnection(ConnectionOptions):
         if given and any(name.lower() == "authorization" for name in self.headers):
             raise ConfigurationError(
                 "there is more than one login",
-                expected="an option of its own",
+                expected="a separate option",
                 found=f"{given[0]} and the header Authorization",
                 option="headers.*",
                 hint="remove the header",
@@ -146,17 +148,17 @@ class ElasticsearchConnection(ConnectionOptions):
         if given and not self._is_encrypted:
             raise ConfigurationError(
                 "certificates have no effect without encryption",
-                expected="hosts that begin with https://",
+                expected="hosts that start with https://",
                 found=", ".join(self.hosts),
                 option=given[0],
             )
         if len(given) > 1:
             raise ConfigurationError(
-                "the server's certificate is checked in one way",
+                "there are two settings for checking the server's certificate",
                 expected=f"{given[0]} or {given[1]}",
                 found="both",
                 option=given[1],
-                hint="give one of them",
+                hint="set one of them",
             )
 
 
@@ -168,16 +170,16 @@ def _check_host(host: str) -> None:
         parts, complete = None, None
     if parts is not None and parts.username is not None:
         raise InvalidOptionError(
-            "a login does not belong into an address",
-            expected="https://host:9200, and the login in options of its own",
+            "an address must not contain a login",
+            expected="https://host:9200, and the login in separate options",
             found=host,
             option="hosts",
             hint="use 'username' and 'password'",
         )
     if not complete or (parts is not None and (parts.query or parts.fragment)):
         raise InvalidOptionError(
-            "the address of a server cannot be used",
-            expected="scheme, host and port, as in https://host:9200",
+            "the address of a server is not valid",
+            expected="scheme, host, and port, as in https://host:9200",
             found=host,
             option="hosts",
         )
@@ -192,4 +194,4 @@ def _encoded_api_key(key: str) -> str:
 
 
 CONNECTION_OPTIONS: Final = ElasticsearchConnection.OPTIONS
-"""The options of `ElasticsearchConnection`, a part of those of the sink and the source."""
+"""The options of `ElasticsearchConnection`, which the sink and the source include."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one map from the errors of Elasticsearch and of its client to our tree."""
+"""The only mapping from errors of Elasticsearch and its client to connector errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from connectors_core.errors import ConnectorError
 __all__ = ["CLUSTER_BLOCK", "error_of_exception", "explained", "is_refused_for_now", "type_of"]
 
 CLUSTER_BLOCK: Final = "cluster_block_exception"
-"""Elasticsearch's name for an index, or a whole cluster, that takes no writes at present."""
+"""Elasticsearch's error for an index or a cluster that currently accepts no writes."""
 
 _SEARCH_FAILED: Final = "search_phase_execution_exception"
 _TIMED_OUT: Final = 408
@@ -37,17 +37,17 @@ _AnswerError = (
     | ElasticsearchRequestError
     | ElasticsearchVersionError
 )
-# Behind it the server shows a value of the document, which must not stand in a log.
+# The text after this marker contains a value of the document, which must not appear in a log.
 _PREVIEW: Final = " Preview of field's value"
 
 
 def is_refused_for_now(status: int, error_type: str | None) -> bool:
-    """Return whether the same may be accepted later: of a request, or of one item of a bulk."""
+    """Return whether a retry of a request, or of one item of a bulk, can succeed."""
     return status in (_TIMED_OUT, _TOO_MANY) or status >= 500 or error_type == CLUSTER_BLOCK
 
 
 def type_of(error: Any) -> str | None:
-    """Elasticsearch's name of an error, as it stands in an answer; of a search, that of a shard."""
+    """Return Elasticsearch's name of an error in a response, or that of the shard in a search."""
     found = error.get("type") if isinstance(error, dict) else None
     if found == _SEARCH_FAILED and error.get("root_cause"):
         found = error["root_cause"][0].get("type", found)
@@ -55,7 +55,7 @@ def type_of(error: Any) -> str | None:
 
 
 def explained(error: Any) -> str:
-    """An error of an answer for people, without values of documents."""
+    """Describe the error in a response, without values of documents."""
     if not isinstance(error, dict):
         return "no reason given" if error is None else str(error)[:500]
     reason = str(error.get("reason") or "no reason given").split(_PREVIEW)[0]
@@ -64,12 +64,12 @@ def explained(error: Any) -> str:
 
 
 def error_of_exception(error: Exception, doing: str, *, login: str | None) -> ConnectorError:
-    """Return the error of our tree for one of the client's, with that as its cause.
+    """Convert an error of the client to a connector error, and keep it as the cause.
 
     Args:
-        error: What elasticsearch-py or elastic-transport raised.
-        doing: What was asked, as in `writing documents`.
-        login: Option that says who logs in; None for nobody.
+        error: The error from elasticsearch-py or elastic-transport.
+        doing: The operation, e.g. `writing documents`.
+        login: The option that holds the login, or None without a login.
     """
     import elastic_transport
 
@@ -125,14 +125,14 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
             option=login or "username",
             hint="check the credentials; this cluster must know the user"
             if login
-            else "this cluster requires credentials: a user and a password, an API key or a token",
+            else "this cluster requires credentials: a user and a password, an API key, or a token",
         )
     elif status == 403:
         made = ElasticsearchAuthorizationError(
             f"the user lacks a privilege: {doing}",
             found=found,
             option=login or "username",
-            hint="ask an administrator to grant the privilege that the message names",
+            hint="ask an administrator to grant the privilege named in the message",
         )
     elif status == _TOO_LARGE:
         made = ElasticsearchTooLargeError(
@@ -161,8 +161,8 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
             f"the TLS connection failed: {doing}",
             found=refusal,
             option="ssl.ca-file, ssl.certificate-fingerprint",
-            hint="the server's certificate must be issued for the host in 'hosts' by an authority "
-            "of 'ssl.ca-file', or have the fingerprint of 'ssl.certificate-fingerprint'",
+            hint="use a server certificate that an authority of 'ssl.ca-file' issued for the host "
+            "in 'hosts', or one with the fingerprint of 'ssl.certificate-fingerprint'",
         )
     if isinstance(error, elastic_transport.ConnectionTimeout):
         return ElasticsearchRetryableError(
@@ -179,11 +179,12 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
 
 def _redirected(status: int, origin: str, doing: str) -> ElasticsearchRequestError:
     made = ElasticsearchRequestError(
-        f"the server redirects to another address, and redirects are not followed: {doing}",
-        expected="a response: documents and credentials go only to the configured hosts",
+        "the server redirects to another address, and the connector does not follow redirects: "
+        f"{doing}",
+        expected="a response, because documents and credentials go only to the configured hosts",
         found=f"{status} to {origin}",
         option="hosts",
-        hint="set the servers themselves, or the proxy that forwards requests",
+        hint="set the addresses of the servers, or of the proxy that forwards requests",
     )
     made.status = status
     return made
@@ -195,13 +196,13 @@ def _node(error: Any) -> str:
 
 
 def _certificate_refusal(error: BaseException) -> str | None:
-    """What is wrong with a certificate, if that is the reason."""
+    """Return the problem with the certificate, if that is the cause."""
     for each in causes_of(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)
         if isinstance(each, ssl.SSLError) and each.reason == "WRONG_VERSION_NUMBER":
             return "the server does not use TLS: its address starts with http://"
-        # Of aiohttp and urllib3, neither of which derives from an error of ssl.
+        # The errors of aiohttp and urllib3, neither of which derives from an ssl error.
         name = type(each).__name__
         if name == "ServerFingerprintMismatch" or "Fingerprints did not" in str(each):
             return "the server's certificate has a different fingerprint"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's way to a server; imported late, as the client library is.
+"""The client's HTTP node, imported as late as the client library.
 
-aiohttp follows redirects unless it is told otherwise, with the body and all headers, to any host.
+By default, aiohttp follows redirects to any host, with the body and all headers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["DirectNode", "RedirectRefused", "origin_of"]
 
 
 class RedirectRefused(aiohttp.ClientError):
-    """A server answered with another address.
+    """A server redirected the request to another address.
 
     Attributes:
-        status: Of the answer.
+        status: The status of the response.
         origin: See `origin_of`.
     """
 
@@ -30,11 +30,11 @@ class RedirectRefused(aiohttp.ClientError):
 
 
 class DirectNode(AiohttpHttpNode):
-    """Sends requests to its own address and to no other one: it refuses redirects."""
+    """Sends requests only to its own address, and refuses redirects."""
 
     def _create_aiohttp_session(self) -> None:
         super()._create_aiohttp_session()
-        assert self.session is not None  # as it was just made
+        assert self.session is not None  # the call above created it
         refusing = aiohttp.TraceConfig()
         refusing.on_request_redirect.append(_refuse)
         refusing.freeze()
@@ -42,14 +42,14 @@ class DirectNode(AiohttpHttpNode):
 
 
 async def _refuse(_session: Any, _context: Any, redirect: Any) -> None:
-    """Called before a redirect is followed; what it raises ends the request."""
+    """Raise before a redirect is followed, which ends the request."""
     redirect.response.close()
     location = redirect.response.headers.get("location", "")
     raise RedirectRefused(redirect.response.status, origin_of(location))
 
 
 def origin_of(location: str) -> str:
-    """Where an address leads, without a login, a path or what may stand behind it."""
+    """Return the origin of an address, without a login, path, or query."""
     try:
         parts = urlsplit(location)
         port = "" if parts.port is None else f":{parts.port}"

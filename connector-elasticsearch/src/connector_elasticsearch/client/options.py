@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a connection, for source, sink and lookup."""
+"""The settings of a connection, for the source, the sink, and the lookup."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _headers(value: object) -> dict[str, Secret]:
 
 
 class ConnectionOptions(Configured, scope="elasticsearch connection"):
-    """How Elasticsearch is reached; the settings of `ElasticsearchConnection`."""
+    """The connection to Elasticsearch: the settings of `ElasticsearchConnection`."""
 
     hosts: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "hosts",
         list_of(str, separator=",;"),
         aliases=("es.nodes", "nodes", "host", "url"),
-        doc="Where the servers listen, as `https://one:9200, https://two:9200`.",
+        doc="Addresses of the servers, e.g. `https://one:9200, https://two:9200`.",
         since=SINCE,
         default=(),
         kw_only=False,
@@ -56,7 +56,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "cloud-id",
         str,
         validator=not_empty,
-        doc="Id of a deployment of Elastic Cloud, in place of `hosts`.",
+        doc="ID of a deployment in Elastic Cloud, instead of `hosts`.",
         since=SINCE,
         default=None,
     )
@@ -65,7 +65,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         str,
         validator=not_empty,
         aliases=("es.net.http.auth.user", "user"),
-        doc="Who logs in, with `password`.",
+        doc="User name, with `password`.",
         since=SINCE,
         default=None,
     )
@@ -73,7 +73,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "password",
         Secret,
         aliases=("es.net.http.auth.pass",),
-        doc="The user's password.",
+        doc="Password of the user.",
         since=SINCE,
         default=None,
     )
@@ -81,7 +81,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "api-key",
         Secret,
         aliases=("es.net.http.auth.api.key",),
-        doc="API key to log in with: in its encoded form, or as `id:key`.",
+        doc="API key, in its encoded form or as `id:key`.",
         since=SINCE,
         default=None,
     )
@@ -89,7 +89,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "bearer-token",
         Secret,
         aliases=("token",),
-        doc="Token of a service account, or of a login service, to log in with.",
+        doc="Token of a service account or a login service.",
         since=SINCE,
         default=None,
     )
@@ -98,8 +98,8 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         str,
         validator=not_empty,
         aliases=("es.net.ssl.cert.file", "ca-certs"),
-        doc="PEM file of the authorities that may issue the servers' certificates, on every node "
-        "of the Spark cluster; by default those that the system trusts.",
+        doc="PEM file of the authorities that can issue the servers' certificates, on every node "
+        "of the Spark cluster. The default is the system's authorities.",
         since=SINCE,
         default=None,
     )
@@ -107,8 +107,8 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "ssl.certificate-fingerprint",
         OptionType("string", _fingerprint),
         aliases=("ssl-assert-fingerprint",),
-        doc="SHA-256 of the server's own certificate, in hexadecimal digits; nothing else of it is "
-        "checked then.",
+        doc="SHA-256 fingerprint of the server's own certificate, in hexadecimal digits. It "
+        "replaces all other checks of the certificate.",
         since=SINCE,
         default=None,
     )
@@ -116,7 +116,7 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         "connection.path-prefix",
         str,
         aliases=("es.nodes.path.prefix",),
-        doc="What stands before every path, as behind a proxy.",
+        doc="Prefix of every path, e.g. behind a proxy.",
         since=SINCE,
         default=None,
     )
@@ -126,15 +126,15 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         default=timedelta(minutes=1),
         validator=positive,
         aliases=("connection.timeout", "socket.timeout", "es.http.timeout"),
-        doc="How long a request may take: to connect, to be sent, and until all of its answer is "
-        "here.",
+        doc="Timeout of a request, which covers connecting, sending, and receiving the whole "
+        "response.",
         since=SINCE,
     )
     headers: Setting[dict[str, Secret], Mapping[str, str | Secret] | None] = option(
         "headers.*",
         OptionType(JSON_MAP.name, _headers),
         secret=True,
-        doc="Further HTTP headers of every request, such as `headers.x-tenant`.",
+        doc="Additional HTTP headers of every request, e.g. `headers.x-tenant`.",
         since=SINCE,
         default=None,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a server answers, before a pipeline starts."""
+"""Checks that a server responds before a pipeline starts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _REFUSED: Final = 400
 
 
 def check_reachable(connection: ElasticsearchConnection, timeout: float) -> None:
-    """Return when a server has answered. Driver.
+    """Check that a server responds. Driver.
 
     Args:
-        connection: How the servers are reached.
-        timeout: Seconds until one must have; they are asked one after another.
+        connection: The connection to the servers.
+        timeout: The deadline in seconds. The servers are tried one after another.
 
     Raises:
-        ConnectorError: None has, or the login is refused; names the address and the cause.
+        ConnectorError: No server responds, or the login is refused. The error names the address and
+            the cause.
     """
     servers = max(1, len(connection.hosts))
     each = connection.replaced(request_timeout=timedelta(seconds=timeout / servers))
@@ -37,11 +38,11 @@ def check_reachable(connection: ElasticsearchConnection, timeout: float) -> None
             try:
                 client.request("GET", "/", doing=f"reaching {_shown(connection)}")
             except ElasticsearchAuthorizationError:
-                return  # it knows the login, which may do other things than this
+                return  # the server knows the login, which can have other privileges
             except ElasticsearchRequestError as error:
                 if error.status is None or error.status < _REFUSED:
-                    raise  # by a redirect
-                return  # it is there, and has other things to ask for than this
+                    raise  # a redirect
+                return  # the server responds, and this request is not essential
             except ElasticsearchRetryableError:
                 if not left:
                     raise

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two clients, and the one place where requests are sent.
+"""The two clients, and the only place that sends requests.
 
-An answer that is not whole, or does not say what was asked for, is none: the request may be
-repeated. It never counts as success.
+An incomplete or unexpected response is an error that can be retried. It never counts as success.
 
-Every request says that it speaks the protocol of Elasticsearch 8, which versions 8 and 9 take,
-whatever the major version of the client library. Nothing is sent again here: who sends knows what
-may be repeated.
+Every request declares the protocol of Elasticsearch 8, which versions 8 and 9 accept, independent
+of the client library's major version. This module never repeats a request, because only the caller
+knows what can be repeated.
 """
 
 from __future__ import annotations
@@ -52,14 +51,16 @@ _LINES: Final = _PROTOCOL.format("x-ndjson")
 
 
 class ElasticsearchClient:
-    """Asks Elasticsearch and waits for the answer. Driver and executor; for several threads.
+    """Sends requests to Elasticsearch and waits for the response.
 
-    The event loop of the process sends the requests, so a request ends with its time-out whatever
-    the server sends, and when it is cancelled. Not for the loop's own thread. No I/O in the
-    constructor, but for the certificates.
+    Driver and executor. Safe for several threads.
+
+    The event loop of the process sends the requests. So a request ends at its timeout or when it is
+    canceled, whatever the server sends. Do not call it from the loop's own thread. The constructor
+    does no I/O, except to read the certificates.
 
     Args:
-        connection: How the servers are reached.
+        connection: The connection to the servers.
 
     Raises:
         ConfigurationError: The client library is missing, or the certificates cannot be read.
@@ -82,17 +83,17 @@ class ElasticsearchClient:
         """Send one request.
 
         Args:
-            method: Of HTTP.
+            method: The HTTP method.
             path: See `path_of`.
-            body: An object to send as JSON; bytes are sent as they are, as lines of JSON.
-            params: What stands behind the path.
-            doing: What is asked, for errors, as in `reading the mapping of flights`.
+            body: An object to send as JSON, or bytes to send unchanged as lines of JSON.
+            params: The query parameters.
+            doing: The operation, for errors, e.g. `reading the mapping of flights`.
 
         Returns:
-            The answer: what its JSON holds, None where it is empty.
+            The parsed JSON of the response, or None if it is empty.
 
         Raises:
-            ConnectorError: There is none, or none of success; the class says what to do.
+            ConnectorError: The request failed. The error's class tells how to handle it.
         """
         answer = self.request_bytes(method, path, body, params=params, doing=doing)
         return decoded(answer, doing) if answer else None
@@ -106,7 +107,7 @@ class ElasticsearchClient:
         params: Mapping[str, Any] | None = None,
         doing: str,
     ) -> bytes:
-        """Send one request, and take the answer as it is; see `request`."""
+        """Send one request and return the raw response. See `request`."""
         asked = self._client.request_bytes(method, path, body, params=params, doing=doing)
         future = submit(asked)
         self._waiting.add(future)
@@ -115,16 +116,16 @@ class ElasticsearchClient:
         except CancelledError as exc:
             raise ElasticsearchRetryableError(f"the request was canceled: {doing}") from exc
         finally:
-            future.cancel()  # of no effect on one that has ended
+            future.cancel()  # has no effect on a finished request
             self._waiting.discard(future)
 
     def cancel(self) -> None:
-        """Let the requests that wait for their answers fail now. Any thread."""
+        """Cancel the requests that wait for their responses. Any thread."""
         for future in list(self._waiting):
             future.cancel()
 
     def close(self) -> None:
-        """Give up what waits for an answer, and close the connections."""
+        """Cancel waiting requests and close the connections."""
         self.cancel()
         closing = submit(self._client.close())
         try:
@@ -137,13 +138,16 @@ class ElasticsearchClient:
 
 
 class AsyncElasticsearchClient:
-    """Asks Elasticsearch from an event loop; all but the constructor on the loop's thread.
+    """Sends requests to Elasticsearch from an event loop.
 
-    No I/O in the constructor, but for the certificates.
+    Call everything except the constructor on the loop's thread.
+
+    The constructor does no I/O, except to read the certificates.
 
     Args:
-        connection: How the servers are reached.
-        connections: Most that are open to one server; a further request waits for one of them.
+        connection: The connection to the servers.
+        connections: The maximum number of connections to one server. Further requests wait for a
+            connection.
 
     Raises:
         ConfigurationError: The client library is missing, or the certificates cannot be read.
@@ -177,7 +181,7 @@ class AsyncElasticsearchClient:
         params: Mapping[str, Any] | None = None,
         doing: str,
     ) -> bytes:
-        """Send one request, and take the answer as it is; see `ElasticsearchClient.request`."""
+        """Send one request and return the raw response. See `ElasticsearchClient.request`."""
         try:
             answer = await self._client.perform_request(
                 method,
@@ -188,8 +192,10 @@ class AsyncElasticsearchClient:
             )
         except Exception as exc:
             raise error_of_exception(exc, doing, login=self._connection.login_option) from exc
-        if not isinstance(answer.body, bytes):  # of another type than JSON, or an error of success
-            raise meaningless(doing, found=f"a response of {answer.meta.status} of another kind")
+        if not isinstance(answer.body, bytes):  # not JSON, or a success status with an error
+            raise meaningless(
+                doing, found=f"a response of {answer.meta.status} with another content type"
+            )
         return answer.body
 
     async def close(self) -> None:
@@ -198,10 +204,10 @@ class AsyncElasticsearchClient:
 
 
 def decoded(answer: bytes, doing: str) -> Any:
-    """What the JSON of an answer holds.
+    """Parse the JSON of a response.
 
     Raises:
-        ElasticsearchRetryableError: It is none.
+        ElasticsearchRetryableError: The response is not JSON.
     """
     try:
         return orjson.loads(answer)
@@ -210,16 +216,16 @@ def decoded(answer: bytes, doing: str) -> Any:
 
 
 def told(answer: Any, *names: str, kind: type[T], doing: str) -> T:
-    """What an answer holds in a field.
+    """Return a field of a response.
 
     Args:
-        answer: What its JSON holds.
-        names: Of the field and what it is in, from the outermost one.
-        kind: Of what should be there.
-        doing: What was asked, for errors.
+        answer: The parsed JSON.
+        names: The names of the field and its parents, from the outermost.
+        kind: The expected type.
+        doing: The operation, for errors.
 
     Raises:
-        ElasticsearchRetryableError: There is no such thing.
+        ElasticsearchRetryableError: The field is missing or has another type.
     """
     found = answer
     for name in names:
@@ -230,11 +236,11 @@ def told(answer: Any, *names: str, kind: type[T], doing: str) -> T:
 
 
 def meaningless(doing: str, *, found: str) -> ElasticsearchRetryableError:
-    """The error for an answer that does not say what was asked for.
+    """Return the error for an unexpected response.
 
     Args:
-        doing: What was asked.
-        found: What is wrong with the answer, without its content.
+        doing: The operation.
+        found: The problem with the response, without its content.
     """
     return ElasticsearchRetryableError(
         f"the response of Elasticsearch is unreadable: {doing}",
@@ -245,7 +251,7 @@ def meaningless(doing: str, *, found: str) -> ElasticsearchRetryableError:
 
 
 def path_of(*parts: str) -> str:
-    """The path of a request, made of names; commas and stars keep their meaning."""
+    """Return the path of a request made of names. Commas and stars keep their meaning."""
     return "/" + "/".join(quote(part, safe=",*") for part in parts)
 
 
@@ -272,7 +278,7 @@ def _settings(connection: ElasticsearchConnection) -> dict[str, Any]:
 
 
 def _serializers() -> dict[str, Any]:
-    """Leave bodies and answers as they are, but errors, which the client itself looks into."""
+    """Pass bodies and responses through unchanged, except errors, which the client parses."""
     from elasticsearch import OrjsonSerializer
 
     class Answers(OrjsonSerializer):
@@ -287,7 +293,7 @@ def _serializers() -> dict[str, Any]:
 
 
 def _headers(connection: ElasticsearchConnection, body: Any) -> dict[str, str]:
-    # Not given to the client, which would show them in its errors.
+    # Not passed to the client, which would show them in its errors.
     headers = {**connection.revealed_headers, "accept": _JSON}
     if body is not None:
         headers["content-type"] = _LINES if isinstance(body, bytes) else _JSON

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeats a request that may succeed later, where nothing stands against it."""
+"""Retries requests whose errors can be temporary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ __all__ = ["retrying"]
 
 
 def retrying(timeout: timedelta, ended: threading.Event | None = None) -> tenacity.Retrying:
-    """What calls a function again while it raises a `RetryableError`, and raises the last one.
+    """Return a retry policy for temporary errors.
+
+    It calls a function again while it raises a `RetryableError`, and finally raises the last one.
 
     Args:
-        timeout: Time from the first call to the last.
-        ended: Set when no one waits for the answer.
+        timeout: The time from the first call to the last.
+        ended: Set when no one waits for the response.
     """
     policy = RetryPolicy(initial_backoff=0.1, max_backoff=10.0, timeout=timeout.total_seconds())
     return policy.retrying(RetryLog("a request to Elasticsearch"), ended=ended)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents as rows: columns from mappings, columns from the hits of an answer."""
+"""Documents as rows: columns from mappings, and their values from the hits of a response."""
 
 from connector_elasticsearch.documents.answers import WHOLE, check_whole
 from connector_elasticsearch.documents.decoder import (

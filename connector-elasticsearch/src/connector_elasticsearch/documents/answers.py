@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the answer to a search is one, and of all that was searched.
+"""Checks that a search response is complete and covers all shards.
 
-An answer without hits looks like `{}` once it is filtered, and so does that of something else on
-the way. Every search asks for the shards beside its hits, so that a whole answer says that it is.
+A filtered response without hits is `{}`, and so is a response of an unrelated service. Every search
+requests the shards along with its hits, so that a complete response can be recognized.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from connector_elasticsearch.client import decoded, meaningless, told
 __all__ = ["WHOLE", "check_whole"]
 
 WHOLE: Final = ("timed_out", "_shards.total", "_shards.successful")
-"""What a search must ask for, beside what it needs."""
+"""The fields that every search must request in addition."""
 
-# How the server writes it; another order is as good, and takes longer to look at.
+# The order in which the server writes it. Another order is valid, but slower to check.
 _HEAD: Final = re.compile(
     rb'\{(?:"pit_id":"[^"]*",)?(?:"took":\d+,)?"timed_out":false,'
     rb'"_shards":\{"total":(\d+),"successful":\1(?:,"skipped":\d+,"failed":0)?\}[,}]'
@@ -25,14 +25,15 @@ _HEAD: Final = re.compile(
 
 
 def check_whole(answer: bytes, doing: str) -> None:
-    """Refuse what is not the answer of all shards.
+    """Refuse a response that does not cover all shards.
 
     Args:
-        answer: What the server sent.
-        doing: What was asked, for errors.
+        answer: The server's response.
+        doing: The operation, for errors.
 
     Raises:
-        ElasticsearchRetryableError: It is not, as far as can be seen without reading its hits.
+        ElasticsearchRetryableError: The response is incomplete, as far as can be seen without
+            reading its hits.
     """
     if _HEAD.match(answer) and answer.endswith(b"}"):
         return

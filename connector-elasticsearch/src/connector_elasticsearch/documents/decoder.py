@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns from the hits of an answer.
+"""Decodes the hits of a response into columns.
 
-An answer whose documents are written as their mapping says is parsed straight into columns: no
-object is made of a document. Elasticsearch takes more than that: numbers in quotes, one value where
-there may be several, moments as numbers. An answer with such a document is read one by one, as the
-server itself would understand them, and what cannot be understood is a bad record.
+If the documents match the mapping exactly, the response is parsed straight into columns without an
+object per document. Elasticsearch accepts more: quoted numbers, a single value for several, and
+timestamps as numbers. A response with such a document is decoded document by document, with the
+server's own rules. A document that cannot be decoded is a bad record.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from connectors_core.formats.text import parse_json
 
 __all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "moments_of"]
 
-# Moments as Arrow's parser reads them too, to the last digit that a column has.
+# Timestamps that Arrow's parser reads identically, to the last digit that a column has.
 _FORMAT: Final = "uuuu-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
 class MetadataColumn(StrEnum):
-    """What can be told of a document beside its source."""
+    """Metadata that the source can provide for each document."""
 
     ID = "_id"
     INDEX = "_index"
@@ -49,7 +49,7 @@ class MetadataColumn(StrEnum):
 
     @property
     def type(self) -> pa.DataType:
-        """Type of the column."""
+        """The type of the column."""
         text = {MetadataColumn.ID, MetadataColumn.INDEX, MetadataColumn.ROUTING}
         return pa.string() if self in text else pa.int64()
 
@@ -59,9 +59,9 @@ class Damaged:
     """A document that cannot be read.
 
     Attributes:
-        reason: Why, without its values.
-        document: Its index and id.
-        raw: Its source, as JSON.
+        reason: The reason, without the document's values.
+        document: The document's index and ID.
+        raw: The document's source, as JSON.
     """
 
     reason: str
@@ -70,15 +70,15 @@ class Damaged:
 
 
 class DocumentDecoder:
-    """Turns hits into columns. Driver and executor.
+    """Decodes hits into columns. Driver and executor.
 
     Args:
-        schema: Columns that come from the source of documents.
-        metadata_columns: Further columns, and their names.
-        formatted: Paths of moments that the server is asked to write in its own format.
+        schema: The columns from the source of the documents.
+        metadata_columns: The metadata columns, and their names.
+        formatted: Paths of timestamps that the server must write in its own format.
 
     Raises:
-        UnsupportedError: A column has a type that JSON has no counterpart of.
+        UnsupportedError: A column has a type without a JSON counterpart.
     """
 
     def __init__(
@@ -102,32 +102,33 @@ class DocumentDecoder:
 
     @property
     def paths(self) -> list[str]:
-        """Fields that the source of a document must have; none stands for all of it."""
+        """Fields to request from the source of each document, or an empty sequence for all."""
         return list(leaves(list(self._source)))
 
     @cached_property
     def filters(self) -> bool:
-        """Whether the server may leave out what is not read.
+        """Whether the server can omit fields that are not read.
 
-        It writes anew what it filters, and a number with a fraction as a double then.
+        The server rewrites a filtered document, and then writes a number with a fraction as a
+        double.
         """
         return not any(map(_has_fractions, self._source.types))
 
     def filter_path(self, *names: str) -> dict[str, str]:
-        """The parameter by which an answer holds these alone, where the server may filter it."""
+        """The parameter that limits the response to the needed fields, if filtering is possible."""
         return {"filter_path": ",".join(names)} if self.filters else {}
 
     @property
     def hit_names(self) -> tuple[str, ...]:
-        """What is read of a hit."""
+        """The parsed type of a hit."""
         moments = ("fields", "_ignored") if self._formatted else ()
         return ("_id", "_index", "_source", *moments, *(column for column, _ in self._metadata))
 
     def search(self, *, whole: bool = False) -> dict[str, Any]:
-        """What the body of a search must ask for, so that its hits can be read.
+        """Return the parts of a search body that are needed to decode its hits.
 
         Args:
-            whole: Whether the source is sent as it is, and not the columns of it alone.
+            whole: Whether to request the unchanged source instead of only its columns.
         """
         body: dict[str, Any] = {}
         if not self._source.names:
@@ -144,35 +145,35 @@ class DocumentDecoder:
         return body
 
     def parsed(self, answer: bytes, schema: pa.Schema) -> pa.Table:
-        """Parse an answer with hits as one row.
+        """Parse a response with hits as one row.
 
         Args:
-            answer: What the server sent.
-            schema: What is read of it, with `hit_type` in it.
+            answer: The server's response.
+            schema: The fields to parse, including `hit_type`.
 
         Raises:
-            pyarrow.ArrowInvalid: Something in it is not as the schema says, or may be written in
-                another way: `{"maker.name": ""}` is the same as `{"maker": {"name": ""}}`.
+            pyarrow.ArrowInvalid: The response does not match the schema, or could have another
+                spelling: `{"maker.name": ""}` is the same as `{"maker": {"name": ""}}`.
         """
         if self._moments_in_lists:
-            raise pa.ArrowInvalid("moments that are told by what stands in the documents")
+            raise pa.ArrowInvalid("timestamps that depend on the values in the documents")
         searched = answer
-        for path in self._formatted:  # these stand in the answer by their paths
+        for path in self._formatted:  # the response contains these by their paths
             searched = searched.replace(f'"{path}":'.encode(), b"") if "." in path else searched
         if any(name in searched for name in self._not_at_once):
             raise pa.ArrowInvalid("a path that is written in another way")
         return parse_json(answer, schema, ignore_new=True)
 
     def columns(self, hits: pa.StructArray) -> pa.RecordBatch:
-        """The rows of hits that were parsed as `hit_type`.
+        """Convert hits parsed as `hit_type` to rows.
 
         Raises:
-            pyarrow.ArrowInvalid: Something in them is not as the schema says.
+            pyarrow.ArrowInvalid: A hit does not match the schema.
         """
         columns = []
         source = hits.field("_source")
         if self._formatted and hits.field("_ignored").null_count < len(hits):
-            raise pa.ArrowInvalid("a value that the server does not understand")
+            raise pa.ArrowInvalid("a value that the server does not accept")
         if self._source.names and source.null_count:
             raise pa.ArrowInvalid("a document without a source")
         for field in self._source:
@@ -186,7 +187,7 @@ class DocumentDecoder:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def row(self, hit: Mapping[str, Any]) -> dict[str, Any] | Damaged:
-        """The row of one hit, or what is wrong with it.
+        """Return the row of one hit, or the reason why it cannot be decoded.
 
         Raises:
             ConfigurationError: The index does not keep the source of its documents.
@@ -194,7 +195,7 @@ class DocumentDecoder:
         if self._source.names and "_source" not in hit:
             raise ConfigurationError(
                 "the source of the documents is not available",
-                expected="an index whose mapping does not turn `_source` off",
+                expected="an index whose mapping does not turn off `_source`",
                 found=str(hit.get("_index")),
                 option="index",
             )
@@ -217,7 +218,7 @@ class DocumentDecoder:
         return row
 
     def _begin(self, hit: Mapping[str, Any]) -> None:
-        """Take the moments that the server wrote of a document."""
+        """Take the timestamps that the server wrote for a document."""
         ignored = hit.get("_ignored", ())
         for path, moments in self._moments.items():
             if path in ignored:
@@ -225,12 +226,12 @@ class DocumentDecoder:
             moments.begin(_written(hit.get("fields"), path))
 
     def batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-        """Rows of `row`, as columns."""
+        """Return rows of `row` as columns."""
         columns = pa.array(rows, type=pa.struct(list(self.schema)))
         return pa.RecordBatch.from_struct_array(columns).cast(self.schema)
 
 
-# --- What the parser is told ---------------------------------------------------------------------
+# --- The parser's types -------------------------------------------------------------------------
 
 
 def _hit_type(
@@ -257,13 +258,13 @@ def _parsed_fields(
 
 
 def _parsed_type(kind: pa.DataType, formatted: frozenset[str], above: str) -> pa.DataType:
-    """The type that a column is parsed as, from which it is converted."""
+    """Return the type to parse a column as, before its conversion."""
     if pa.types.is_struct(kind):
         return pa.struct(list(_parsed_fields(kind.fields, formatted, above)))
     if pa.types.is_list(kind):
         return pa.list_(_parsed_type(kind.value_type, formatted, above))
     if pa.types.is_float32(kind):
-        return pa.float64()  # so that what is too large is seen
+        return pa.float64()  # so that an overflow is detected
     if pa.types.is_binary(kind):
         return pa.string()
     if pa.types.is_date32(kind):
@@ -272,10 +273,10 @@ def _parsed_type(kind: pa.DataType, formatted: frozenset[str], above: str) -> pa
 
 
 def _names_to_look_for(schema: pa.Schema) -> set[bytes]:
-    """How an answer looks in which a path is not written as its column is named.
+    """Return a pattern for responses in which a path is not spelled like its column.
 
-    An object may be written with dots, `{"maker.name": ""}`, and a field whose own name has dots
-    as objects.
+    An object can be written with dots, `{"maker.name": ""}`. A field whose own name contains dots
+    can be written as objects.
     """
     objects = {each.name for each in _all_fields(schema) if pa.types.is_struct(each.type)}
     dotted = {each.name.partition(".")[0] for each in _all_fields(schema) if "." in each.name}
@@ -283,7 +284,7 @@ def _names_to_look_for(schema: pa.Schema) -> set[bytes]:
 
 
 def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """Fields, and those inside of them; of a list, that of its values."""
+    """Yield fields and the fields inside them. For a list, yield the field of its values."""
     for field in fields:
         if pa.types.is_list(field.type):
             field = field.with_type(field.type.value_type)
@@ -293,7 +294,7 @@ def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
 
 
 def _has_fractions(kind: pa.DataType) -> bool:
-    """Whether there is a decimal with places behind its point in a type."""
+    """Whether a type contains a decimal with a fractional part."""
     if pa.types.is_decimal(kind):
         return bool(kind.scale > 0)
     nested = pa.types.is_nested(kind)
@@ -301,7 +302,7 @@ def _has_fractions(kind: pa.DataType) -> bool:
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
-    """A field of a struct as the type of its column; one that was not parsed is null.
+    """Return a struct's field with the type of its column, or nulls if it was not parsed.
 
     Raises:
         pyarrow.ArrowInvalid: A value does not fit.
@@ -312,7 +313,7 @@ def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
 
 
 def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """What was parsed, as the type of its column.
+    """Return parsed values with the type of their column.
 
     Raises:
         pyarrow.ArrowInvalid: A value does not fit.
@@ -341,11 +342,11 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _replace(
     columns: list[pa.Array], fields: Sequence[pa.Field], path: Sequence[str], moments: pa.Array
 ) -> None:
-    """Put the moments that the server wrote where those of the source would be."""
+    """Replace the source's timestamps by those that the server wrote."""
     at = next(at for at, field in enumerate(fields) if field.name == path[0])
     if len(path) == 1:
         if pc.max(pc.list_value_length(moments)).as_py() not in {None, 1}:
-            raise pa.ArrowInvalid("several moments")
+            raise pa.ArrowInvalid("several timestamps")
         columns[at] = pc.list_element(pc.fill_null(moments, [None]), 0).cast(fields[at].type)
         return
     struct = columns[at]
@@ -359,7 +360,7 @@ def _replace(
 def _moments(
     fields: Sequence[pa.Field], above: str = "", *, is_several: bool = False
 ) -> Iterator[tuple[str, bool]]:
-    """Paths of the fields that have values, and whether one can be there several times."""
+    """Return the paths of the fields with values, and whether each can occur several times."""
     for field in fields:
         path, kind, several = f"{above}{field.name}", field.type, is_several
         if pa.types.is_list(kind):
@@ -371,7 +372,7 @@ def _moments(
 
 
 def _written(fields: Any, path: str) -> Iterator[Any]:
-    """What the server wrote of a path; of a nested object, within what it wrote of that."""
+    """Return what the server wrote for a path, or inside of a nested object."""
     if not isinstance(fields, dict):
         return
     if path in fields:
@@ -385,10 +386,10 @@ def _written(fields: Any, path: str) -> Iterator[Any]:
 
 
 def _told(value: Any) -> Any:
-    """What the server says about a document.
+    """Return a timestamp in the form that the server wrote.
 
     Raises:
-        ValueError: It has no place in a column.
+        ValueError: The timestamp does not fit a column.
     """
     if isinstance(value, str) and not is_whole(value):
         raise ValueError("it contains half of a surrogate pair")
@@ -396,7 +397,7 @@ def _told(value: Any) -> Any:
 
 
 def moments_of(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
-    """Paths of the fields whose columns hold moments or days, with dots."""
+    """Return the paths, with dots, of the fields whose columns hold timestamps or dates."""
     for field in fields:
         path, kind = f"{above}{field.name}", field.type
         kind = kind.value_type if pa.types.is_list(kind) else kind
@@ -407,7 +408,7 @@ def moments_of(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
 
 
 def leaves(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
-    """Paths of the fields that have values, with dots."""
+    """Return the paths, with dots, of the fields with values."""
     for field in fields:
         path, kind = f"{above}{field.name}", field.type
         kind = kind.value_type if pa.types.is_list(kind) else kind

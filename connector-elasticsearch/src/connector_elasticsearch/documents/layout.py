@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the mapping of indices says of the rows that are made of their documents."""
+"""The properties of rows that follow from the mapping of indices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of the documents of some indices.
+    """The columns of the documents of some indices.
 
     Attributes:
         schema: The columns.
-        formatted: Paths of moments that only the server can read.
-        mappings: By index, as the server gives them.
+        formatted: Paths of timestamps that only the server can parse.
+        mappings: The mappings by index, in the server's form.
     """
 
     schema: pa.Schema
@@ -30,9 +30,9 @@ class Layout:
 
     @property
     def requires_routing(self) -> bool:
-        """Whether a document of an index is not found by its id alone."""
+        """Return whether finding a document of an index takes more than its ID."""
         return any(each.get("_routing", {}).get("required") for each in self.mappings.values())
 
     def kinds(self, path: str) -> set[str | None]:
-        """Elasticsearch's types of a field, of which an index may have another; None for none."""
+        """Return Elasticsearch's types of a field in the indices, with None if it is missing."""
         return {kind_of(mapping, path) for mapping in self.mappings.values()}

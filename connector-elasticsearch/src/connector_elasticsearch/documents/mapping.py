@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns from the mappings of indices.
+"""Derives columns from the mappings of indices.
 
-A mapping says what type a field has and not whether it holds one value or several, as in
-Elasticsearch each field may: fields that hold several are to be named.
+A mapping contains the type of a field, but not whether it holds several values, because any field
+in Elasticsearch can. The user names the fields that do.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "token_count": pa.int32(),
     "unsigned_long": pa.decimal128(20, 0),
 }
-# Formats that a moment is understood in as it stands in a document. Milliseconds come last, and
-# behind one that takes four digits for a year.
+# The formats in which a timestamp of a document can be parsed directly. Milliseconds come last,
+# after a format that parses four digits as a year.
 _ISO: Final = frozenset({"strict_date_optional_time", "strict_date_optional_time_nanos"})
 _WITHOUT_NUMBERS: Final = _ISO | {"strict_date", "strict_date_time", "strict_date_time_no_millis"}
 _MILLISECONDS: Final = "epoch_millis"
-# An alias has no value of its own, and a field of this kind lives in another document.
+# An alias has no value of its own, and a field of the other type belongs to another document.
 _WITHOUT_VALUE: Final = frozenset({"alias", "join", "percolator"})
 
 
 def fields_of(
     mappings: Mapping[str, Mapping[str, Any]], array_fields: Collection[str] = ()
 ) -> pa.Schema:
-    """Columns of the documents of some indices.
+    """Return the columns of the documents of some indices.
 
-    Objects are structs, nested ones lists of structs; what has no type in Arrow is the text of its
-    JSON.
+    Objects become structs, and nested objects lists of structs. A type without an Arrow counterpart
+    becomes its JSON text.
 
     Args:
-        mappings: By index, as the server gives them: ``{"properties": {...}}``.
-        array_fields: Paths of fields, with dots, that hold several values.
+        mappings: By index, in the server's form: ``{"properties": {...}}``.
+        array_fields: Paths, with dots, of fields that hold several values.
 
     Raises:
-        ConfigurationError: Indices differ in the type of a field, there is none, or a field that
-            is named as an array is not there.
+        ConfigurationError: Indices differ in the type of a field, there is no field, or an array
+            field does not exist.
     """
     arrays = set(array_fields)
     merged: dict[str, Any] = {}
@@ -79,10 +79,10 @@ def fields_of(
 
 
 def with_own_format(mappings: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Paths of moments that are written in a format of their own, which only the server can read.
+    """Return the paths of timestamps in a custom format, which only the server can parse.
 
     Args:
-        mappings: By index, as the server gives them.
+        mappings: The mappings by index, in the server's form.
     """
     return frozenset(
         path
@@ -94,7 +94,7 @@ def with_own_format(mappings: Mapping[str, Mapping[str, Any]]) -> frozenset[str]
 
 
 def _is_understood(written: str | None) -> bool:
-    """Whether the formats of a field are understood; those that it has by itself are."""
+    """Whether the formats of a field can be parsed. The default formats can."""
     if written is None:
         return True
     *formats, last = written.split("||")
@@ -104,14 +104,14 @@ def _is_understood(written: str | None) -> bool:
 
 
 def pruned(schema: pa.Schema, paths: Collection[str]) -> pa.Schema:
-    """A schema with some of its fields, in its own order.
+    """Return a schema with some of its fields, in its own order.
 
     Args:
         schema: The schema.
         paths: Names of columns, or paths with dots into them.
 
     Raises:
-        ConfigurationError: There is no such field.
+        ConfigurationError: A field does not exist.
     """
     left = set(paths)
     found = pa.schema(_pruned(schema, left, ""))
@@ -141,7 +141,7 @@ def _merge(merged: dict[str, Any], properties: Mapping[str, Any], index: str, ab
 
 
 def _kind(field: Mapping[str, Any]) -> str:
-    """The type of a field; sorts of text are one."""
+    """Return the type of a field. All text types count as one."""
     kind = str(field.get("type", "object"))
     return kind if kind in _TYPES or kind in {"object", "nested"} else _OTHERS.get(kind, kind)
 
@@ -170,7 +170,7 @@ def _fields(merged: Mapping[str, Any], arrays: set[str], above: str) -> Iterator
 
 
 def _metadata(kind: str) -> dict[str, str] | None:
-    """What the type of the column does not tell."""
+    """Return the properties that are not part of the column's type."""
     plain = kind in _TYPES or kind in {"object", "nested", "text"}
     return None if plain else {"elasticsearch.type": kind}
 
@@ -199,14 +199,14 @@ def _pruned(fields: Any, left: set[str], above: str) -> Iterator[pa.Field]:
 
 
 def kind_of(mapping: Mapping[str, Any], path: str) -> str | None:
-    """Elasticsearch's type of a field.
+    """Return Elasticsearch's type of a field.
 
     Args:
-        mapping: Of one index, as the server gives it.
-        path: Of the field, with dots; one of its sub-fields (`name.keyword`) will do.
+        mapping: The mapping of one index, in the server's form.
+        path: The path of the field, with dots. It can be one of its sub-fields (`name.keyword`).
 
     Returns:
-        The type, or None where there is no such field.
+        The type, or None if the field does not exist.
     """
     found: Any = mapping
     for name in path.split("."):

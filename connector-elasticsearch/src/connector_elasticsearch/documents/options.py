@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents are read: the settings that source and table share."""
+"""The selection of documents: settings that the source and the table share."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from connectors_core.schema import SCHEMA
 
 __all__ = ["ConnectedOptions", "DocumentOptions"]
 
-#: Options of elasticsearch-hadoop without an equal here.
+#: Options of elasticsearch-hadoop without an equivalent here.
 _OF_HADOOP = {
     "es.port": "give the port in 'hosts', as in https://host:9200",
     "es.net.ssl": "give the scheme in 'hosts', as in https://host:9200",
-    "es.nodes.wan.only": "only the servers of 'hosts' are talked to; remove it",
-    "es.nodes.discovery": "only the servers of 'hosts' are talked to; remove it",
+    "es.nodes.wan.only": "the connector only talks to the servers of 'hosts'; remove it",
+    "es.nodes.discovery": "the connector only talks to the servers of 'hosts'; remove it",
     "es.index.auto.create": "the server's setting action.auto_create_index decides; remove it",
     "es.mapping.id.field": "use 'document-id.columns'",
-    "es.batch.write.retry.count": "use 'sink.bulk-flush.backoff.timeout', the time of retries",
+    "es.batch.write.retry.count": "use 'sink.bulk-flush.backoff.timeout', the time limit of "
+    "retries",
     "es.read.field.exclude": "name the fields to read in 'fields'",
     "es.input.max.docs.per.partition": "use 'source.slices'",
     "es.net.ssl.truststore.location": "use 'ssl.ca-file', a PEM file",
@@ -37,20 +38,20 @@ _OF_HADOOP = {
 
 
 class ConnectedOptions(Configured, elsewhere=_OF_HADOOP):
-    """Which servers are asked."""
+    """The servers to read from."""
 
     connection: Setting[ElasticsearchConnection, ElasticsearchConnection | str | Sequence[str]] = (
         part(
             ElasticsearchConnection,
             accept=ElasticsearchConnection.of,
             kw_only=False,
-            doc="How the servers are reached, or their addresses.",
+            doc="Connection to the servers, or their addresses.",
         )
     )
 
 
 class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
-    """What is read of which servers."""
+    """Which documents to read, and from which servers."""
 
     index: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "index",
@@ -58,7 +59,7 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         validator=not_empty,
         since=SINCE,
         aliases=("es.resource", "es.resource.read", "indices"),
-        doc="Indices, aliases, data streams or patterns (`flights-*`).",
+        doc="Indices, aliases, data streams, or patterns (`flights-*`).",
         kw_only=False,
     )
     query: Setting[dict[str, Any] | None, Mapping[str, Any] | None] = option(
@@ -66,15 +67,15 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         JSON_MAP,
         since=SINCE,
         aliases=("es.query",),
-        doc='Documents that are read, in Elasticsearch\'s query language, as `{"term": {"carrier": '
-        '"UA"}}`. By default all.',
+        doc="Query that selects the documents to read, in Elasticsearch's query language, e.g. "
+        '`{"term": {"carrier": "UA"}}`. The default is all documents.',
         default=None,
     )
     declared_schema: Setting[pa.Schema | None, Any] = option(
         "schema",
         SCHEMA,
         since=SINCE,
-        doc="Columns, in the words of Spark SQL. By default they follow from the mapping.",
+        doc="Columns, as a Spark SQL schema. By default, the mapping determines them.",
         default=None,
         alias="schema",
     )
@@ -84,8 +85,8 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         default=(),
         since=SINCE,
         aliases=("es.read.field.include",),
-        doc="Columns to read, or paths into them, as `carrier, aircraft.maker`; no others are "
-        "sent. By default all.",
+        doc="Columns or paths to read, e.g. `carrier, aircraft.maker`. The server sends no "
+        "others. The default is all columns.",
     )
     array_fields: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "array-fields",
@@ -93,29 +94,29 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         default=(),
         since=SINCE,
         aliases=("es.read.field.as.array.include",),
-        doc="Paths of fields that hold several values, which no mapping tells.",
+        doc="Paths of fields that hold several values, which a mapping does not show.",
     )
 
     def selection(self, retry_timeout: timedelta) -> DocumentSelection:
-        """What is read.
+        """Return the selection of documents.
 
         Args:
-            retry_timeout: How long a request is repeated that may succeed later.
+            retry_timeout: How long to retry a request after temporary errors.
 
         Raises:
-            ConfigurationError: The settings do not fit together.
+            ConfigurationError: The settings contradict each other.
         """
         schema = self.declared_schema
         if schema is not None:
             if self.array_fields:
                 raise ConfigurationError(
-                    "the schema already says which fields hold several values",
+                    "the schema already determines which fields hold several values",
                     expected="`array-fields`, or a schema with ARRAY<...>",
                     found="both",
                     option="array-fields",
                 )
             kept = pruned(schema, self.fields) if self.fields else schema
-            DocumentDecoder(kept)  # so that a type that cannot be read is refused here
+            DocumentDecoder(kept)  # refuses a type that cannot be decoded
         return DocumentSelection(
             connection=self.connection,
             index=",".join(self.index),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON of answers whose documents are read one by one.
+"""Parses the JSON of responses whose documents are decoded one by one.
 
-Elasticsearch stores what no other system would: halves of surrogate pairs, numbers of any length,
-objects in objects a thousand deep. Whatever stands in one document, the others must be read, so
-this parser takes all of it and keeps numbers as they are written.
+Elasticsearch stores values that few other systems accept: halves of surrogate pairs, numbers of any
+length, and objects nested a thousand levels deep. One document must not prevent the others from
+being read, so this parser accepts all of it and keeps numbers as they are written.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from connector_elasticsearch.client import meaningless, told
 __all__ = ["Number", "json_text", "loaded", "plain", "raw_json"]
 
 _DOING: Final = "reading documents"
-# Python's parser calls itself; what is deeper than this has no column.
+# Python's parser is recursive. Anything nested deeper than this has no column.
 _MOST_DEPTH: Final = 400
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
-_CUT: Final = "NaN"  # a value that no answer holds
+_CUT: Final = "NaN"  # no response contains this value
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of JSON.
+    """A JSON number.
 
     Attributes:
-        text: As it is written.
+        text: The number as written.
     """
 
     text: str
 
 
 class _TooDeep:
-    """Stands for what was cut off."""
+    """A placeholder for what was cut off."""
 
 
 _TOO_DEEP: Final = _TooDeep()
 
 
 def loaded(body: bytes) -> dict[str, Any]:
-    """An object of JSON; its numbers are `Number`.
+    """Parse a JSON object. Its numbers become `Number`.
 
     Raises:
-        ElasticsearchRetryableError: It is something else.
+        ElasticsearchRetryableError: The text is not a JSON object.
     """
     try:
         text = body.decode()
@@ -63,10 +63,10 @@ def loaded(body: bytes) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, its numbers as they were written.
+    """Write a value as JSON, with its original spelling of numbers.
 
     Raises:
-        ValueError: It cannot be written; says why.
+        ValueError: The value cannot be written. The error has the reason.
     """
     try:
         return orjson.dumps(value, _fragment, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
@@ -75,14 +75,14 @@ def json_text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A number or text as Python has it."""
+    """Return a number or text as a Python value."""
     if not isinstance(value, Number):
         return value
     return int(value.text) if value.text.lstrip("-").isdigit() else float(value.text)
 
 
 def raw_json(value: Any) -> bytes:
-    """A value as JSON, for people: never fails."""
+    """Write a value as JSON for people. This never fails."""
     try:
         return json_text(value).encode()
     except ValueError:
@@ -96,7 +96,7 @@ def _parsed(text: str) -> Any:
 
 
 def _cut(text: str) -> str:
-    """JSON without what is nested too deep."""
+    """Return JSON without the parts that are nested too deep."""
     return "".join(_pieces(text))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents are read, and as which columns."""
+"""The selection of documents and their columns."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ __all__ = ["DocumentSelection"]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSelection:
-    """What is read of which servers.
+    """Which documents to read, and from which servers.
 
     Attributes:
-        connection: How the servers are reached.
-        index: Indices, aliases, data streams or patterns, separated by commas.
-        query: Documents that are read; None for all.
-        schema: Columns that were declared; None to take them from the mapping.
-        fields: Columns to keep, or paths into them; none for all.
+        connection: The connection to the servers.
+        index: Indices, aliases, data streams, or patterns, separated by commas.
+        query: A query for the documents to read, or None for all.
+        schema: The declared columns, or None to derive them from the mapping.
+        fields: Columns to keep, or paths into them. An empty sequence keeps all.
         array_fields: Paths of fields that hold several values.
-        retry_timeout: How long a request is repeated that may succeed later.
+        retry_timeout: How long to retry a request after temporary errors.
     """
 
     connection: ElasticsearchConnection
@@ -50,10 +50,12 @@ class DocumentSelection:
 
     @cached_property
     def layout(self) -> Layout:
-        """What the servers' mapping says; asked for once, and kept when this travels. Driver.
+        """The layout from the servers' mapping, which is requested once and then pickled with this.
+
+        Driver.
 
         Raises:
-            ConfigurationError: There is no such index, or its mapping cannot be used.
+            ConfigurationError: The index does not exist, or its mapping is not supported.
         """
         doing = f"reading the mapping of {self.index}"
         with closing(ElasticsearchClient(self.connection)) as client:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of documents, read as Elasticsearch itself understands them.
+"""Decodes values of documents with Elasticsearch's own rules.
 
-What it takes is more than what JSON says: numbers in quotes, a list of one for the one, moments as
-milliseconds. What it would not take is a ValueError that says what is wrong, without the value.
+Elasticsearch accepts more than the JSON type suggests: quoted numbers, a list of one as a single
+value, and timestamps in milliseconds. A value that it would not accept raises a ValueError with the
+reason, but without the value.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from connectors_core.errors import UnsupportedError
 __all__ = ["MOST_IN_FLOAT", "Moments", "converter_of", "flat", "is_whole", "moment_of", "value_in"]
 
 MOST_IN_FLOAT: Final = 3.4028234663852886e38
-_MOST_DIGITS: Final = Context(prec=76)  # of a decimal in Arrow
+_MOST_DIGITS: Final = Context(prec=76)  # the precision of Arrow's decimals
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ARRAY_HINT: Final = "it contains several values; name the field in array-fields"
 _MILLISECONDS: Final = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?")
@@ -33,15 +34,17 @@ _YEAR: Final = re.compile(r"\d{4}")
 def converter_of(
     field: pa.Field, moments: Mapping[str, Moments], above: str = ""
 ) -> Callable[[Any], Any]:
-    """What reads the values of a column; raises a ValueError that says what is wrong.
+    """Return a function that decodes the values of a column.
+
+    It raises a ValueError with the reason.
 
     Args:
         field: The column, or a field of its struct.
-        moments: By path, the moments that the server writes itself.
-        above: Path of what the field is in, with a dot at its end.
+        moments: By path, the timestamps that the server writes itself.
+        above: The path of the field's parent, ending in a dot.
 
     Raises:
-        UnsupportedError: JSON has no counterpart of the column's type.
+        UnsupportedError: The column's type has no JSON counterpart.
     """
     kind, path = field.type, f"{above}{field.name}"
     if pa.types.is_list(kind):
@@ -58,11 +61,11 @@ def converter_of(
 
 
 class Moments:
-    """The moments of one field of one document, as the server wrote them, in their order.
+    """The timestamps of one field of one document, as the server wrote them, in order.
 
     Args:
-        is_several: Whether the field, or an object that it is in, may be there several times: then
-            nulls, which the server leaves out, are told by what stands in the document.
+        is_several: Whether the field or a parent object can occur several times. The document then
+            determines the nulls, which the server omits.
     """
 
     def __init__(self, *, is_several: bool) -> None:
@@ -70,15 +73,15 @@ class Moments:
         self._left: list[Any] = []
 
     def begin(self, written: Iterable[Any]) -> None:
-        """Take what the server wrote of a document."""
+        """Take the timestamps that the server wrote for a document."""
         self._left = list(written)
         self._left.reverse()
 
     def next(self, value: Any) -> datetime | None:
-        """The moment of the next value in the document.
+        """Return the timestamp of the next value in the document.
 
         Raises:
-            ValueError: The server wrote none, or one that has no place in a column.
+            ValueError: The server wrote none, or the timestamp does not fit a column.
         """
         if not self._is_several:
             found = self._left or [None]
@@ -87,17 +90,17 @@ class Moments:
         if value is None:
             return None
         if not self._left:
-            raise ValueError("the server does not read all of its moments")
+            raise ValueError("the server cannot parse all of its timestamps")
         return moment_of(self._left.pop())
 
     def end(self) -> None:
-        """See that each moment had a place.
+        """Check that every timestamp was used.
 
         Raises:
-            ValueError: One had none.
+            ValueError: A timestamp was left.
         """
         if self._is_several and self._left:
-            raise ValueError("the server reads more moments than it holds")
+            raise ValueError("the server found more timestamps than the field holds")
 
 
 def _server_converter(kind: pa.DataType, moments: Moments) -> Callable[[Any], Any]:
@@ -142,13 +145,13 @@ def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: _date_of(moment_of(_single(value)))
     raise UnsupportedError(
         f"documents cannot contain values of the type {kind}",
-        expected="booleans, numbers, text, bytes, timestamps, dates, structs and lists of these",
+        expected="booleans, numbers, text, bytes, timestamps, dates, structs, and lists of these",
         found=str(kind),
     )
 
 
 def flat(value: Any) -> Iterator[Any]:
-    """The values that a field has: a list in a list is the same to Elasticsearch as one list."""
+    """Yield the values of a field. To Elasticsearch, nested lists are the same as one list."""
     if isinstance(value, list):
         for each in value:
             yield from flat(each)
@@ -157,7 +160,10 @@ def flat(value: Any) -> Iterator[Any]:
 
 
 def _single(value: Any) -> Any:
-    """One value: a list of one is the same to Elasticsearch, and what is null is not there."""
+    """Return one value.
+
+    To Elasticsearch, a list of one is the value, and null is a missing value.
+    """
     if not isinstance(value, list):
         return value
     found = [each for each in flat(value) if each is not None]
@@ -183,11 +189,11 @@ def _struct(
 
 
 def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
-    """What a document has in a field, whose path may be written with dots: `{"maker.name": ""}`.
+    """Return the value of a field, whose path can be written with dots: `{"maker.name": ""}`.
 
     Args:
         document: The document, or an object in it.
-        field: The field, which may have a name with dots itself.
+        field: The field. Its own name can contain dots.
     """
     found = document.get(field.name)
     if found is None and "." in field.name:
@@ -209,7 +215,7 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
 
 
 def _below(value: Any, path: str) -> Any:
-    """What objects have in a path, of which each may write a part with dots."""
+    """Return the values of objects at a path. Each object can write a part of it with dots."""
     if isinstance(value, list):
         below = (_below(each, path) for each in flat(value))
         return [each for each in below if each is not None] or None
@@ -229,11 +235,11 @@ def _integer(value: Any, least: int, most: int) -> int | None:
         return None
     if not least <= found <= most:
         raise ValueError(f"it is not between {least} and {most}")
-    return int(found)  # not before: of 1e999999999 it would be as many digits
+    return int(found)  # after the check, because 1e999999999 would have as many digits
 
 
 def _exact(value: Any) -> Decimal | None:
-    """A number; empty text is none to Elasticsearch."""
+    """Return a number, or None for empty text, as Elasticsearch does."""
     if value is None or value == "":
         return None
     text = value.text if isinstance(value, Number) else value
@@ -300,21 +306,21 @@ def _bytes(value: Any) -> bytes | None:
         return None
     try:
         return base64.b64decode(value)
-    except (TypeError, ValueError) as error:  # of what is not ASCII, too
+    except (TypeError, ValueError) as error:  # also raised for text that is not ASCII
         raise ValueError("it is not base64") from error
 
 
 def moment_of(value: Any) -> datetime | None:
-    """Read a moment: text of ISO 8601, cut off anywhere behind the year, or milliseconds.
+    """Parse a timestamp: ISO 8601 text, cut off anywhere after the year, or milliseconds.
 
-    A number of four digits is a year, as it is to Elasticsearch.
+    A number of four digits is a year, as in Elasticsearch.
 
     Args:
-        value: What stands in the document.
+        value: The value in the document.
 
     Raises:
-        ValueError: It is none; says why.
-        OverflowError: It is too far from now.
+        ValueError: It is not a timestamp. The error has the reason.
+        OverflowError: It is outside the supported range.
     """
     if value is None:
         return None
@@ -332,7 +338,7 @@ def moment_of(value: Any) -> datetime | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text holds whole characters only: JSON can hold half of a surrogate pair."""
+    """Whether a text contains only whole characters. JSON can contain half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that ask for the documents of a batch of keys. Executor."""
+"""Lookup functions that request the documents of a batch of keys. Executor."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _KEEP_ALIVE: Final = timedelta(minutes=1)
 
 
 class ElasticsearchLookupFunction(LookupFunction):
-    """Asks and waits.
+    """Sends requests and waits for each response.
 
     Args:
-        questions: How documents are asked for.
+        questions: The builder of the requests.
     """
 
     def __init__(self, questions: Questions) -> None:
@@ -37,11 +37,11 @@ class ElasticsearchLookupFunction(LookupFunction):
         self._client: ElasticsearchClient | None = None
 
     def open(self, context: FunctionContext) -> None:
-        """Make the client."""
+        """Create the client."""
         self._client = ElasticsearchClient(self._questions.connection)
 
     def lookup(self, keys: pa.RecordBatch) -> pa.Table:
-        """The rows of some keys."""
+        """Return the rows of some keys."""
         return _joined(self._questions, [self._ask(each) for each in self._questions.of(keys)])
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class ElasticsearchLookupFunction(LookupFunction):
             self._client = None
 
     def _ask(self, question: Question) -> pa.Table:
-        assert self._client is not None  # since `open`
+        assert self._client is not None  # `open` created it
         answer = self._client.request_bytes(
             "POST",
             question.path,
@@ -66,10 +66,10 @@ class ElasticsearchLookupFunction(LookupFunction):
 
 
 class ElasticsearchAsyncLookupFunction(AsyncLookupFunction):
-    """Asks several times at once.
+    """Sends several requests concurrently.
 
     Args:
-        questions: How documents are asked for.
+        questions: The builder of the requests.
     """
 
     def __init__(self, questions: Questions) -> None:
@@ -77,7 +77,7 @@ class ElasticsearchAsyncLookupFunction(AsyncLookupFunction):
         self._client: AsyncElasticsearchClient | None = None
 
     async def async_lookup(self, keys: pa.RecordBatch) -> pa.Table:
-        """The rows of some keys."""
+        """Return the rows of some keys."""
         if self._client is None:
             self._client = AsyncElasticsearchClient(self._questions.connection)
         asked = [self._ask(self._client, each) for each in self._questions.of(keys)]
@@ -108,11 +108,11 @@ def _joined(questions: Questions, found: list[pa.Table]) -> pa.Table:
 
 
 def _all_pages(questions: Questions, question: Question) -> pa.Table:
-    """Read what is more than an answer may hold, page after page of a point in time.
+    """Read a result larger than one response page by page from a point in time.
 
     Raises:
-        BadRecordError: A document cannot be read.
-        ConnectorError: The server cannot be asked.
+        BadRecordError: A document cannot be decoded.
+        ConnectorError: The request failed.
     """
     settings = SearchSettings(
         connection=questions.connection,
@@ -148,7 +148,7 @@ def _batches(settings: SearchSettings) -> Iterator[pa.RecordBatch]:
                             position=piece.damaged.document,
                             raw=piece.damaged.raw,
                         )
-                    assert piece.batch is not None  # one of the two
+                    assert piece.batch is not None  # a piece has one of the two
                     yield piece.batch
                     name = page.point_in_time or split.point_in_time
                     split = split.behind(name, piece.after, piece.documents)

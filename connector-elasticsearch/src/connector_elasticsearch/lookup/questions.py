@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for the documents of some keys, and the rows of the answers."""
+"""Builds requests for the documents of keys, and decodes the rows of the responses."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from connectors_core.errors import BadRecordError
 
 __all__ = ["Question", "Questions", "TooManyError"]
 
-MOST_IN_ANSWER: Final = 10_000  # index.max_result_window, unless it was changed
+MOST_IN_ANSWER: Final = 10_000  # the default of index.max_result_window
 _KEYS: Final = 5_000
-# Of what a query may hold, in the server's default.
+# Maximum number of terms in a query, by the server's default.
 _CLAUSES: Final = 1_000
 _NO_INDEX: Final = frozenset({"index_closed_exception", "index_not_found_exception"})
 
 
 class TooManyError(Exception):
-    """An answer holds as many documents as it may, so that there may be more."""
+    """A response contains the maximum number of documents, so there can be more."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Question:
     """One request.
 
     Attributes:
-        path: Of the request.
-        body: Of the request, an object.
-        parameters: What stands behind the path.
-        keys: What it asks for.
+        path: The path of the request.
+        body: The body of the request, an object.
+        parameters: The query parameters.
+        keys: The requested keys.
     """
 
     path: str
@@ -58,19 +58,19 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """How documents are asked for by key. Picklable, no I/O.
+    """Builds requests for documents by key. Picklable. No I/O.
 
     Attributes:
-        connection: How the servers are reached.
-        index: Indices, aliases or patterns, separated by commas.
-        schema: Rows to give, keys included.
-        id_column: The column that is the id of documents; None for none.
-        fields: The field that each key is compared with, None for the id.
-        formatted: Paths of moments that the server is asked to write in its own format.
-        query: Documents that belong to the table; None for all.
-        gets: Whether documents can be got by their ids, which shows them as they are right now.
-        retry_timeout: How long a key is read page after page that has more documents than an
-            answer may hold.
+        connection: The connection to the servers.
+        index: Indices, aliases, or patterns, separated by commas.
+        schema: The schema of the rows, including the keys.
+        id_column: The column that holds the documents' ID, or None.
+        fields: The field to compare with each key, or None for the ID.
+        formatted: Paths of timestamps that the server must write in its own format.
+        query: A query for the documents of the table, or None for all.
+        gets: Whether to get documents by ID, which returns their current state.
+        retry_timeout: How long to read a key page by page that has more documents than fit one
+            response.
     """
 
     connection: ElasticsearchConnection
@@ -85,33 +85,33 @@ class Questions:
 
     @property
     def source_schema(self) -> pa.Schema:
-        """Columns that come from the source of documents."""
+        """The columns from the source of documents."""
         return pa.schema([each for each in self.schema if each.name != self.id_column])
 
     @property
     def metadata_columns(self) -> tuple[tuple[MetadataColumn, str], ...]:
-        """The id, where it is a column."""
+        """The ID, if it is a column."""
         if self.id_column not in self.schema.names:
             return ()
         return ((MetadataColumn.ID, str(self.id_column)),)
 
     @property
     def doing(self) -> str:
-        """What is done, for errors."""
+        """The operation, for errors."""
         return f"looking up documents of {self.index}"
 
     def of(self, keys: pa.RecordBatch) -> Iterator[Question]:
-        """The requests for some keys.
+        """Return the requests for some keys.
 
         Args:
-            keys: Distinct, without nulls.
+            keys: Distinct keys, without nulls.
         """
         most = _KEYS if len(self.fields) == 1 else _CLAUSES // len(self.fields)
         for start in range(0, keys.num_rows, most):
             yield self._question(keys.slice(start, most))
 
     def query_of(self, keys: pa.RecordBatch) -> dict[str, Any]:
-        """What finds the documents of some keys."""
+        """Return the query for the documents of some keys."""
         columns = [list(map(_value, column.to_pylist())) for column in keys.columns]
         if len(columns) == 1:
             found = _one_of(self.fields[0], columns[0])
@@ -136,16 +136,16 @@ class Questions:
         return {"bool": {"filter": both}}
 
     def rows(self, question: Question, answer: bytes) -> pa.Table:
-        """The rows of an answer.
+        """Return the rows of a response.
 
         Args:
-            question: What was asked.
-            answer: What the server sent.
+            question: The request.
+            answer: The server's response.
 
         Raises:
-            TooManyError: There may be more.
-            BadRecordError: A document cannot be read.
-            ConnectorError: The server could not give all that it was asked for.
+            TooManyError: There can be more documents.
+            BadRecordError: A document cannot be decoded.
+            ConnectorError: The server could not return all documents.
         """
         if not self.gets:
             check_whole(answer, self.doing)
@@ -158,7 +158,7 @@ class Questions:
         return self.finished(pa.Table.from_batches([batch]))
 
     def finished(self, rows: pa.Table) -> pa.Table:
-        """Rows of the decoder's schema, as those of the table."""
+        """Convert rows of the decoder's schema to the table's schema."""
         return rows.select(self.schema.names).cast(self.schema)
 
     @cached_property
@@ -169,7 +169,7 @@ class Questions:
 
     @cached_property
     def _answers(self) -> pa.Schema:
-        """What the parser is told of an answer."""
+        """The parser's schema of a response."""
         hit = self._decoder.hit_type
         if self.gets:
             flags = [("found", pa.bool_()), ("error", pa.struct([("type", pa.string())]))]
@@ -238,9 +238,9 @@ class Questions:
         return self._decoder.batch(rows)
 
     def _check_count(self, documents: int, keys: int) -> None:
-        """The server says of each id what is there, or that there is nothing."""
+        """The server returns for each ID a document, or that it does not exist."""
         if documents != keys:
-            raise meaningless(self.doing, found=f"{documents} results of {keys} ids")
+            raise meaningless(self.doing, found=f"{documents} results for {keys} ids")
 
 
 def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:
@@ -260,7 +260,7 @@ def _one_of(name: str | None, values: list[Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """A key as it stands in a query."""
+    """Return a key as a value in a query."""
     return int(value) if isinstance(value, Decimal) else value
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table."""
+"""The lookup table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ELASTICSEARCH_TABLE_OPTIONS", "ElasticsearchTable"]
 
 _LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="elasticsearch table")
 
-# Types whose values are compared as they are.
+# Types whose values are compared exactly.
 _EXACT: Final = frozenset(
     {
         "boolean",
@@ -61,18 +61,18 @@ def _lookup(options: Options) -> Options:
 class ElasticsearchTable(
     DocumentOptions, LookupTableSource, SupportsConnectionCheck, scope="elasticsearch table"
 ):
-    """Documents for `Pipeline.lookup_join`: asked for by key, or cached as a whole.
+    """Documents for `Pipeline.lookup_join`, requested by key or cached as a whole.
 
-    By the id the documents of an index are got as they are right now. By other fields, or through
-    aliases, data streams and patterns, they are found as of the last refresh. What was written with
-    a routing of its own cannot be got by its id alone: unless the mapping requires a routing, give
-    a query (``{"match_all": {}}``), so that it is searched for. A key of
-    texts needs a field of the kind keyword, or one with such a sub-field.
+    A lookup by ID returns the current state of an index's documents. A lookup by other fields, or
+    through aliases, data streams, and patterns, returns the state of the last refresh. A document
+    written with a custom routing cannot be found by its ID alone. Unless the mapping requires a
+    routing, set a query (``{"match_all": {}}``), so that the connector searches for it. A text key
+    needs a field of the type keyword, or one with such a sub-field.
 
-    Immutable and picklable; no I/O in the constructor.
+    Immutable and picklable. The constructor does no I/O.
 
     Raises:
-        ConfigurationError: Something given cannot be used, or does not fit together.
+        ConfigurationError: A setting is not valid, or settings contradict each other.
     """
 
     id_column: Setting[str | None] = option(
@@ -81,8 +81,8 @@ class ElasticsearchTable(
         default=None,
         validator=not_empty,
         since=SINCE,
-        doc="Name of a column that holds the id of documents, which need not be a field; looked up "
-        "by it, documents are got as they are right now.",
+        doc="Name of a column for the documents' ID, which does not have to be a field. A lookup "
+        "by it returns the current state of documents.",
     )
     lookup: Setting[Options, Mapping[str, Any] | None] = part(
         None,
@@ -90,18 +90,18 @@ class ElasticsearchTable(
         build=_lookup,
         accept=_LOOKUP.parse,
         default=lambda: _LOOKUP.parse({}),
-        doc="How rows are looked up, by the keys of `connectors_core.lookup.LOOKUP_OPTIONS`.",
+        doc="Lookup settings, with the keys of `connectors_core.lookup.LOOKUP_OPTIONS`.",
     )
     cache: Setting[LookupCache | None] = part(
         LookupCache,
         default=None,
-        doc="A cache of one's own for what was asked for, in the place of `lookup.cache`.",
+        doc="Custom cache for lookups by key, instead of `lookup.cache`.",
     )
     requests: Setting[LookupRequestConfiguration, LookupRequestConfiguration | None] = part(
         LookupRequestConfiguration,
         default=LookupRequestConfiguration,
-        doc="Bounds of requests, but for the repetitions, which `lookup` says. Where a table is "
-        "cached as a whole, its timeout says for how long a request is repeated.",
+        doc="Limits of requests, except retries, which `lookup` controls. For a fully cached "
+        "table, its timeout limits the retries of a request.",
     )
 
     def __post_init__(self) -> None:
@@ -109,22 +109,22 @@ class ElasticsearchTable(
         if self.cache is not None and self.lookup.is_given(LOOKUP_CACHE):
             raise ConfigurationError(
                 "a table has two caches",
-                expected="a cache of your own, or lookup.cache",
+                expected="a custom cache, or lookup.cache",
                 found="both",
                 option="lookup.cache",
             )
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        """Check that the servers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._documents.connection, timeout)
 
     def schema(self) -> pa.Schema:
-        """Columns of the documents; the id first, where it is a column and no field.
+        """The columns of the documents. The ID comes first if it is a column and not a field.
 
-        The server is asked for its mapping, once. Driver.
+        Requests the mapping from the server once. Driver.
 
         Raises:
-            ConfigurationError: There is no such index, or its mapping cannot be used.
+            ConfigurationError: The index does not exist, or its mapping is not supported.
         """
         schema = self._documents.layout.schema
         if self.id_column is None or self.id_column in schema.names:
@@ -132,10 +132,10 @@ class ElasticsearchTable(
         return pa.schema([pa.field(self.id_column, pa.string(), nullable=False), *schema])
 
     def get_lookup_runtime_provider(self, context: LookupContext) -> LookupRuntimeProvider:
-        """By key with or without a cache, or the whole table, as the options say. Driver.
+        """Return a lookup by key, with or without a cache, or of the whole table. Driver.
 
         Raises:
-            ConfigurationError: A key is not compared exactly by the server.
+            ConfigurationError: The server does not compare a key exactly.
         """
 
         def function() -> ElasticsearchLookupFunction:
@@ -169,7 +169,7 @@ class ElasticsearchTable(
     def _questions(self, context: LookupContext) -> Questions:
         documents, layout = self._documents, self._documents.layout
         names = [field.name for field in context.schema]
-        # An alias may have a filter, a data stream cannot be asked so.
+        # An alias can have a filter, and a data stream does not support getting by ID.
         is_index = set(layout.mappings) == {documents.index}
         is_routed = layout.requires_routing
         formatted = tuple(path for path in layout.formatted if path.split(".")[0] in names)
@@ -187,13 +187,13 @@ class ElasticsearchTable(
         )
 
     def _field(self, layout: Layout, key: str) -> str | None:
-        """The field that a key is compared with."""
+        """Return the field to compare with a key."""
         if key == self.id_column:
             return None
         if key in layout.formatted:
             raise UnsupportedError(
                 f"lookups by dates with a custom format are not supported: {key!r}",
-                expected="a date of the default format",
+                expected="a date in the default format",
                 option="on",
                 hint="cache the whole table: lookup.cache=FULL",
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elasticsearch as a sink: bulk requests, at least once (Flink's Elasticsearch8AsyncSink)."""
+"""The Elasticsearch sink: bulk requests, at least once (Flink's Elasticsearch8AsyncSink)."""
 
 from connector_elasticsearch.sink.elasticsearch_sink import (
     ELASTICSEARCH_SINK_OPTIONS,

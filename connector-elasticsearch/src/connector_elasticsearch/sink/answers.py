@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the answer to a bulk request says of each operation.
+"""Reads the result of each operation from the response to a bulk request.
 
-An answer counts for what it says of every operation, or not at all: one that is cut off, of another
-request or of something else that answers on the way says nothing, and all is sent again.
+A response counts only if it has a result for every operation. Otherwise it is truncated, belongs to
+another request, or comes from another service, and the sink sends everything again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from connector_elasticsearch.sink.outcomes import Outcome, outcome_of
 
 __all__ = ["NotWritten", "is_all_written", "not_written"]
 
-# How an answer looks where every document is written: thousands of objects are not made then.
+# The pattern of a response in which every document is written, to avoid creating thousands of
+# objects.
 _NO_ERRORS: Final = b'{"errors":false,"items":[{'
 _END: Final = b"}}]}"
 _WRITTEN: Final = (b'{"status":200}', b'{"status":201}')
@@ -24,12 +25,12 @@ _WRITTEN: Final = (b'{"status":200}', b'{"status":201}')
 
 @dataclass(frozen=True)
 class NotWritten:
-    """What became of an operation that was not simply carried out.
+    """An operation that did not simply succeed.
 
     Attributes:
-        number: Of the operation in its request.
-        outcome: What became of it.
-        error: What the server says about it; None where there is nothing to say.
+        number: The number of the operation in its request.
+        outcome: The outcome.
+        error: The server's error, or None.
     """
 
     number: int
@@ -38,9 +39,9 @@ class NotWritten:
 
 
 def is_all_written(answer: bytes, operations: int) -> bool:
-    """Whether an answer says of so many operations that they are carried out.
+    """Whether a response reports success for this number of operations.
 
-    It may say so in another way too; then `not_written` finds nothing.
+    If the response has another spelling, this is false, and `not_written` finds nothing.
     """
     return (
         answer.startswith(_NO_ERRORS)
@@ -52,20 +53,21 @@ def is_all_written(answer: bytes, operations: int) -> bool:
 def not_written(
     answer: bytes, operations: int, operation_at: Callable[[int], bytes], doing: str
 ) -> list[NotWritten]:
-    """The operations that were not simply carried out, in order.
+    """Return the operations that did not simply succeed, in order.
 
     Args:
-        answer: What the server sent.
-        operations: How many it was sent.
-        operation_at: Gives one by its number; asked for those alone that were not carried out.
-        doing: What was asked, for errors.
+        answer: The server's response.
+        operations: The number of operations sent.
+        operation_at: Returns an operation by its number. Called only for those that did not
+            succeed.
+        doing: The operation, for errors.
 
     Raises:
-        ElasticsearchRetryableError: The answer does not say what became of each.
+        ElasticsearchRetryableError: The response lacks the outcome of an operation.
     """
     items = told(decoded(answer, doing), "items", kind=list, doing=doing)
     if len(items) != operations:
-        raise meaningless(doing, found=f"{len(items)} results of {operations} operations")
+        raise meaningless(doing, found=f"{len(items)} results for {operations} operations")
     return list(_not_written(items, operation_at, doing))
 
 
@@ -92,5 +94,5 @@ def _not_written(
 
 
 def _action_of(operation: bytes) -> str:
-    """The first name in the first line: `{"index":{...`."""
+    """The first name in the first line, as in `{"index":{...`."""
     return operation[2 : operation.index(b'"', 2)].decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ids of documents, made of columns (Flink's primary key)."""
+"""Builds document IDs from columns (Flink's primary key)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["can_be_id", "document_ids"]
 
 
 def can_be_id(kind: pa.DataType) -> bool:
-    """Return whether values of a type are told apart by their texts."""
+    """Return whether the texts of a type's values are unambiguous."""
     types = pa.types
     return is_string(kind) or bool(
         types.is_integer(kind)
@@ -25,11 +25,11 @@ def can_be_id(kind: pa.DataType) -> bool:
 
 
 def document_ids(columns: Sequence[pa.Array], delimiter: str) -> pa.Array:
-    """The texts of some columns, joined row by row; null where one of them is null.
+    """Join the texts of some columns row by row, with null if one of them is null.
 
     Args:
-        columns: At least one; all of them `can_be_id`.
-        delimiter: What stands between them.
+        columns: At least one column. All of them satisfy `can_be_id`.
+        delimiter: The separator between them.
     """
     first, *others = (column.cast(pa.string()) for column in columns)
     parts: list[pa.Array | str] = [first]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of Elasticsearch indices."""
+"""The Elasticsearch sink."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ __all__ = ["ElasticsearchSink"]
 
 
 class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConnectionCheck):
-    """Writes rows as documents, after Flink's `Elasticsearch8AsyncSink` (FLIP-171).
+    """Writes rows as documents, like Flink's `Elasticsearch8AsyncSink` (FLIP-171).
 
-    At least once: an epoch ends when the server has all its documents. With `id_columns` a document
-    that is written again replaces itself, with `version_column` only where it is not older; so the
-    index comes to hold what it would without any failure.
+    At least once: an epoch ends when the server has all its documents. With `id_columns`, a
+    document that is written again replaces itself. With `version_column`, it does so only if it is
+    not older. Either way, the index ends up as it would without failures.
 
-    Immutable and picklable; no I/O in the constructor.
+    Immutable and picklable. The constructor does no I/O.
 
     Raises:
-        ConfigurationError: What was asked for does not go together.
+        ConfigurationError: The settings contradict each other.
     """
 
     def __post_init__(self) -> None:
         changes = self.operation in (WriteOperation.UPDATE, WriteOperation.UPSERT)
         if changes and not self.id_columns:
             raise ConfigurationError(
-                "a document is changed by its id",
+                "update and upsert need an id to find the document",
                 expected="columns of the id",
                 found="none",
                 option="document-id.columns",
             )
         if self.id_columns and IndexName(self.index).follows_clock:
             raise ConfigurationError(
-                "a row that is written again might go to another index, where its id is new",
-                expected="an index whose name does not follow the clock, or no columns of the id",
+                "a row that is written again could go to another index, in which its id is new",
+                expected="an index name without the clock, or no columns of the id",
                 found=self.index,
                 option="index",
                 hint="take the date from a column",
@@ -56,14 +56,14 @@ class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConn
             return
         if not self.id_columns:
             raise ConfigurationError(
-                "a version is that of a document with an id",
+                "a version needs a document id",
                 expected="columns of the id",
                 found="none",
                 option="document-id.columns",
             )
         if self.operation is not WriteOperation.INDEX:
             raise ConfigurationError(
-                "Elasticsearch compares versions only where whole documents are written",
+                "Elasticsearch compares versions only if whole documents are written",
                 expected=WriteOperation.INDEX.value,
                 found=self.operation.value,
                 option="sink.operation",
@@ -77,15 +77,15 @@ class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConn
         )
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be written. Driver.
+        """Refuse a schema whose rows can never be written. Driver.
 
         Raises:
-            ConfigurationError: A column is missing, there twice, or of a wrong type.
+            ConfigurationError: A column is missing, occurs twice, or has a wrong type.
         """
         self._converter.validate(schema)
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        """Check that the servers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self.connection, timeout)
 
     def writer_parallelism(self) -> int | None:
@@ -93,7 +93,7 @@ class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConn
         return self.parallelism
 
     def create_writer(self, context: WriterInitContext) -> ElasticsearchWriter:
-        """Make the writer of one task of one epoch. Executor."""
+        """Create the writer of one task in one epoch. Executor."""
         target = BulkTarget(
             connection=self.connection,
             index=IndexName(self.index).static,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds NaN and infinities, for which JSON has no numbers, however deep they stand."""
+"""Finds NaN and infinities, which JSON cannot represent, at any nesting depth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def not_finite(column: pa.Array) -> _Mask | None:
-    """Which rows of a column hold one; None where its type holds no floating-point numbers."""
+    """Return which rows of a column contain one, or None if its type has no floats."""
     kind = column.type
     types = pa.types
     if types.is_floating(kind):

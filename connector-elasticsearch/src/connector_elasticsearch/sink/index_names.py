@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a row goes: one index, or one that is named after its columns or the time."""
+"""The target index of a row: a fixed name, or one that contains columns or the time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from connectors_core.formats.text import concat_texts, is_string
 __all__ = ["DATE_MATH", "IndexName"]
 
 DATE_MATH: Final = "<"
-"""How a name begins that Elasticsearch works out, as in `<flights-{now/d}>`; no index has it."""
+"""The start of a name that Elasticsearch evaluates, e.g. `<flights-{now/d}>`. No index has it."""
 
 _OPTION: Final = "index"
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 _NOW: Final = "now()"
 _DATE_TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
-# Of Java's letters for dates those that make sense in a name; `S` and the like do not.
+# Java's date letters that make sense in a name. `S` and similar ones do not.
 _DATE_LETTERS: Final = {
     "yyyy": "%Y",
     "yy": "%y",
@@ -37,7 +37,7 @@ _DATE_LETTERS: Final = {
 
 @dataclass(frozen=True)
 class _Field:
-    """A part of a name that comes from a column, or from the clock where that is None."""
+    """A part of a name from a column, or from the clock if the column is None."""
 
     column: str | None
     date_format: str | None
@@ -45,13 +45,13 @@ class _Field:
 
 @dataclass(frozen=True)
 class IndexName:
-    """A static name, or a pattern, after Flink's: `flights`, `flights-{at|yyyy-MM-dd}`, `{to}`.
+    """A fixed name or a pattern, as in Flink: `flights`, `flights-{at|yyyy-MM-dd}`, `{to}`.
 
     Attributes:
-        pattern: As it was given.
+        pattern: The name as configured.
 
     Raises:
-        InvalidOptionError: It cannot be read.
+        InvalidOptionError: The pattern cannot be parsed.
     """
 
     pattern: str
@@ -68,23 +68,23 @@ class IndexName:
             raise _refused(self.pattern, "a name, or one with fields such as {at|yyyy-MM-dd}")
         for each in self._parts:
             if isinstance(each, _Field) and each.column is None and each.date_format is None:
-                raise _refused(self.pattern, "a format of the date: {now()|yyyy-MM-dd}")
+                raise _refused(self.pattern, "a date format: {now()|yyyy-MM-dd}")
 
     @property
     def static(self) -> str | None:
-        """The name, where it is the same for all rows."""
+        """The name if it is the same for all rows, or else None."""
         return None if _FIELD.search(self.pattern) else self.pattern
 
     @property
     def follows_clock(self) -> bool:
-        """Whether a row that is written again may go elsewhere."""
+        """Whether a row that is written again can go to another index."""
         return any(isinstance(each, _Field) and each.column is None for each in self._parts)
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns that cannot name an index. Driver.
 
         Raises:
-            ConfigurationError: One is missing, or of a wrong type.
+            ConfigurationError: A column is missing or has a wrong type.
         """
         for each in self._parts:
             if isinstance(each, str) or each.column is None:
@@ -100,7 +100,10 @@ class IndexName:
             if each.date_format is not None:
                 right, wanted = _is_time(kind), "a date or a timestamp"
             else:
-                right, wanted = _is_word(kind), "a text or a whole number, or a format of the date"
+                right, wanted = (
+                    _is_word(kind),
+                    "a text, or a whole number, or a column with a date format",
+                )
             if not right:
                 raise ConfigurationError(
                     f"the column {each.column!r} cannot name an index",
@@ -110,7 +113,7 @@ class IndexName:
                 )
 
     def of(self, rows: pa.RecordBatch) -> pa.Array:
-        """The name for each row, null where a column of it is null. Executor."""
+        """Return the name for each row, with null if one of its columns is null. Executor."""
         parts: list[pa.Array | str] = []
         for each in self._parts:
             if isinstance(each, str):
@@ -158,7 +161,7 @@ class IndexName:
 
 
 def _formatted(column: pa.Array, date_format: str) -> pa.Array:
-    """Dates in UTC."""
+    """Format dates in UTC."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.view(pa.timestamp(kind.unit))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to the operations of a bulk request, column by column."""
+"""Converts rows to the operations of a bulk request, column by column."""
 
 from __future__ import annotations
 
@@ -36,54 +36,56 @@ from connectors_core.sink import (
 
 __all__ = ["BulkConverter", "VersionType", "WriteOperation", "document_of"]
 
-_MAX_ID_BYTES: Final = 512  # the server refuses the whole request for a longer one
+_MAX_ID_BYTES: Final = 512  # the server refuses the whole request for a longer ID
 _BAD_ROW: Final = "ELASTICSEARCH_DOCUMENT"
 
 _Mask = npt.NDArray[np.bool_]
 
 
 class WriteOperation(StrEnum):
-    """What is done with a row that is no deletion."""
+    """The operation for a row that is not a deletion."""
 
     INDEX = "index"
-    """The document is written, in the place of one with the same id."""
+    """Write the document, and replace one with the same ID."""
     CREATE = "create"
-    """The document is written unless there is one with the same id; data streams take no other."""
+    """Write the document unless its ID exists. Data streams accept only this operation."""
     UPDATE = "update"
-    """The fields of the document with this id are written; it must be there."""
+    """Write the fields of the document with this ID, which must exist."""
     UPSERT = "upsert"
-    """The same, and where there is no document it becomes one."""
+    """Write the fields of the document with this ID, or create it."""
 
 
 class VersionType(StrEnum):
-    """When a document replaces one with the same id, by the versions of both."""
+    """When a document replaces one with the same ID, by their versions."""
 
     EXTERNAL = "external"
-    """Its version is higher."""
+    """The new version is higher."""
     EXTERNAL_GTE = "external_gte"
-    """Its version is as high, or higher: what is written again replaces itself."""
+    """The new version is higher or equal, so that a document written again replaces itself."""
 
 
 def document_of(operation: bytes) -> bytes:
-    """The document in an operation of a bulk request; of a deletion the one line that there is."""
+    """Return the document in an operation of a bulk request, or the only line of a deletion."""
     first, _, second = operation.rstrip(b"\n").partition(b"\n")
     return second or first
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkConverter(ElementConverter[bytes]):
-    """Makes operations of rows, without a Python object for a value. Immutable and picklable.
+    """Converts rows to operations, without creating a Python object per value.
+
+    Immutable and picklable.
 
     Args:
-        index: Where documents go.
-        operation: What is done with a row that is no deletion.
-        id_columns: Columns of the id; none lets the server give one.
-        id_delimiter: What stands between them.
-        routing_column: Column of what chooses the shard.
-        version_column: Column of the document's version.
+        index: The target index.
+        operation: The operation for a row that is not a deletion.
+        id_columns: The columns of the ID. If empty, the server assigns an ID.
+        id_delimiter: The separator between them.
+        routing_column: The column that determines the shard.
+        version_column: The column of the document's version.
         version_type: When a version replaces another one.
-        exclude_columns: Columns that are no part of the document.
-        ignore_null_fields: Leave out fields that are null.
+        exclude_columns: Columns that are not part of the document.
+        ignore_null_fields: Omit null fields.
     """
 
     index: IndexName
@@ -97,15 +99,15 @@ class BulkConverter(ElementConverter[bytes]):
     ignore_null_fields: bool
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be written. Driver.
+        """Refuse a schema whose rows can never be written. Driver.
 
         Raises:
-            ConfigurationError: A column is missing, there twice, or of a wrong type.
+            ConfigurationError: A column is missing, occurs twice, or has a wrong type.
         """
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ConfigurationError(
-                "columns have the same name", expected="each name only once", found=", ".join(twice)
+                "columns have the same name", expected="unique column names", found=", ".join(twice)
             )
         if ROW_KIND_COLUMN in schema.names:
             self._validate_changelog()
@@ -135,7 +137,7 @@ class BulkConverter(ElementConverter[bytes]):
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> EntryColumns:
         """See `ElementConverter`.
 
-        An entry is a line that says what to do, and that of the document where there is one.
+        An entry is the action line and, if any, the line of the document.
         """
         if ROW_KIND_COLUMN in batch.schema.names:
             batch = batch.filter(pc.invert(is_update_before(batch.column(ROW_KIND_COLUMN))))
@@ -155,10 +157,10 @@ class BulkConverter(ElementConverter[bytes]):
             self._bodies(batch, heads), heads.column("_id") if self.id_columns else None
         )
 
-    # --- What an operation says beside the document -----------------------------------------------
+    # --- The action lines -----------------------------------------------------------------------
 
     def _heads(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What stands in the first line of each operation."""
+        """Return the first line of each operation."""
         columns: dict[str, pa.Array] = {}
         if self.index.static is None:
             columns["_index"] = self.index.of(batch)
@@ -171,14 +173,14 @@ class BulkConverter(ElementConverter[bytes]):
             columns["version"] = batch.column(self.version_column)
             columns["version_type"] = pa.repeat(self.version_type.value, batch.num_rows)
         schema = pa.schema([(name, column.type) for name, column in columns.items()])
-        if not columns:  # a batch without columns would have no rows either
+        if not columns:  # a batch without columns would also have no rows
             return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["_id"])
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
     def _bad_rows(
         self, batch: pa.RecordBatch, heads: pa.RecordBatch
     ) -> Iterator[tuple[_Mask, str]]:
-        """Rows that the server would refuse, some of them with all that are sent beside them."""
+        """Find rows that the server would refuse, some of them together with the whole request."""
         deleted = None
         if ROW_KIND_COLUMN in batch.schema.names:
             kinds = batch.column(ROW_KIND_COLUMN)
@@ -203,7 +205,7 @@ class BulkConverter(ElementConverter[bytes]):
         for name in self._document_columns(batch.schema):
             mask = not_finite(batch.column(name))
             if mask is not None and deleted is not None:
-                mask &= ~deleted  # they have no document
+                mask &= ~deleted  # deletions have no document
             if mask is not None and mask.any():
                 yield (
                     mask,
@@ -246,7 +248,7 @@ class BulkConverter(ElementConverter[bytes]):
         left_out = {ROW_KIND_COLUMN, *self.exclude_columns}
         return [name for name in schema.names if name not in left_out]
 
-    # --- What cannot be written -----------------------------------------------------------------
+    # --- Unsupported schemas --------------------------------------------------------------------
 
     def _refuse(self, row: pa.RecordBatch, reason: str, context: WriterInitContext) -> None:
         context.record_errors.handle(
@@ -303,7 +305,7 @@ def _check(schema: pa.Schema, name: str, option: str, fits: bool) -> None:
         )
     if not fits:
         raise ConfigurationError(
-            f"the column {name!r} has a type that cannot be used",
+            f"the column {name!r} has an unsupported type",
             expected="whole numbers" if option == "version.column" else "texts or whole numbers",
             found=schema.field(name).type,
             option=option,

@@ -38,24 +38,24 @@ BULK_FLUSH: Final = AsyncSinkWriterConfiguration(
     max_record_size_in_bytes=5 << 20,
     max_time_in_buffer=timedelta(seconds=1),
 )
-"""The bounds of bulk requests, unless others are given."""
+"""The default limits of bulk requests."""
 
 
 class BackoffStrategy(StrEnum):
-    """How the pause before something is sent again grows."""
+    """How the pause before a retry grows."""
 
     EXPONENTIAL = "exponential"
-    """Twice as long each time."""
+    """Double it each time."""
     CONSTANT = "constant"
-    """It does not."""
+    """Keep it constant."""
 
 
 def _only_at_least_once(guarantee: DeliveryGuarantee) -> str | None:
     if guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
         return None
     return (
-        "at-least-once: a bulk request cannot be taken back; with document-id.columns a document "
-        "that is written again replaces itself"
+        "at-least-once: a bulk request cannot be rolled back; with document-id.columns, a "
+        "document that is written again replaces itself"
     )
 
 
@@ -65,7 +65,7 @@ _MAX_ACTIONS: Final = Option(
     default=BULK_FLUSH.max_batch_size,
     validator=positive,
     aliases=("es.batch.size.entries", "sink.batch.max-size"),
-    doc="Most documents of a request.",
+    doc="Maximum number of documents in a request.",
     since=SINCE,
 )
 _MAX_SIZE: Final = Option(
@@ -74,7 +74,7 @@ _MAX_SIZE: Final = Option(
     default=BULK_FLUSH.max_batch_size_in_bytes,
     validator=positive,
     aliases=("es.batch.size.bytes", "sink.flush-buffer.size"),
-    doc="Most bytes of a request; a document that is larger by itself is a bad record.",
+    doc="Maximum size of a request. A single larger document is a bad record.",
     since=SINCE,
 )
 _INTERVAL: Final = Option(
@@ -92,7 +92,7 @@ _MAX_IN_FLIGHT: Final = Option(
     default=BULK_FLUSH.max_in_flight_requests,
     validator=positive,
     aliases=("sink.requests.max-inflight",),
-    doc="Requests of a task that are on their way at the same time.",
+    doc="Maximum number of concurrent requests of a task.",
     since=SINCE,
 )
 _MAX_BUFFERED: Final = Option(
@@ -100,16 +100,16 @@ _MAX_BUFFERED: Final = Option(
     int,
     validator=positive,
     aliases=("sink.requests.max-buffered",),
-    doc="Documents that a task holds, those on their way included; by default those of four "
-    "requests.",
+    doc="Maximum number of documents in a task, including those in flight. The default is the "
+    "size of four requests.",
     since=SINCE,
 )
 _BACKOFF_STRATEGY: Final = Option(
     "sink.bulk-flush.backoff.strategy",
     BackoffStrategy,
     default=BackoffStrategy.EXPONENTIAL,
-    doc="How the pause grows before documents are sent again that the server could not take; at "
-    "random, up to that length.",
+    doc="How the pause before a retry of rejected documents grows. Each pause is random, up to "
+    "this length.",
     since=SINCE,
 )
 _BACKOFF_DELAY: Final = Option(
@@ -118,7 +118,7 @@ _BACKOFF_DELAY: Final = Option(
     default=BULK_FLUSH.initial_backoff,
     validator=positive,
     aliases=("es.batch.write.retry.wait",),
-    doc="The first pause.",
+    doc="First pause.",
     since=SINCE,
 )
 _BACKOFF_MAX_DELAY: Final = Option(
@@ -126,7 +126,7 @@ _BACKOFF_MAX_DELAY: Final = Option(
     DURATION,
     default=BULK_FLUSH.max_backoff,
     validator=positive,
-    doc="The longest pause.",
+    doc="Longest pause.",
     since=SINCE,
 )
 _BACKOFF_TIMEOUT: Final = Option(
@@ -135,24 +135,24 @@ _BACKOFF_TIMEOUT: Final = Option(
     default=BULK_FLUSH.retry_timeout,
     validator=positive,
     aliases=("es.batch.write.retry.count",),
-    doc="How long a document is sent again before the task fails.",
+    doc="How long to retry a document before the task fails.",
     since=SINCE,
 )
 _RATE_LIMITING: Final = Option(
     "sink.bulk-flush.rate-limiting",
     RateLimiting,
     default=BULK_FLUSH.rate_limiting,
-    doc="How much is sent while the server refuses documents: less, until it takes them "
-    "(`congestion-control`), or as much as the bounds allow (`fixed`).",
+    doc="Request rate while the server rejects documents: reduced until it accepts them "
+    "(`congestion-control`), or unchanged (`fixed`).",
     since="3.0.0",
 )
 
 
 def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
-    """Make the bounds of the options.
+    """Return the limits from the options.
 
     Raises:
-        ConfigurationError: They do not go together.
+        ConfigurationError: The limits contradict each other.
     """
     most, size, delay = parsed[_MAX_ACTIONS], parsed[_MAX_SIZE], parsed[_BACKOFF_DELAY]
     longest = delay
@@ -174,18 +174,18 @@ def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
     )
 
 
-#: Options of Flink's connector that are none here, and what is there instead.
+#: Options of Flink's connector without an equivalent here, with the alternative.
 _FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
     "failure-handler": (
-        "what becomes of a bad document is the record policy of the pipeline",
-        "give sink_to a record_policy: fail, skip or dead-letter",
+        "the record policy of the pipeline handles bad documents",
+        "pass a record_policy to sink_to: fail, skip, or dead-letter",
     ),
     "sink.flush-on-checkpoint": (
         "an epoch always ends when all its documents are written",
         "remove it",
     ),
     "sink.bulk-flush.backoff.max-retries": (
-        "documents are sent again for a time, not so many times",
+        "retries are limited by time, not by number",
         "use 'sink.bulk-flush.backoff.timeout'",
     ),
     "document-type": ("Elasticsearch has had no types since version 8", "remove it"),
@@ -194,30 +194,30 @@ _FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _refuse_foreign(given: Mapping[str, object]) -> None:
-    """Refuse options of Flink's connector that make no sense here, with the reason. Driver.
+    """Refuse options of Flink's connector that have no effect here, with the reason. Driver.
 
     Raises:
-        UnsupportedError: One of them was given.
+        UnsupportedError: Such an option is set.
     """
     for key in given:
         if key.lower() in _FOREIGN:
             reason, hint = _FOREIGN[key.lower()]
             raise UnsupportedError(
-                f"the option {key!r} cannot be used", found=reason, option=key.lower(), hint=hint
+                f"the option {key!r} is not supported", found=reason, option=key.lower(), hint=hint
             )
 
 
 class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
-    """What is written, and how; the settings of `ElasticsearchSink`."""
+    """What to write and how: the settings of `ElasticsearchSink`."""
 
     index: Setting[str] = option(
         "index",
         str,
         validator=not_empty,
         aliases=("es.resource", "es.resource.write", "resource"),
-        doc="Index, alias or data stream. A column may name it, `{to}`, or be a part of its name, "
-        "`flights-{to}`, a date by its format, `flights-{at|yyyy-MM-dd}`; `{now()|yyyy-MM-dd}` is "
-        "the time of writing, in UTC as all of them.",
+        doc="Index, alias, or data stream. The name can be a column, `{to}`, or contain one, "
+        "`flights-{to}`, formatted if it is a date, `flights-{at|yyyy-MM-dd}`. "
+        "`{now()|yyyy-MM-dd}` is the time of writing. All times are in UTC.",
         since=SINCE,
         kw_only=False,
     )
@@ -228,15 +228,15 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         WriteOperation,
         default=WriteOperation.INDEX,
         aliases=("es.write.operation", "op-type"),
-        doc="What is done with a row: the document is written, created where there is none, "
-        "changed, or either of these. A data stream takes `create` only.",
+        doc="Operation for a row: write the document, create it, update it, or update or create "
+        "it. A data stream accepts only `create`.",
         since=SINCE,
     )
     id_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "document-id.columns",
         list_of(str),
         aliases=("es.mapping.id", "primary-key"),
-        doc="Columns that the id of a document is made of; none lets the server give one.",
+        doc="Columns of the document ID. Without them, the server assigns an ID.",
         since=SINCE,
         default=(),
     )
@@ -244,14 +244,14 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         "document-id.key-delimiter",
         str,
         default="_",
-        doc="What stands between the columns of an id.",
+        doc="Separator between the columns of an ID.",
         since=SINCE,
     )
     routing_column: Setting[str | None] = option(
         "routing.column",
         str,
         aliases=("es.mapping.routing",),
-        doc="Column that chooses the shard of a document; null leaves it to the id.",
+        doc="Column that determines the shard of a document. Null selects it by the ID.",
         since=SINCE,
         default=None,
     )
@@ -259,7 +259,8 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         "version.column",
         str,
         aliases=("es.mapping.version",),
-        doc="Column of the version of a document, a whole number from 0: no older one replaces it.",
+        doc="Column of a document's version, a whole number from 0. An older version never "
+        "replaces a newer one.",
         since=SINCE,
         default=None,
     )
@@ -268,14 +269,14 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         VersionType,
         default=VersionType.EXTERNAL_GTE,
         aliases=("es.mapping.version.type",),
-        doc="Whether a document of the same version replaces another one (`external-gte`) or not.",
+        doc="Whether a document replaces another one of the same version (`external-gte`) or not.",
         since=SINCE,
     )
     exclude_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "document.exclude-columns",
         list_of(str),
         aliases=("es.mapping.exclude",),
-        doc="Columns that are no part of the document, such as that of the version.",
+        doc="Columns that are not part of the document, such as the version.",
         since=SINCE,
         default=(),
     )
@@ -284,7 +285,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         bool,
         default=False,
         aliases=("es.spark.dataframe.write.null",),
-        doc="Leave out fields that are null; an update then does not change them.",
+        doc="Omit null fields. An update then leaves them unchanged.",
         since=SINCE,
     )
     pipeline: Setting[str | None] = option(
@@ -292,7 +293,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         str,
         validator=not_empty,
         aliases=("es.ingest.pipeline",),
-        doc="Ingest pipeline that documents go through.",
+        doc="Ingest pipeline for the documents.",
         since=SINCE,
         default=None,
     )
@@ -301,7 +302,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         Refresh,
         default=Refresh.FALSE,
         aliases=("es.batch.write.refresh",),
-        doc="Whether an epoch ends only when searches see its documents.",
+        doc="Whether an epoch ends only when its documents are visible to searches.",
         since=SINCE,
     )
     bulk_flush: Setting[AsyncSinkWriterConfiguration] = part(
@@ -318,7 +319,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         _RATE_LIMITING,
         build=_bulk_flush,
         default=BULK_FLUSH,
-        doc="The bounds of bulk requests.",
+        doc="Limits of bulk requests.",
     )
     delivery_guarantee: Setting[DeliveryGuarantee, DeliveryGuarantee | Literal["at-least-once"]] = (
         option(
@@ -326,8 +327,8 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
             DeliveryGuarantee,
             default=DeliveryGuarantee.AT_LEAST_ONCE,
             validator=_only_at_least_once,
-            doc="At least once is what there is; with ids and versions it comes to the same as "
-            "once.",
+            doc="Delivery guarantee. The sink only supports at-least-once; with IDs and versions, "
+            "the result is the same as exactly once.",
             since=SINCE,
         )
     )
@@ -335,21 +336,21 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         "sink.parallelism",
         int,
         validator=positive,
-        doc="Number of writers; none takes the partitions of the input.",
+        doc="Number of writers. The default is the number of partitions of the input.",
         since=SINCE,
         default=None,
     )
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> Self:
-        """Make one from options by key, as Spark and SQL give them.
+        """Create settings from options by key, as Spark and SQL pass them.
 
         Args:
             mapping: Values by key, strings or Python values; see `OPTIONS`.
 
         Raises:
-            OptionError: A key is not known, is missing or has a value that cannot be used.
-            UnsupportedError: An option of Flink's connector makes no sense here.
+            OptionError: A key is unknown, missing, or has a value that is not valid.
+            UnsupportedError: An option of Flink's connector has no effect here.
         """
         _refuse_foreign(mapping)
         return super().from_options(mapping)

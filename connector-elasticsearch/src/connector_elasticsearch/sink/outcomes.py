@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of one operation of a bulk request, by its own status."""
+"""Determines the outcome of an operation of a bulk request from its status."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["Outcome", "outcome_of", "wrong_option"]
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
-# Of an index that is closed, and of a cluster that takes no further index: no document is to blame.
+# Errors of a closed index, and of a cluster that accepts no more indices: the documents are not at
+# fault.
 _NOT_NOW: Final = frozenset({"index_closed_exception", "validation_exception"})
 _WRONG_INDEX: Final = frozenset({"index_not_found_exception", "invalid_index_name_exception"})
 _ILLEGAL: Final = "illegal_argument_exception"
-# The server gives many refusals this one name; these say that a setting is wrong.
+# The server uses this name for many rejections. These messages mean that a setting is wrong.
 _WRONG_SETTINGS: Final = (
     ("pipeline with id [", "pipeline"),
     ("no write index is defined for alias [", "index"),
@@ -26,36 +27,37 @@ _WRONG_SETTINGS: Final = (
 
 
 class Outcome(Enum):
-    """What became of an operation, and so what is to be done."""
+    """The outcome of an operation, which determines the next step."""
 
     WRITTEN = auto()
-    """The server has it. A deletion of what was not there counts as well."""
+    """The server has stored it. A deletion of a missing document also counts."""
     ALREADY_WRITTEN = auto()
-    """There is a document with this id, which `create` leaves as it is."""
+    """A document with this ID exists, and `create` leaves it unchanged."""
     STALE = auto()
-    """There is a newer version, which stays."""
+    """A newer version exists and stays."""
     LATER = auto()
-    """The server cannot take it now."""
+    """The server temporarily rejects it."""
     FORBIDDEN = auto()
-    """The login may not write there."""
+    """The login lacks the privilege to write to this index."""
     REFUSED = auto()
-    """The server will never take it."""
+    """The server permanently rejects it."""
 
 
 def outcome_of(action: str, status: int, error_type: str | None) -> Outcome:
-    """Tell what became of an operation.
+    """Return the outcome of an operation.
 
     Args:
-        action: `index`, `create`, `update` or `delete`, as the answer repeats it.
-        status: Of the operation.
-        error_type: Elasticsearch's name of its error, if there is one.
+        action: `index`, `create`, `update`, or `delete`, as in the response.
+        status: The status of the operation.
+        error_type: Elasticsearch's name of the error, or None.
     """
     if status < 300 or (action == "delete" and status == _NOT_FOUND):
         return Outcome.WRITTEN
     if is_refused_for_now(status, error_type) or error_type in _NOT_NOW:
         return Outcome.LATER
     if status == _CONFLICT:
-        # An update reads before it writes, and somebody was faster; others name a version.
+        # An update reads before it writes, and another writer was faster. Other conflicts come from
+        # a version.
         return {"create": Outcome.ALREADY_WRITTEN, "update": Outcome.LATER}.get(
             action, Outcome.STALE
         )
@@ -65,12 +67,12 @@ def outcome_of(action: str, status: int, error_type: str | None) -> Outcome:
 
 
 def wrong_option(error: Mapping[str, Any], *, one_index: bool) -> str | None:
-    """The option that a refusal is about, which would hit every document; None for a bad document.
+    """Return the option that caused a rejection of every document, or None for a bad document.
 
     Args:
-        error: What the server says.
-        one_index: Whether all documents go to one index, which was configured; else the rows name
-            theirs, and a wrong name is a bad row.
+        error: The server's error.
+        one_index: Whether all documents go to one configured index. Otherwise the rows name their
+            index, and a wrong name is a bad row.
     """
     found = None
     if error["type"] in _WRONG_INDEX:

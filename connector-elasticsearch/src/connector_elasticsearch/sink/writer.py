@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer: sends operations in bulk requests, and looks at the answer to each of them."""
+"""Sends operations in bulk requests, and checks the result of each operation."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ from connectors_core.sink import (
 __all__ = ["BulkTarget", "ElasticsearchWriter", "Refresh"]
 
 ALREADY_WRITTEN_METRIC: Final = "numDocumentsAlreadyWritten"
-"""Documents that were there already and that `create` left as they were."""
+"""The documents that already existed and that `create` left unchanged."""
 STALE_METRIC: Final = "numDocumentsStale"
-"""Documents of which the server had a newer version."""
+"""The documents of which the server had a newer version."""
 
 _DOING: Final = "writing documents"
-# Of an answer to thousands of operations, what is looked at.
+# The parts of a response to thousands of operations that are parsed.
 _FILTER: Final = ",".join(
     ["errors", "items.*.status", *(f"items.*.error.{name}" for name in ("type", "reason", "index"))]
 )
 
 
 class Refresh(StrEnum):
-    """When searches see what was written."""
+    """When written documents become visible to searches."""
 
     FALSE = "false"
-    """With the index's next refresh, at some time."""
+    """With the next refresh of the index."""
     WAIT_FOR = "wait_for"
-    """Before an epoch ends; a request then lasts until that refresh."""
+    """Before an epoch ends. A request then lasts until the refresh."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkTarget:
-    """Where bulk requests go.
+    """The target of bulk requests.
 
     Attributes:
-        connection: How the servers are reached.
-        index: The index of all operations; None where each names its own.
-        pipeline: Ingest pipeline that documents go through.
-        refresh: When searches see what was written.
+        connection: The connection to the servers.
+        index: The index of all operations, or None if each operation names its index.
+        pipeline: The ingest pipeline for the documents.
+        refresh: When written documents become visible to searches.
     """
 
     connection: ElasticsearchConnection
@@ -77,7 +77,7 @@ class BulkTarget:
 
     @property
     def params(self) -> Mapping[str, str]:
-        """What stands behind it."""
+        """The query parameters."""
         params = {"filter_path": _FILTER}
         if self.pipeline is not None:
             params["pipeline"] = self.pipeline
@@ -87,13 +87,13 @@ class BulkTarget:
 
 
 class ElasticsearchWriter(AsyncSinkWriter[bytes]):
-    """Writes the rows of one task of one epoch. Executor.
+    """Writes the rows of one task in one epoch. Executor.
 
     Args:
-        target: Where requests go.
-        converter: Makes operations of rows.
-        context: What the writer knows of itself.
-        configuration: The bounds.
+        target: The target of the requests.
+        converter: Converts rows to operations.
+        context: The context of the writer.
+        configuration: The limits.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
         self._too_large: float = float("inf")
 
     async def submit_request_entries(self, entries: Sequence[bytes]) -> Sequence[bytes]:
-        """See `AsyncSinkWriter`. What is too large for the server is sent in halves."""
-        assert isinstance(entries, EntryColumns)  # as the converter makes them
+        """See `AsyncSinkWriter`. Sends a request that is too large for the server in halves."""
+        assert isinstance(entries, EntryColumns)  # the converter returns these
         waiting = deque([range(len(entries))])
         again: list[bytes] = []
         settled = False
@@ -140,7 +140,7 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
                     waiting.extendleft(_halves(part))
             except ElasticsearchRetryableError as exc:
                 if not settled:
-                    raise  # with the time that the server asks to wait
+                    raise  # includes the server's requested delay
                 self.explain_retry(f"{exc.message}: {exc.found}")
                 return [*again, *(entries[at] for rest in (part, *waiting) for at in rest)]
         return again
@@ -158,7 +158,7 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
         await self._client.close()
 
     def _to_send_again(self, entries: EntryColumns, part: range, answer: bytes) -> Iterator[bytes]:
-        """Look at what became of each operation; give those that the server could not take."""
+        """Return the operations to retry, after checking the outcome of each operation."""
 
         def operation_at(number: int) -> bytes:
             return entries[part[number]]
@@ -172,10 +172,10 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
                 self._refuse(operation, each.error or {})
             elif each.outcome is Outcome.FORBIDDEN:
                 raise ElasticsearchAuthorizationError(
-                    "the login may not write to this index",
+                    "the login lacks the privilege to write to this index",
                     found=explained(each.error),
                     option=self._target.connection.login_option or "username",
-                    hint="let an administrator grant the privilege that the message names",
+                    hint="ask an administrator to grant the privilege named in the message",
                 )
             elif each.outcome is Outcome.ALREADY_WRITTEN:
                 self._metrics.inc(ALREADY_WRITTEN_METRIC)
@@ -188,13 +188,13 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
             self.reject(operation, explained(error))
             return
         raise ElasticsearchRequestError(
-            "the server takes no document as the sink is configured",
+            "the server rejects every document because of a setting of the sink",
             found=explained(error),
             option=option,
         )
 
 
 def _halves(part: range) -> tuple[range, range]:
-    """Both halves, the second one first, as they are put before what waits."""
+    """Return both halves in reverse order, because each is put at the head of the queue."""
     middle = len(part) // 2
     return part[middle:], part[:middle]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source."""
+"""The Elasticsearch source."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _NUMBERS: Final = frozenset(
 class ElasticsearchSource(
     ElasticsearchSourceOptions, Source[SliceSplit, SliceEnumeratorState], SupportsConnectionCheck
 ):
-    """Reads the documents of indices as they are when it starts; batch and streaming, bounded.
+    """Reads the documents of indices as they are at the start. Batch and streaming, bounded.
 
-    One point in time is read in slices, page after page. Guarantee: exactly once, as long as the
-    server keeps the point in time; it loses it when it is restarted, or not asked for longer than
-    `keep_alive`. Then reading fails with a `PointInTimeLostError`, or, with a `sort_field`, goes on
-    in a new point in time behind the last value: documents that were changed meanwhile are read as
-    they are then.
+    It reads one point in time in slices, page by page. Guarantee: exactly once, as long as the
+    server keeps the point in time. The server loses it at a restart, or without requests for longer
+    than `keep_alive`. Reading then fails with a `PointInTimeLostError`. With a `sort_field`, it
+    continues in a new point in time after the last value, and reads later documents in their
+    current state.
 
-    Immutable and picklable; no I/O in the constructor.
+    Immutable and picklable. The constructor does no I/O.
 
     Raises:
-        ConfigurationError: Something given cannot be used, or does not fit together.
+        ConfigurationError: A setting is not valid, or settings contradict each other.
     """
 
     def __post_init__(self) -> None:
@@ -61,17 +61,17 @@ class ElasticsearchSource(
         return Boundedness.BOUNDED
 
     def schema(self) -> pa.Schema:
-        """Columns of the documents, then those about them.
+        """The columns of the documents, then the metadata columns.
 
-        The server is asked for its mapping, once; what it said travels with the source. Driver.
+        Requests the mapping from the server once. The result is part of the pickled source. Driver.
 
         Raises:
-            ConfigurationError: There is no such index, or its mapping cannot be used.
+            ConfigurationError: The index does not exist, or its mapping is not supported.
         """
         return self._settings().decoder().schema
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the servers for an answer; see `SupportsConnectionCheck`. Driver."""
+        """Check that the servers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._documents.connection, timeout)
 
     def create_enumerator(self, context: SplitEnumeratorContext[SliceSplit]) -> SliceEnumerator:
@@ -81,13 +81,13 @@ class ElasticsearchSource(
     def restore_enumerator(
         self, context: SplitEnumeratorContext[SliceSplit], state: SliceEnumeratorState
     ) -> SliceEnumerator:
-        """Go on with a point in time."""
+        """Resume with a point in time."""
         return SliceEnumerator(
             context, self._settings(), slices=self.slices, limit=self.limit, state=state
         )
 
     def create_reader(self, context: SourceReaderContext) -> SliceReader:
-        """A reader of slices."""
+        """Create a reader of slices."""
         return SliceReader(context, self._settings())
 
     def split_serializer(self) -> VersionedSerializer[SliceSplit]:
@@ -99,7 +99,7 @@ class ElasticsearchSource(
         return state_serializer()
 
     def split_traits(self) -> SplitTraits:
-        """Slices end, and are read one after another, at the same pages each time."""
+        """Slices are finite and read one after another, with the same pages each time."""
         return SplitTraits(end=True, ordered=True, replayable=True)
 
     def __repr__(self) -> str:
@@ -123,14 +123,14 @@ class ElasticsearchSource(
         )
 
     def _slice_field(self, layout: Layout) -> str | None:
-        """The sort field, where slices can be made by it too."""
+        """The sort field, if slices can also use it."""
         if self.sort_field is None:
             return None
         kinds = layout.kinds(self.sort_field)
         if not kinds <= _NUMBERS | {"keyword"}:
             raise InvalidOptionError(
-                "the documents cannot be sorted by this field for good",
-                expected="a field of the kind keyword, date or number, without a fraction",
+                "the documents cannot be sorted by this field in a stable order",
+                expected="a field of the type keyword or date, or a whole number",
                 found=f"{self.sort_field}: {', '.join(sorted(map(str, kinds)))}",
                 option="source.sort-field",
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the point in time, hands out its slices, keeps it alive until all are read. Driver."""
+"""Opens the point in time, assigns its slices, and keeps it alive until all are read. Driver."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = ["SliceEnumerator", "SliceEnumeratorState", "state_serializer"]
 
 _logger = logging.getLogger(__name__)
 
-# So that a reader which ends early finds another slice to read.
+# More slices than readers, so that a reader that ends early finds another slice.
 _SLICES_PER_READER: Final = 2
 _KEEPING_PER_LIFE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceEnumeratorState:
-    """What is gone on from after a restart.
+    """The state to resume from.
 
     Attributes:
-        point_in_time: What the server calls it; None before it was opened.
-        waiting: Slices that no reader has.
-        unread: Ids of the slices that were not read to their end.
+        point_in_time: The server's ID of the point in time, or None before it is opened.
+        waiting: Unassigned slices.
+        unread: IDs of the slices that are not read completely.
     """
 
     point_in_time: str | None = None
@@ -51,17 +51,17 @@ class SliceEnumeratorState:
 class SliceEnumerator(
     SplitEnumerator[SliceSplit, SliceEnumeratorState], SupportsCommittedPositions[SliceSplit]
 ):
-    """Hands out slices on request.
+    """Assigns slices on request.
 
-    A batch run keeps nothing alive from here: its point in time goes by itself, when it was not
-    asked for its time to live.
+    A batch run does not keep its point in time alive. The point in time expires when it is not used
+    for its keep-alive time.
 
     Args:
         context: The coordinator.
-        settings: What is read.
-        slices: How many slices; None for twice the readers.
-        limit: Most documents that are read; None for no limit.
-        state: What to go on from.
+        settings: The settings of the searches.
+        slices: The number of slices, or None for twice the number of readers.
+        limit: The maximum number of documents to read, or None for no limit.
+        state: The state to resume from.
     """
 
     def __init__(
@@ -83,22 +83,22 @@ class SliceEnumerator(
         self._asking: list[int] = []
 
     def start(self) -> None:
-        """Open the point in time, or keep the one that there is."""
+        """Open the point in time, or keep the existing one."""
         if self._point_in_time is None:
             self._context.call_async(self._open, self._take)
         else:
             self._keep()
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Give the next slice out."""
+        """Assign the next slice."""
         self._asking.append(subtask_id)
         self._assign()
 
     def add_reader(self, subtask_id: int) -> None:
-        """Nothing: a reader asks when it has nothing to read."""
+        """Do nothing: a reader requests a slice when it has nothing to read."""
 
     def add_splits_back(self, splits: Sequence[SliceSplit], subtask_id: int) -> None:
-        """Give the slices of a reader that went away to others."""
+        """Return the slices of a failed reader for reassignment."""
         self._waiting.extend(splits)
         self._assign()
 
@@ -113,17 +113,17 @@ class SliceEnumerator(
     def positions_committed(
         self, checkpoint_id: int, splits: Sequence[SliceSplit], finished: Sequence[SliceSplit]
     ) -> None:
-        """Note which slices were read to their end."""
+        """Record which slices were read completely."""
         self._unread -= {split.split_id for split in finished}
 
     def close(self) -> None:
-        """Close the point in time, when nobody will read it again."""
+        """Close the point in time when no reader will read it again."""
         name = self._point_in_time
         if name is None or self._unread or self._waiting:
             return
         try:
             with_point_in_time(self._settings, lambda searcher: searcher.close_point_in_time(name))
-        except ConnectorError as error:  # it goes by itself
+        except ConnectorError as error:  # it expires by itself
             _logger.warning("the point in time could not be closed", exc_info=error)
 
     def _open(self) -> PointInTime:
@@ -153,7 +153,7 @@ class SliceEnumerator(
         self._assign()
 
     def _keep(self) -> None:
-        """Ask for more time again and again: readers ask only while they read."""
+        """Extend the point in time at intervals, because readers only extend it while they read."""
         name = self._point_in_time
         assert name is not None
         self._context.call_async(

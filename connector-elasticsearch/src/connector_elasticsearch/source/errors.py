@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a point in time."""
+"""The errors of a point in time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["PointInTimeLostError"]
 
 
 class PointInTimeLostError(SplitChangedError):
-    """The server no longer has the point in time that a source reads."""
+    """The server no longer has the source's point in time."""
 
     code = "ELASTICSEARCH_POINT_IN_TIME_LOST"

@@ -34,7 +34,7 @@ def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
 
 
 class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
-    """What is read, and how; the settings of `ElasticsearchSource`."""
+    """What to read and how: the settings of `ElasticsearchSource`."""
 
     metadata_columns: Setting[
         tuple[tuple[MetadataColumn, str], ...], Mapping[str, str] | Sequence[str] | None
@@ -43,8 +43,8 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         OptionType("map", _metadata_columns),
         since=SINCE,
         aliases=("metadata-columns",),
-        doc="Columns about the document: a map from `_id`, `_index`, `_routing`, `_version`, "
-        "`_seq_no` or `_primary_term` to a column's name. They come last.",
+        doc="Metadata columns: a map from `_id`, `_index`, `_routing`, `_version`, `_seq_no`, or "
+        "`_primary_term` to a column name. They come last.",
         default=(),
     )
     sort_field: Setting[str | None] = option(
@@ -52,7 +52,7 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         str,
         validator=not_empty,
         since=SINCE,
-        doc="Keyword, date or numeric field whose value is unique in each document and never "
+        doc="Keyword, date, or numeric field whose value is unique in each document and never "
         "changes. With it, the reader continues in a new point in time if the server loses the "
         "first one.",
         default=None,
@@ -63,8 +63,8 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         validator=positive,
         since=SINCE,
         aliases=("limit",),
-        doc="Most documents that the source gives in all; one reader reads them then. By default "
-        "all.",
+        doc="Maximum number of documents to read in all, with a single reader. The default is all "
+        "documents.",
         default=None,
     )
     slices: Setting[int | None] = option(
@@ -72,7 +72,8 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         int,
         validator=positive,
         since=SINCE,
-        doc="Parts that the documents are read in, side by side. By default two for each reader.",
+        doc="Number of slices of the documents, which are read in parallel. The default is two "
+        "for each reader.",
         default=None,
     )
     page_size: Setting[int] = option(
@@ -82,8 +83,8 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         validator=positive,
         since=SINCE,
         aliases=("es.scroll.size", "page-size"),
-        doc="Documents of an answer, and of a batch; at most the server's "
-        "`index.max_result_window`, which is 10000 unless it was changed.",
+        doc="Number of documents in a response and in a batch, at most the server's "
+        "`index.max_result_window`, which is 10000 by default.",
     )
     keep_alive: Setting[timedelta, timedelta | str] = option(
         "source.keep-alive",
@@ -92,8 +93,8 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         validator=at_least(timedelta(seconds=1)),
         since=SINCE,
         aliases=("es.scroll.keepalive", "keep-alive"),
-        doc="How long the server keeps the point in time behind a request. The driver asks for "
-        "more while a pipeline runs; it has to bridge the time that one stands still.",
+        doc="How long the server keeps the point in time after a request. The driver extends it "
+        "while a pipeline runs. It must cover the time that a pipeline is down.",
     )
     retry_timeout: Setting[timedelta, timedelta | str] = option(
         "source.retry-timeout",
@@ -101,5 +102,5 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         default=timedelta(minutes=1),
         validator=at_least(timedelta(0)),
         since=SINCE,
-        doc="How long a request is repeated that the server does not answer, or refuses for now.",
+        doc="How long to retry a request that the server does not answer, or temporarily rejects.",
     )

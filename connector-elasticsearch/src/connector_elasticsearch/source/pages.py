@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of hits, in pieces that each have a position behind them."""
+"""Pages of hits, in pieces that each end with a position."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SORT: Final = b'"sort":['
 
 @dataclass(frozen=True)
 class Piece:
-    """Documents of a page that follow each other: rows, or one that cannot be read.
+    """Consecutive documents of a page: rows, or a document that cannot be read.
 
     Attributes:
-        after: What the last of them was sorted by.
-        documents: How many they are.
-        batch: The rows, None where there is one that cannot be read.
-        damaged: The one that cannot be read.
+        after: The sort values of the last document.
+        documents: The number of documents.
+        batch: The rows, or None for a document that cannot be read.
+        damaged: The document that cannot be read.
     """
 
     after: tuple[int | float | str, ...]
@@ -36,11 +36,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Page:
-    """What the server answered.
+    """A response of the server.
 
     Attributes:
-        point_in_time: What it calls the point in time from now on.
-        hits: How many documents it gave.
+        point_in_time: The ID of the point in time from now on.
+        hits: The number of documents in the response.
         pieces: The documents, in order.
     """
 
@@ -50,10 +50,10 @@ class Page:
 
 
 class PageDecoder:
-    """Reads answers to searches. Executor.
+    """Decodes responses to searches. Executor.
 
     Args:
-        documents: Reads their hits.
+        documents: The decoder of their hits.
     """
 
     def __init__(self, documents: DocumentDecoder) -> None:
@@ -62,14 +62,14 @@ class PageDecoder:
         self._schema = pa.schema([("pit_id", pa.string()), ("hits", hits)])
 
     def decode(self, body: bytes) -> Page:
-        """Read a page.
+        """Decode a page.
 
         Args:
-            body: What the server answered to a search.
+            body: The response to a search.
 
         Raises:
             ConfigurationError: The index does not keep the source of its documents.
-            ElasticsearchRetryableError: It is not an answer to a search.
+            ElasticsearchRetryableError: It is not a response to a search.
         """
         try:
             return self._all_at_once(body)
@@ -104,7 +104,7 @@ class PageDecoder:
         return Page(answer.get("pit_id"), len(hits), tuple(pieces))
 
     def _piece(self, last: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[Piece]:
-        """What rows that follow each other are; nothing where there are none."""
+        """Yield a piece of consecutive rows, or nothing if there are none."""
         if not rows:
             return []
         return [Piece(_sort_of(last), len(rows), self._documents.batch(rows))]
@@ -115,13 +115,13 @@ def _sort_of(hit: Mapping[str, Any]) -> tuple[int | float | str, ...]:
 
 
 def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
-    """What the last hit is sorted by: that stands at the very end of a page.
+    """Return the sort values of the last hit, which are at the very end of a page.
 
     Raises:
-        pyarrow.ArrowInvalid: It does not.
+        pyarrow.ArrowInvalid: They are not there.
     """
     end = body.removesuffix(b"]}}")
     try:
         return tuple(orjson.loads(b"{" + end[end.rindex(_SORT) :])["sort"])
     except ValueError as error:
-        raise pa.ArrowInvalid("a page that ends in another way") from error
+        raise pa.ArrowInvalid("a page with another end") from error

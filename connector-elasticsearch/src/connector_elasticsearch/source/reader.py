@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads slices one after another, the next page while the last one is worked on. Executor."""
+"""Reads slices one after another, and the next page while the last one is processed. Executor."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SlicePiece:
-    """What one fetch gives.
+    """The result of one fetch.
 
     Attributes:
         piece: Rows, or a document that cannot be read.
-        split: The split to go on from behind it.
+        split: The split to resume from after it.
     """
 
     piece: Piece
@@ -44,16 +44,16 @@ class SlicePiece:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The memory in bytes."""
         batch, damaged = self.piece.batch, self.piece.damaged
         return int(batch.nbytes) if batch is not None else len(damaged.raw) if damaged else 0
 
 
 class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
-    """Asks for one page after another. Fetcher's thread.
+    """Requests one page after another. Fetcher's thread.
 
     Args:
-        settings: What is read.
+        settings: The settings of the searches.
     """
 
     def __init__(self, settings: SearchSettings) -> None:
@@ -63,10 +63,10 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         self._decoder = PageDecoder(settings.decoder())
         self._waiting: deque[SliceSplit] = deque()
         self._pieces: deque[SlicePiece] = deque()
-        self._is_last = False  # behind the pieces there is nothing in their slice
+        self._is_last = False  # no pages remain after the pieces
 
     def fetch(self) -> RecordsBySplits[SlicePiece]:
-        """Give the next piece out, and ask for a page where there is none."""
+        """Return the next piece, and request a page if there is none."""
         if not self._waiting:
             return RecordsBySplits()
         split = self._waiting[0]
@@ -76,7 +76,7 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
             except RetryableError:
                 if not self._woken.is_set():
                     raise
-                self._woken.clear()  # it is asked again by the next fetch, if there is one
+                self._woken.clear()  # the next fetch, if any, requests it again
                 return RecordsBySplits()
         if not self._pieces:
             self._waiting.popleft()
@@ -89,11 +89,11 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         return RecordsBySplits([(split.split_id, piece)], frozenset([split.split_id]))
 
     def handle_splits_changes(self, change: SplitsAddition[SliceSplit]) -> None:
-        """Take more slices."""
+        """Add slices."""
         self._waiting.extend(change.splits)
 
     def wake_up(self) -> None:
-        """Wait neither for an answer nor to repeat a request that failed."""
+        """Stop waiting for a response or a retry."""
         self._woken.set()
         self._searcher.cancel()
 
@@ -111,7 +111,7 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
             if self._settings.sort_field is None:
                 raise
             _logger.warning("the reader continues in a new point in time", exc_info=error)
-            # The value of the field stays; what broke ties is of the former point in time.
+            # The field's value stays valid, but the tiebreaker belongs to the lost point in time.
             split = replace(split, point_in_time=self._searcher.open().id, after=split.after[:1])
             page = self._searcher.page(split, self._decoder.decode)
         for piece in page.pieces:
@@ -123,10 +123,10 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
 
 
 class SliceEmitter(RecordEmitter[SlicePiece, SliceSplitState]):
-    """Gives rows out and hands documents over that cannot be read. Task's thread.
+    """Emits rows and reports documents that cannot be read. Task's thread.
 
     Args:
-        context: The runtime.
+        context: The context of the reader.
     """
 
     def __init__(self, context: SourceReaderContext) -> None:
@@ -154,8 +154,8 @@ class SliceReader(SourceReaderBase[SlicePiece, SliceSplit, SliceSplitState]):
     """Reads slices one after another.
 
     Args:
-        context: The runtime.
-        settings: What is read.
+        context: The context of the reader.
+        settings: The settings of the searches.
     """
 
     def __init__(self, context: SourceReaderContext, settings: SearchSettings) -> None:
@@ -167,5 +167,5 @@ class SliceReader(SourceReaderBase[SlicePiece, SliceSplit, SliceSplitState]):
         super().__init__(context, manager, SliceEmitter(context), request_splits=True)
 
     def initialized_state(self, split: SliceSplit) -> SliceSplitState:
-        """The moving position of a slice."""
+        """The mutable position in a slice."""
         return SliceSplitState(split)

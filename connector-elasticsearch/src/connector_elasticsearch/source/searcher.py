@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of a source: one point in time, and pages of its slices."""
+"""The requests of a source: one point in time, and the pages of its slices."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ _NOT_FOUND: Final = 404
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """What is read, and how; travels to the executors.
+    """The settings of the searches, which the source ships to the executors.
 
     Attributes:
-        connection: How the servers are reached.
-        index: Indices, aliases, data streams or patterns, separated by commas.
-        schema: Columns from the source of documents.
-        metadata_columns: Further columns, and their names.
-        formatted: Paths of moments that the server is asked to write in its own format.
-        query: Documents that are read; None for all.
-        selects: Whether the server is to send no more than the columns.
-        sort_field: Field whose values order the documents for good; None for the server's order.
-        slice_field: The same, where the slices can be made by it too.
-        page_size: Documents of a page.
-        keep_alive: How long the point in time is kept behind a request.
-        retry_timeout: How long a request is repeated that may succeed later.
+        connection: The connection to the servers.
+        index: Indices, aliases, data streams, or patterns, separated by commas.
+        schema: The columns from the source of documents.
+        metadata_columns: The metadata columns, and their names.
+        formatted: Paths of timestamps that the server must write in its own format.
+        query: A query for the documents to read, or None for all.
+        selects: Whether the server sends only the columns.
+        sort_field: The field whose values give documents a stable order, or None for the server's
+            order.
+        slice_field: The sort field, if slices can also use it.
+        page_size: The number of documents in a page.
+        keep_alive: How long the server keeps the point in time after a request.
+        retry_timeout: How long to retry a request after temporary errors.
     """
 
     connection: ElasticsearchConnection
@@ -72,11 +73,11 @@ class SearchSettings:
 
     @property
     def kept(self) -> str:
-        """The time that the point in time is kept, as Elasticsearch spells it."""
+        """The keep-alive time of the point in time, in Elasticsearch's notation."""
         return f"{self.keep_alive // timedelta(milliseconds=1)}ms"
 
     def decoder(self) -> DocumentDecoder:
-        """What makes columns of documents."""
+        """The decoder of documents."""
         return DocumentDecoder(
             self.schema,
             metadata_columns=self.metadata_columns,
@@ -89,8 +90,8 @@ class PointInTime:
     """A point in time.
 
     Attributes:
-        id: What the server calls it.
-        documents: How many documents the query finds in it.
+        id: The server's ID.
+        documents: The number of documents that match the query.
     """
 
     id: str
@@ -98,11 +99,11 @@ class PointInTime:
 
 
 class Searcher:
-    """Asks for points in time and pages. Belongs to one thread; no I/O in the constructor.
+    """Requests points in time and pages. Belongs to one thread. The constructor does no I/O.
 
     Args:
-        settings: What is read.
-        ended: Set when nobody waits for an answer any more: what failed is not repeated then.
+        settings: The settings of the searches.
+        ended: Set when no one waits for a response. A failed request is then not repeated.
     """
 
     def __init__(self, settings: SearchSettings, ended: threading.Event | None = None) -> None:
@@ -123,10 +124,10 @@ class Searcher:
         }
 
     def open(self) -> PointInTime:
-        """Open a point in time, and count what is in it.
+        """Open a point in time and count its documents.
 
         Raises:
-            ConnectorError: There is no such index, or the server cannot be asked.
+            ConnectorError: The index does not exist, or the request failed.
         """
         doing = f"opening a point in time of {self._settings.index}"
 
@@ -154,11 +155,11 @@ class Searcher:
         return self._asked(counted)
 
     def keep(self, point_in_time: str) -> None:
-        """Let the server keep a point in time for longer.
+        """Extend the time that the server keeps a point in time.
 
         Raises:
-            PointInTimeLostError: The server does not have it any more.
-            ConnectorError: The server cannot be asked.
+            PointInTimeLostError: The server no longer has it.
+            ConnectorError: The request failed.
         """
         body = {"size": 0, "track_total_hits": False, "pit": self._point_in_time(point_in_time)}
         self._asked(
@@ -166,10 +167,10 @@ class Searcher:
         )
 
     def close_point_in_time(self, point_in_time: str) -> None:
-        """Let the server forget a point in time; nothing happens where it has done so.
+        """Close a point in time. Closing it again has no effect.
 
         Raises:
-            ConnectorError: The server cannot be asked.
+            ConnectorError: The request failed.
         """
         try:
             self._client.request(
@@ -180,15 +181,15 @@ class Searcher:
                 raise
 
     def page(self, split: SliceSplit, read: Callable[[bytes], T]) -> T:
-        """The documents of a slice behind a position.
+        """Return the documents of a slice after a position.
 
         Args:
             split: The slice.
-            read: Reads what the server sends.
+            read: Decodes the response.
 
         Raises:
-            PointInTimeLostError: The server does not have the point in time any more.
-            ConnectorError: The server cannot be asked.
+            PointInTimeLostError: The server no longer has the point in time.
+            ConnectorError: The request failed.
         """
         size = self._settings.page_size
         body = self._fixed | {
@@ -214,7 +215,7 @@ class Searcher:
         return self._asked(asked)
 
     def cancel(self) -> None:
-        """Let a request that waits for its answer fail now. Any thread."""
+        """Cancel a request that waits for its response. Any thread."""
         self._client.cancel()
 
     def close(self) -> None:
@@ -234,7 +235,7 @@ class Searcher:
 
 
 def with_point_in_time(settings: SearchSettings, act: Callable[[Searcher], T]) -> T:
-    """Ask with connections of one's own, which are closed behind it."""
+    """Call a function with a searcher of its own, and then close it."""
     with closing(Searcher(settings)) as searcher:
         return act(searcher)
 
@@ -242,9 +243,9 @@ def with_point_in_time(settings: SearchSettings, act: Callable[[Searcher], T]) -
 def _lost(settings: SearchSettings, error: ElasticsearchRequestError) -> PointInTimeLostError:
     return PointInTimeLostError(
         f"the point in time of {settings.index} is gone",
-        expected=f"that it is kept for {settings.keep_alive} behind each request",
+        expected=f"a point in time that is kept for {settings.keep_alive} after each request",
         found=error.error_type,
         option="source.keep-alive",
-        hint="keep it for longer than a pipeline stands still, or name a `source.sort-field` to go "
-        "on in a new one; this one has to begin anew, with another checkpoint",
+        hint="increase it beyond the time that a pipeline is down, or set `source.sort-field` to "
+        "continue in a new point in time; restart this pipeline with a new checkpoint",
     )

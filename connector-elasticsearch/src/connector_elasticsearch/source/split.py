@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of a point in time, and the position within it."""
+"""A slice of a point in time, and the position in it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["SliceSplit", "SliceSplitState", "split_serializer"]
 
 @dataclass(frozen=True, kw_only=True)
 class SliceSplit(SourceSplit):
-    """One of the slices that the documents of a point in time are parted into.
+    """One of the slices of the documents of a point in time.
 
     Attributes:
-        split_id: The number of the slice, and of how many.
-        point_in_time: What the server calls the point in time.
-        slice: Its number.
-        slices: How many there are.
-        documents: Estimated number of its documents.
-        after: What the last document that was read was sorted by; empty before the first.
-        read: Documents that were read.
-        limit: Most documents that are read in all; None for no limit.
+        split_id: The number of the slice and the number of slices.
+        point_in_time: The server's ID of the point in time.
+        slice: The number of the slice.
+        slices: The number of slices.
+        documents: The estimated number of its documents.
+        after: The sort values of the last document read, or an empty sequence at the start.
+        read: The number of documents read.
+        limit: The maximum number of documents to read in all, or None for no limit.
     """
 
     split_id: str
@@ -36,43 +36,43 @@ class SliceSplit(SourceSplit):
     limit: int | None = None
 
     def weight(self) -> int:
-        """Estimated documents left."""
+        """The estimated number of documents left."""
         return max(self.documents - self.read, 1)
 
     @property
     def left(self) -> int | None:
-        """Documents that may still be read, None for no limit."""
+        """The number of documents that can still be read, or None for no limit."""
         return None if self.limit is None else self.limit - self.read
 
     def behind(
         self, point_in_time: str, after: tuple[int | float | str, ...], documents: int
     ) -> SliceSplit:
-        """The split to go on from.
+        """Return the split to resume from.
 
         Args:
-            point_in_time: What the server calls the point in time now.
-            after: What the last document that was read was sorted by.
-            documents: How many were read since.
+            point_in_time: The server's current ID of the point in time.
+            after: The sort values of the last document read.
+            documents: The number of documents read since.
         """
         return replace(self, point_in_time=point_in_time, after=after, read=self.read + documents)
 
 
 class SliceSplitState(SplitState[SliceSplit]):
-    """The moving position of a split within a reader.
+    """The mutable position of a split in a reader.
 
     Args:
-        split: Where it begins.
+        split: The start position.
     """
 
     def __init__(self, split: SliceSplit) -> None:
         self._split = split
 
     def move_to(self, split: SliceSplit) -> None:
-        """All before the position of this split was emitted."""
+        """Advance to the position of this split, whose documents were emitted."""
         self._split = split
 
     def to_split(self) -> SliceSplit:
-        """The split to go on from."""
+        """Return the split to resume from."""
         return self._split
 
 

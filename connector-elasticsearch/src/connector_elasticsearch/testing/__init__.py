@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Elasticsearch for tests and examples: one Java process, without a container.
 
-Needs Java 17 for Elasticsearch 8 and Java 21 for Elasticsearch 9. Elastic's own artefact is fetched
-once into the user's cache; its licence is Elastic's, and it is never shipped.
+Needs Java 17 for Elasticsearch 8 and Java 21 for Elasticsearch 9. Elastic's own artifact is
+downloaded once to the user's cache. It has Elastic's license and is never shipped.
 """
 
 from connector_elasticsearch.testing.errors import ElasticsearchServerError

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic's distribution for integration tests, unpacked, and the Java that runs it.
+"""Elastic's distribution for integration tests, unpacked, and the Java to run it.
 
-It is the unmodified server with four modules: transport-netty4, x-pack-core, x-pack-security, apm.
-What other modules bring is not there: scripts, ingest processors, ILM, SQL, ES|QL.
+It is the unmodified server with four modules: transport-netty4, x-pack-core, x-pack-security, and
+apm. The features of other modules are missing: scripts, ingest processors, ILM, SQL, ES|QL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _DIGESTS: Final = {
     "9.5.3": "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d",  # pragma: allowlist secret  # noqa: E501
 }
 _OLDEST_JAVA: Final = {"8": 17, "9": 21}
-# The cache of all users, of FHS 3.0: what root unpacks for another user must not be in its home.
+# The cache for all users, by FHS 3.0: what root unpacks for another user must not be in root's
+# home.
 _SYSTEM_CACHE: Final = Path("/var/cache/connectors")
 
 
@@ -41,8 +42,8 @@ class Distribution:
     """One version of the server.
 
     Attributes:
-        version: One that is pinned: 8.19.21 or 9.5.3.
-        plugins: What is added to it, which needs Java's compiler once.
+        version: A pinned version: 8.19.21 or 9.5.3.
+        plugins: Plugins to add, which need Java's compiler once.
     """
 
     version: str
@@ -58,23 +59,23 @@ class Distribution:
 
     @property
     def java_home(self) -> Path:
-        """Home of a Java that runs it.
+        """Return the home of a Java that runs it.
 
         Raises:
-            ConfigurationError: There is none.
+            ConfigurationError: There is no such Java.
         """
         oldest = _OLDEST_JAVA[self.version.partition(".")[0]]
         return Path(find_java(oldest)).resolve().parent.parent
 
     @property
     def home(self) -> Path:
-        """Folder with its programs, which are fetched and unpacked first where they are missing.
+        """Return the folder of its programs. Missing programs are downloaded and unpacked.
 
         Raises:
-            ConfigurationError: The folder for offline use lacks it, or holds another.
+            ConfigurationError: The folder for offline use lacks it, or contains another version.
             ElasticsearchServerError: A plugin could not be compiled.
             MissingDependencyError: PySpark, whose Ivy fetches it, is not installed.
-            ServerError: It could not be fetched, or is not the one that is pinned.
+            ServerError: The download failed, or its digest differs from the pinned one.
         """
         cache = _SYSTEM_CACHE if os.geteuid() == 0 else cache_folder()
         folder = cache / "elasticsearch"
@@ -88,7 +89,7 @@ class Distribution:
         return found
 
     def _unpack(self, home: Path) -> None:
-        """Unpack it into a folder, which appears when it is complete."""
+        """Unpack it into a folder, which appears once it is complete."""
         artifact = Artifact(
             _GROUP, "elasticsearch", self.version, _DIGESTS[self.version], extension="zip"
         )
@@ -97,10 +98,10 @@ class Distribution:
         work = Path(tempfile.mkdtemp(dir=home.parent))
         try:
             with zipfile.ZipFile(path) as archive:
-                archive.extractall(work)  # its digest has been checked
+                archive.extractall(work)  # the digest has been checked
             unpacked = work / f"elasticsearch-{self.version}"
             for program in (unpacked / "bin").iterdir():
-                program.chmod(0o755)  # zipfile does not keep it
+                program.chmod(0o755)  # zipfile does not preserve it
             for plugin in self.plugins:
                 plugin.install(unpacked, self.version, self.java_home)
             unpacked.rename(home)

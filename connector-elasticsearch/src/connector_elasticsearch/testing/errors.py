@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with the Elasticsearch of the tests."""
+"""The errors of the Elasticsearch server for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["ElasticsearchServerError"]
 
 
 class ElasticsearchServerError(ServerError):
-    """The Elasticsearch of the tests did not do what it was started for, or refused a request."""
+    """The Elasticsearch server for tests did not start, or rejected a request."""
 
     code = "ELASTICSEARCH_TEST_SERVER"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins of the server, compiled where they are used."""
+"""Server plugins, compiled where they are used."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Plugin:
     """A plugin, as a folder of sources.
 
     Attributes:
-        name: Its name.
-        folder: Its sources in Java, and the files that Elasticsearch wants beside its classes, in
-            which `$version` stands for the server's version.
+        name: The name of the plugin.
+        folder: The Java sources and the files that Elasticsearch needs next to its classes.
+            `$version` in them is replaced by the server's version.
     """
 
     name: str
     folder: Path
 
     def install(self, home: Path, version: str, java_home: Path) -> None:
-        """Compile it and put it into an unpacked distribution.
+        """Compile it and add it to an unpacked distribution.
 
         Args:
             home: The distribution.
-            version: Its version.
-            java_home: A Java with its compiler.
+            version: The version of the distribution.
+            java_home: A Java with a compiler.
 
         Raises:
             ElasticsearchServerError: It could not be compiled.
@@ -72,5 +72,7 @@ class Plugin:
 
 
 SECURITY_INDEX: Final = Plugin("security-index", Path(__file__).parent / "security_index")
-"""What the index of API keys needs of a module that the distribution lacks: three parts of
-`analysis-common`, as a plugin of Elasticsearch's stable API."""
+"""The parts of `analysis-common`, missing from the distribution, that the index of API keys needs.
+
+They are a plugin of Elasticsearch's stable API.
+"""

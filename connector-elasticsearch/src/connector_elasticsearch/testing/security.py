@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login and encryption of the server: a password, a token and certificates, made on the spot."""
+"""The server's login and encryption: a password, a token, and certificates, all generated."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from connectors_core.secrets import Secret
 from connectors_core.testing.servers import Authority, Identity
 
 SERVICE_ACCOUNT: Final = "elastic/fleet-server"
-_ROUNDS: Final = 10_000  # the fewest that Elasticsearch takes
+_ROUNDS: Final = 10_000  # the minimum that Elasticsearch accepts
 _SALT_BYTES: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSecurity:
-    """How clients and a server trust each other.
+    """How clients and a server authenticate each other.
 
     Attributes:
-        authority: Who issues the server's certificate; None for no encryption.
-        identity: The server's certificate; by default one of the authority for its address.
-        api_keys: Whether `ElasticsearchServer.api_key` can make one; needs Java's compiler.
-        user: Who may do everything.
-        password: With what; by default made up.
-        token: The secret part of `bearer_token`; by default made up.
+        authority: The issuer of the server's certificate, or None for no encryption.
+        identity: The server's certificate. The default is one from the authority for its address.
+        api_keys: Whether `ElasticsearchServer.api_key` can create keys. Needs Java's compiler.
+        user: The user with all privileges.
+        password: The user's password. The default is generated.
+        token: The secret part of `bearer_token`. The default is generated.
     """
 
     authority: Authority | None = None
@@ -39,12 +39,12 @@ class ServerSecurity:
 
     @property
     def bearer_token(self) -> Secret:
-        """Token of the service account of Elastic's Fleet, which may write to `logs-*`."""
+        """The token of the service account of Elastic's Fleet, which can write to `logs-*`."""
         token = f"\0\1\0\1{SERVICE_ACCOUNT}/connectors:{self.token.reveal()}"
         return Secret(base64.b64encode(token.encode()).decode())
 
     def settings(self) -> dict[str, str]:
-        """What the server must be told."""
+        """The settings of the server."""
         encrypted = {
             "xpack.security.http.ssl.enabled": "true",
             "xpack.security.http.ssl.key": "server.key",
@@ -58,7 +58,7 @@ class ServerSecurity:
         } | (encrypted if self.authority else {})
 
     def files(self) -> dict[str, str]:
-        """What must stand beside its settings, by name."""
+        """The files next to its settings, by name."""
         found = {
             "users": f"{self.user}:{_hashed(self.password, 'PBKDF2')}\n",
             "users_roles": f"superuser:{self.user}\n",
@@ -74,7 +74,7 @@ class ServerSecurity:
 
 
 def _hashed(secret: Secret, algorithm: str) -> str:
-    """A secret as Elasticsearch keeps it in its files."""
+    """Return a hash of a secret in the form of Elasticsearch's files."""
     password = secret.reveal().encode()
     if algorithm == "PBKDF2_STRETCH":
         password = hashlib.sha512(password).hexdigest().encode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Elasticsearch on loopback."""
+"""One Elasticsearch on the loopback interface."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
-_UNPRIVILEGED: Final = 65534  # nobody: Elasticsearch does not run as root
+_UNPRIVILEGED: Final = 65534  # the user nobody: Elasticsearch does not run as root
 _OPEN_TO_ALL: Final = "/tmp"  # noqa: S108
 _SETTINGS: Final = {
     "action.destructive_requires_name": "false",
@@ -33,7 +33,7 @@ _SETTINGS: Final = {
     "network.host": HOST,
     "xpack.security.enabled": "false",
 }
-# Short lives on few cores: quick compilation counts, not the best code.
+# For short runs on few cores, fast compilation matters more than optimized code.
 _JVM_OPTIONS: Final = """\
 -XX:+UseSerialGC
 -XX:TieredStopAtLevel=1
@@ -55,24 +55,24 @@ rootLogger.appenderRef.console.ref = console
 
 
 class ElasticsearchServer(ServerProcess):
-    """An Elasticsearch of one node on loopback.
+    """A single-node Elasticsearch on the loopback interface.
 
     ```python
     with ElasticsearchServer() as server:
         sink = ElasticsearchSink(server.url, index="flights")
     ```
 
-    It fetches Elastic's artefact at its first start (`CONNECTORS_ELASTICSEARCH_ZIPS` names a folder
-    that holds it where there is no network). It dies with the process that started it, however that
-    ends. Its port stays the same over restarts, and so do its data, until the context ends.
+    The first start downloads Elastic's artifact. For offline use, `CONNECTORS_ELASTICSEARCH_ZIPS`
+    names a folder that contains it. The server ends with the process that started it, however that
+    process ends. Its port and data survive restarts until the context ends.
 
     Args:
-        version: One that is pinned: 8.19.21, or 9.5.3, which needs Java 21.
-        security: Encryption and login of its clients; by default neither.
-        settings: Further settings, by Elasticsearch's names.
-        heap: The most memory that it takes for its objects, as Java spells it.
-        plugins: What is added to it; needs Java's compiler.
-        quick: Whether a quick start counts more than the speed of what follows; not in a benchmark.
+        version: A pinned version: 8.19.21, or 9.5.3, which needs Java 21.
+        security: Encryption and login of its clients. The default is neither.
+        settings: Additional settings, by Elasticsearch's names.
+        heap: The maximum heap size, in Java's notation.
+        plugins: Plugins to add. They need Java's compiler.
+        quick: Whether a fast start matters more than later speed. Do not use it in a benchmark.
     """
 
     error = ElasticsearchServerError
@@ -100,7 +100,7 @@ class ElasticsearchServer(ServerProcess):
 
     @property
     def port(self) -> int:
-        """Where it listens for HTTP."""
+        """The HTTP port."""
         if not self._ports:
             raise ElasticsearchServerError(
                 "the server was never started", hint="use it as a context manager"
@@ -109,19 +109,20 @@ class ElasticsearchServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where clients find it; it stays the same over restarts."""
+        """The address for clients, which stays the same over restarts."""
         encrypted = self._security is not None and self._security.authority is not None
         return f"{'https' if encrypted else 'http'}://{HOST}:{self.port}"
 
     def start(self, seconds: float = 180.0) -> None:
-        """Start it where it does not run: on the data and the port that it had, if it had some.
+        """Start the server if it is not running, with its previous data and port if it had any.
 
         Args:
-            seconds: How long it may take to be ready.
+            seconds: The deadline for the server to be ready.
 
         Raises:
-            ElasticsearchServerError: It was not ready in that time; says what it printed.
-            ConfigurationError: There is no Java that is new enough.
+            ElasticsearchServerError: The server was not ready in time. The error contains its
+                output.
+            ConfigurationError: No Java is new enough.
         """
         if self.running:
             return
@@ -137,7 +138,7 @@ class ElasticsearchServer(ServerProcess):
         self._wait_until(self._is_ready, deadline, printed)
 
     def close(self) -> None:
-        """Stop it, and remove its data."""
+        """Stop the server and remove its data."""
         self.kill()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -145,33 +146,35 @@ class ElasticsearchServer(ServerProcess):
             self._ports = []
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """What the owner of the server does or sees: one request, with all rights.
+        """Send one request with all privileges.
 
         Args:
             method: GET, PUT, POST, DELETE or HEAD.
-            path: From the first slash on, with its query.
-            body: An object to send as JSON; bytes are sent as they are, as lines of JSON.
+            path: The path from the first slash on, with its query.
+            body: An object to send as JSON, or bytes to send unchanged as lines of JSON.
 
         Returns:
-            The answer: an object of JSON, None where it is empty.
+            The response as a JSON object, or None if it is empty.
 
         Raises:
-            ElasticsearchServerError: It did not answer, or not with success; says what it answered.
+            ElasticsearchServerError: The server did not respond, or reported a failure. The error
+                contains its response.
         """
         try:
             return self._request(method, path, body, seconds=60.0)
         except urllib.error.HTTPError as error:
             raise ElasticsearchServerError(
-                f"{method} {path} was answered by {error.code}", found=error.read().decode()[:4000]
+                f"{method} {path} failed with status {error.code}",
+                found=error.read().decode()[:4000],
             ) from error
         except OSError as error:
-            raise ElasticsearchServerError(f"{method} {path} was not answered") from error
+            raise ElasticsearchServerError(f"{method} {path} received no response") from error
 
     def api_key(self, privileges: Mapping[str, Sequence[str]]) -> Secret:
-        """Make an API key, as clients send it, on a server whose security has them.
+        """Create an API key, in the form that clients send, on a server with API keys.
 
         Args:
-            privileges: What it may do to the indices of each pattern, by Elasticsearch's names.
+            privileges: The privileges for the indices of each pattern, by Elasticsearch's names.
 
         Raises:
             ElasticsearchServerError: The server has no API keys.
@@ -186,10 +189,10 @@ class ElasticsearchServer(ServerProcess):
         return Secret(made["encoded"])
 
     def documents(self, index: str) -> list[dict[str, Any]]:
-        """All documents of an index, alias or pattern that were written so far, as hits.
+        """Return all documents of an index, alias, or pattern written so far, as hits.
 
         Args:
-            index: The index; at most 10,000 documents.
+            index: The index, with at most 10,000 documents.
         """
         self.request("POST", f"/{index}/_refresh")
         found = self.request(
@@ -197,11 +200,11 @@ class ElasticsearchServer(ServerProcess):
         )
         hits: list[dict[str, Any]] = found["hits"]["hits"]
         if len(hits) != found["hits"]["total"]["value"]:
-            raise ElasticsearchServerError(f"{index} has more documents than one answer holds")
+            raise ElasticsearchServerError(f"{index} has more documents than one response can hold")
         return hits
 
     def count(self, index: str) -> int:
-        """How many documents an index, alias or pattern holds."""
+        """Return the number of documents in an index, alias, or pattern."""
         self.request("POST", f"/{index}/_refresh")
         number: int = self.request("GET", f"/{index}/_count")["count"]
         return number
@@ -209,7 +212,7 @@ class ElasticsearchServer(ServerProcess):
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            # Root's own folder for such things may be closed to other users.
+            # Root's own temporary folder can be inaccessible to other users.
             folder = None if _user() is None else _OPEN_TO_ALL
             self._folder = Path(tempfile.mkdtemp(prefix="elasticsearch-", dir=folder))
         return self._folder
@@ -234,7 +237,7 @@ class ElasticsearchServer(ServerProcess):
             files |= self._security.files()
         for name, text in files.items():
             (config / name).parent.mkdir(exist_ok=True)
-            (config / name).touch(mode=0o600)  # it may hold a key
+            (config / name).touch(mode=0o600)  # it can contain a key
             (config / name).write_text(text)
         if (user := _user()) is not None:
             for path in [self._home, *self._home.rglob("*")]:
@@ -283,7 +286,7 @@ class ElasticsearchServer(ServerProcess):
             request.add_header("Authorization", f"Basic {base64.b64encode(login).decode()}")
             if self._security.authority is not None:
                 context = ssl.create_default_context(cadata=self._security.authority.certificate)
-                if self._security.identity is not None:  # one that is wrong on purpose, maybe
+                if self._security.identity is not None:  # can be deliberately wrong
                     context.check_hostname = False
                     context.verify_mode = ssl.CERT_NONE
         with urllib.request.urlopen(request, timeout=seconds, context=context) as answer:  # noqa: S310
@@ -292,5 +295,5 @@ class ElasticsearchServer(ServerProcess):
 
 
 def _user() -> int | None:
-    """Who runs the server: none other than ourselves, unless that is root."""
+    """Return the user that runs the server: the current user, unless that is root."""
     return _UNPRIVILEGED if os.geteuid() == 0 else None

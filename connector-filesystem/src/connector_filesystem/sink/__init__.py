@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as an exactly-once sink (Flink's FileSink)."""
+"""The exactly-once file sink (Flink's FileSink)."""
 
 from connector_filesystem.sink.buckets import (
     DEFAULT_PARTITION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which folder of the target each row goes to, decided on columns."""
+"""Assigns each row to a folder of the target by its columns."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ __all__ = [
 ]
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What null and the empty text are called in a folder's name, as Hive and Spark do."""
+"""The name of the folder for null and the empty text, as in Hive and Spark."""
 
-# What Hive escapes, and NUL. Letters beyond ASCII stay as they are.
+# The characters that Hive escapes, and NUL. Letters beyond ASCII stay as they are.
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-# In folders that are not escaped: NUL ends names, the others are patterns or separators somewhere.
+# Characters not allowed in unescaped folders: NUL ends a name, and the others are patterns or
+# separators on some systems.
 _UNUSABLE: Final = re.compile(r"[\x00-\x1f\x7f*?\[\\]")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _MAX_NAME_BYTES: Final = 255
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = 86_400
-# Numbers only: the names of days and months depend on the machine's language.
+# Only numbers, because names of days and months depend on the locale.
 _DIRECTIVES: Final = {
     **dict.fromkeys("YmdjGVu", _DAY),
     "H": 3_600,
@@ -55,30 +56,30 @@ TIME_ZONE_OPTION: Final = "partition.date-timezone"
 
 
 def escape_path_name(text: str | None) -> str:
-    """Return a value as part of a folder's name, percent-escaped like Hive.
+    """Return a value as part of a folder name, percent-escaped as in Hive.
 
     Args:
-        text: The value; None and the empty text become `__HIVE_DEFAULT_PARTITION__`.
+        text: The value. None and the empty text become `__HIVE_DEFAULT_PARTITION__`.
 
     Returns:
-        A text without separators and control characters, different for every value.
+        A text without separators and control characters, unique for each value.
     """
     if not text:
         return DEFAULT_PARTITION
     if text == DEFAULT_PARTITION:
-        return "%5F" + text[1:]  # the text itself must not be taken for null
+        return "%5F" + text[1:]  # this text is not null
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape_path_name(name: str) -> str | None:
-    """Return the value that `escape_path_name` made a name of; None for the default partition."""
+    """Return the value that `escape_path_name` encoded, or None for the default partition."""
     if name == DEFAULT_PARTITION:
         return None
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
 
 
 def bucket_problem(bucket: str | None) -> str | None:
-    """Return why a text cannot be a folder within the target, None if it can.
+    """Return why a text cannot be a folder inside the target, or None if it can.
 
     The empty text is the target itself.
     """
@@ -101,47 +102,48 @@ def bucket_problem(bucket: str | None) -> str | None:
 
 
 class BucketAssigner(ABC):
-    """Gives each row the folder below the target that its file lies in. Executor.
+    """Assigns each row to a folder below the target. Executor.
 
-    `none()`, `columns()`, `date_pattern()` and `of()` make the usual ones. An own one is picklable
-    and works on columns: it is called once per batch, never once per row.
+    `none()`, `columns()`, `date_pattern()`, and `of()` create the usual assigners. A custom
+    assigner must be picklable and works on columns: the writer calls it once per batch, never once
+    per row.
     """
 
     @abstractmethod
     def assign(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the folder of every row, relative to the target, with `/` between its parts.
+        """Return the folder of every row, relative to the target, with `/` as separator.
 
-        A column of strings, best dictionary-encoded; None where all rows go to the target itself.
-        A row whose folder is null, leaves the target (`..`) or would be hidden from readers (a
-        leading `_` or `.`) goes to the sink's record policy.
+        A column of strings, preferably dictionary-encoded, or None if all rows belong in the target
+        itself. The sink's record policy handles a row whose folder is null, leaves the target
+        (`..`), or would be hidden from readers (a leading `_` or `.`).
         """
 
     def dropped_columns(self) -> Sequence[str]:
-        """Columns that are not written to the files, because the folder's name holds them."""
+        """The columns that are not written to the files because the folder name contains them."""
         return ()
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be assigned. Driver.
+        """Refuse a schema whose rows can never be assigned. Driver.
 
         Raises:
-            ConfigurationError: A column is missing or has a type that cannot name a folder.
+            ConfigurationError: A column is missing, or its type cannot name a folder.
         """
 
     @staticmethod
     def none() -> BucketAssigner:
-        """All files in the target itself."""
+        """Put all files in the target itself."""
         return _NoBuckets()
 
     @staticmethod
     def columns(*names: str, keep_columns: bool = False) -> BucketAssigner:
-        """Hive style: `month=1/origin=EWR`.
+        """Name folders after columns, as Hive does: `month=1/origin=EWR`.
 
         Args:
             *names: The columns, outermost folder first.
-            keep_columns: Whether the files hold these columns too. Hive and Spark drop them.
+            keep_columns: Whether the files also contain these columns. Hive and Spark drop them.
 
         Raises:
-            ConfigurationError: There is no name, or one twice.
+            ConfigurationError: The names are empty or contain a duplicate.
         """
         if not names or len(set(names)) != len(names) or "" in names:
             raise ConfigurationError(
@@ -154,22 +156,22 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def date_pattern(column: str, pattern: str, *, timezone: str = "UTC") -> BucketAssigner:
-        """By a date or timestamp column: `date_pattern("ts", "year=%Y/month=%m")`.
+        """Name folders after a date or timestamp: `date_pattern("ts", "year=%Y/month=%m")`.
 
         Args:
-            column: The column; where it is null, the folder is `__HIVE_DEFAULT_PARTITION__`.
-            pattern: Folder with `%Y %m %d %H %M %S %j %G %V %u`, which are all numbers.
-            timezone: Where a timestamp with a zone is told the time. A date, or a timestamp
-                without a zone, is taken as it stands.
+            column: The column. Null becomes the folder `__HIVE_DEFAULT_PARTITION__`.
+            pattern: The folder, with `%Y %m %d %H %M %S %j %G %V %u`, which are all numbers.
+            timezone: The time zone to which timestamps with a zone are converted. Dates and
+                timestamps without a zone are not converted.
 
         Raises:
-            ConfigurationError: The pattern or the time zone cannot be used.
+            ConfigurationError: The pattern or the time zone is not valid.
         """
         return _DateBuckets(column=column, pattern=pattern, timezone=timezone)
 
     @staticmethod
     def of(assign: Callable[[pa.RecordBatch], pa.Array]) -> BucketAssigner:
-        """By a function from a batch to a column of strings.
+        """Name folders by a function that maps a batch to a column of strings.
 
         Args:
             assign: Picklable; see `assign`.
@@ -201,7 +203,7 @@ class _FunctionBuckets(BucketAssigner):
                 return buckets
             found = f"{len(buckets)} values of {buckets.type} for {batch.num_rows} rows"
         raise ConfigurationError(
-            "the function of the bucket assigner returned something else",
+            "the function of the bucket assigner returned an unexpected value",
             expected="a pyarrow array of strings, one for each row",
             found=found,
             option="bucket_assigner",
@@ -222,7 +224,7 @@ class _ColumnBuckets(BucketAssigner):
             own_codes, values = _encoded(_path_texts(batch.column(name)))
             prefix = ("/" if number else "") + _column_name(name) + "="
             folders = [prefix + escape_path_name(value) for value in values]
-            # Only combinations that occur are kept, so that the numbers stay small.
+            # Only combinations that occur are kept, so that the codes stay small.
             pairs, inverse = np.unique(codes * len(folders) + own_codes, return_inverse=True)
             codes = inverse.reshape(-1)
             buckets = [
@@ -248,7 +250,7 @@ class _ColumnBuckets(BucketAssigner):
                 )
         if not self.keep_columns and set(schema.names) <= set(self.names):
             raise ConfigurationError(
-                "all columns are bucket columns, so that nothing is left for the files",
+                "all columns are bucket columns, so the files would have no columns",
                 expected="a column that is not a bucket column",
                 found=list(self.names),
                 option=COLUMNS_OPTION,
@@ -267,7 +269,7 @@ class _DateBuckets(BucketAssigner):
         problem = bucket_problem(_DIRECTIVE.sub("0", self.pattern))
         if not used or not set(used) <= set(_DIRECTIVES) or not self.pattern or problem:
             raise ConfigurationError(
-                "the date pattern cannot be used" + (f": {problem}" if problem else ""),
+                "the date pattern is not valid" + (f": {problem}" if problem else ""),
                 expected="a relative folder with some of "
                 + " ".join(f"%{letter}" for letter in _DIRECTIVES),
                 found=self.pattern,
@@ -287,7 +289,7 @@ class _DateBuckets(BucketAssigner):
         column = batch.column(self.column)
         zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
         zone = ZoneInfo(self.timezone) if zoned and self.timezone != "UTC" else None
-        # Rows of one folder become one number, so that few moments are formatted.
+        # Rows of the same folder share a code, so few timestamps are formatted.
         unit = 1 if zone else min(_DIRECTIVES[each] for each in _DIRECTIVE.findall(self.pattern))
         seconds = pc.cast(_plain_timestamps(column), pa.int64())
         valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -305,7 +307,7 @@ class _DateBuckets(BucketAssigner):
             if zone is not None:
                 moment = moment.replace(tzinfo=UTC).astimezone(zone)
         except OverflowError:
-            return None  # beyond the years 1 to 9999: a bad record
+            return None  # outside the years 1 to 9999, so this is a bad record
         year, week, weekday = moment.isocalendar()
         numbers = {
             "Y": f"{moment.year:04d}",
@@ -333,7 +335,7 @@ class _DateBuckets(BucketAssigner):
 
 
 def _plain_timestamps(column: pa.Array) -> pa.Array:
-    """Seconds since 1970, rounded down, without a zone."""
+    """Return whole seconds since 1970, rounded down, without a zone."""
     if not pa.types.is_timestamp(column.type):
         return pc.cast(column, pa.timestamp("s"))
     plain = column.view(pa.timestamp(column.type.unit))
@@ -345,13 +347,13 @@ def _plain_timestamps(column: pa.Array) -> pa.Array:
 def _path_texts(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        # The few values are made texts, not the many rows.
+        # Converts the few distinct values to text, not all rows.
         texts = _path_texts(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, texts)
     if is_string(kind):
         return column
     if pa.types.is_timestamp(kind):
-        # As UTC, with the sign of its zone; Spark reads it as a timestamp again.
+        # In UTC, with its zone designator, which Spark reads as a timestamp.
         text = pc.cast(column.view(pa.timestamp(kind.unit)), pa.string())
         return text if kind.tz is None else concat_texts([text, "Z"])
     return pc.cast(column, pa.string())
@@ -360,7 +362,7 @@ def _path_texts(column: pa.Array) -> pa.Array:
 def _encoded(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.int64], list[str | None]]:
-    """Return for each row the number of its value, and the values; null is one."""
+    """Return a code for each row, and the distinct values. Null counts as a value."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     values: list[str | None] = column.dictionary.to_pylist()
@@ -373,7 +375,7 @@ def _encoded(
 
 def _column_name(name: str) -> str:
     escaped = escape_path_name(name)
-    # Readers skip folders that begin with these.
+    # Readers skip folders that start with these characters.
     return f"%{ord(name[0]):02X}" + escaped[1:] if name[0] in "._" else escaped
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committer of files: moves staged files to where readers see them."""
+"""The file committer, which moves staged files to where readers see them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,31 @@ from connectors_core.sink import CommitRequest, Committer, CommitterInitContext
 
 __all__ = ["FileCommitter"]
 
-# What filesystems without hard links answer.
+# The errors of filesystems without hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
-# What a tree that changes while it is removed answers.
+# The errors when another process changes a tree during its removal.
 _BUSY: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST})
 
-# Moves on their way to an object store at the same time.
+# The number of concurrent moves on an object store.
 _SIDE_BY_SIDE: Final = 16
 
 _Request = CommitRequest[FileCommittable]
 
 
 class FileCommitter(Committer[FileCommittable]):
-    """Moves staged files to their names, without overwriting and idempotently. Driver.
+    """Moves staged files to their final names.
 
-    On a local filesystem a file gets its name by a hard link, which cannot overwrite, and appears
-    whole; then the folders are synced, and only then the staged name goes. Elsewhere it is
-    `fs.mv`: one rename where the filesystem has one, otherwise (object stores) a copy, which they
-    show when it is complete, and a removal, several at a time. On a filesystem that copies and
-    shows files while they grow a reader may see an unfinished one for the time of the copy.
+    A move never overwrites and is idempotent. Driver.
+
+    On a local filesystem, it creates a hard link, which cannot overwrite and appears as a whole. It
+    then syncs the folders, and only then removes the staged name. On other filesystems, it calls
+    `fs.mv`. That is a rename if the filesystem has one. On an object store it is a copy, visible
+    once complete, and a removal. Several moves run at a time. If a filesystem copies and shows
+    files while they grow, a reader can see an unfinished file during the copy.
 
     Args:
         location: The target.
-        context: What the committer knows of itself.
+        context: The context of the committer.
     """
 
     def __init__(self, location: FileLocation, context: CommitterInitContext) -> None:
@@ -57,10 +59,10 @@ class FileCommitter(Committer[FileCommittable]):
         self._folder = sink_folder(context.pipeline_id, context.sink_uid)
 
     def commit(self, requests: Sequence[CommitRequest[FileCommittable]]) -> None:
-        """Move each file, or say on its request what happened instead.
+        """Move each file, or record on its request why it was not moved.
 
         Raises:
-            RetryableError: The storage failed; files that were moved stay moved.
+            RetryableError: The storage failed. Files that were already moved stay moved.
         """
         with mapped_errors("committing to", self._location.url):
             if self._location.is_local:
@@ -72,12 +74,12 @@ class FileCommitter(Committer[FileCommittable]):
                     self._commit_elsewhere(request)
 
     def sweep(self, checkpoint_id: int) -> None:
-        """Remove the staging folder of an epoch; what was decided has been moved by now."""
+        """Remove the staging folder of an epoch, whose decided files have already been moved."""
         context = self._context
         self._remove(epoch_folder(context.pipeline_id, context.sink_uid, checkpoint_id))
 
     def recover(self, last_decided: int) -> None:
-        """Remove staging folders that are empty; what epochs staged is removed by their sweeps."""
+        """Remove empty staging folders. The sweep of an epoch removes its staged files."""
         self._tidy()
 
     def close(self) -> None:
@@ -113,10 +115,10 @@ class FileCommitter(Committer[FileCommittable]):
                 if not os.path.samefile(staged, final):
                     request.signal_failed(self._taken(file, exc))
                     continue
-                request.signal_already_committed()  # stopped between link and unlink
+                request.signal_already_committed()  # the commit stopped between link and unlink
             folders.add(folder)
             linked.append(staged)
-        # The new names must be durable before the old ones go.
+        # The new names must be durable before the old ones are removed.
         sync_folders(self._location, folders)
         for staged in linked:
             with contextlib.suppress(FileNotFoundError):
@@ -152,11 +154,11 @@ class FileCommitter(Committer[FileCommittable]):
             return
         fs = self._location.fs
         if present == file.size:
-            fs.rm_file(staged)  # stopped between copy and removal
+            fs.rm_file(staged)  # the commit stopped between copy and removal
             request.signal_already_committed()
             return
         if present is not None:
-            fs.rm_file(final)  # an unfinished copy: nobody else has this name
+            fs.rm_file(final)  # an unfinished copy: this name is unique to this file
         make_folders(self._location, posixpath.dirname(file.final_path))
         fs.mv(staged, final)
         moved = self._size(final)
@@ -182,7 +184,7 @@ class FileCommitter(Committer[FileCommittable]):
         return DataLossError(
             f"the staged file {file.staged_path!r} of a decided epoch is "
             + ("gone" if found is None else "incomplete"),
-            expected=f"{file.size} bytes there, or the finished file {file.final_path!r}",
+            expected=f"a file of {file.size} bytes, or the finished file {file.final_path!r}",
             found="neither" if found is None else f"{found} bytes",
             hint=f"do not remove files from {STAGING_FOLDER!r} of the target; only the sink may "
             "do so",
@@ -223,7 +225,7 @@ class FileCommitter(Committer[FileCommittable]):
                     fs.rm(path, recursive=True)
 
     def _tidy(self) -> None:
-        # From the inside out; a folder that is not empty stays.
+        # From the innermost folder outward. A folder that is not empty stays.
         folder = self._folder
         while folder and not self._children(folder):
             with contextlib.suppress(OSError, NotImplementedError):
@@ -244,7 +246,7 @@ def _link(staged: str, final: str) -> None:
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        # Two steps, but nobody else ever uses this name.
+        # These are two steps, but no other writer uses this name.
         if os.path.lexists(final):
             raise FileExistsError(final) from exc
         os.rename(staged, final)
@@ -253,7 +255,7 @@ def _link(staged: str, final: str) -> None:
 def _remove_tree(path: str) -> None:
     def on_error(*failure: Any) -> None:
         error: BaseException = failure[2][1]
-        # An attempt that was killed may remove or add files meanwhile: the next sweep sees them.
+        # A killed attempt can still remove or add files. The next sweep sees them.
         if not isinstance(error, OSError) or error.errno not in _BUSY:
             raise error
 

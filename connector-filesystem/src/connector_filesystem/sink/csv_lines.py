@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of CSV from Arrow columns."""
+"""Encodes Arrow columns as lines of CSV."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ __all__ = ["bad_csv_rows", "encode_csv_lines"]
 def bad_csv_rows(
     batch: pa.RecordBatch, options: CsvOptions
 ) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
-    """Return the rows that would not be read back as they are.
+    """Find the rows that would not be read back unchanged.
 
     Args:
         batch: The rows.
         options: The dialect.
 
     Returns:
-        For each kind of damage the reason, the option that decides it, and which rows have it.
+        For each kind of damage: the reason, the option that controls it, and a mask of the affected
+        rows.
     """
     found: list[tuple[str, str, npt.NDArray[np.bool_]]] = []
     if not options.newlines_in_values:
@@ -53,11 +54,11 @@ def encode_csv_lines(batch: pa.RecordBatch, options: CsvOptions) -> Iterator[pa.
     """Encode rows as lines of a CSV file, without the header.
 
     Args:
-        batch: The rows; `unsupported_csv_type` and `bad_csv_rows` have nothing against them.
+        batch: The rows, which must have passed `unsupported_csv_type` and `bad_csv_rows`.
         options: The dialect.
 
     Yields:
-        Buffers that hold whole lines, in order.
+        Buffers of whole lines, in order.
     """
     for lines in csv_records(batch, options, line_breaks=True):
         yield data_of(lines)

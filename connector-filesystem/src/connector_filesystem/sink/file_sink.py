@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exactly-once sink of files."""
+"""The exactly-once file sink."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 
 
 class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], SupportsConnectionCheck):
-    """Writes files exactly once: readers see whole files of committed epochs and nothing else.
+    """Writes files exactly once: readers only see whole files of committed epochs.
 
-    A file is *in progress* while a writer fills it and *pending* when it is complete, both below
-    `<path>/_staging`, which Spark, Hive and `FileSource` ignore; the commit of its epoch *finishes*
-    it by moving it to `<path>/<folder>/<prefix>-<epoch>-<attempt>-<number><suffix>`. Every attempt
-    of a writer has names of its own, so that a late one disturbs nobody. What failed attempts
-    leave behind is swept.
+    A file is *in progress* while a writer fills it, and *pending* once it is complete. Both kinds
+    are below `<path>/_staging`, which Spark, Hive, and `FileSource` ignore. The commit of the epoch
+    *finishes* the file: it moves the file to
+    `<path>/<folder>/<prefix>-<epoch>-<attempt>-<number><suffix>`. Every attempt of a writer uses
+    unique names, so a late attempt does no harm. The sink sweeps the files of failed attempts.
 
-    The files of an epoch appear one after another: a reader may see some before the others. Where
-    a move is a copy and a removal (object stores), a commit reads and writes each file once more;
-    on local disks, HDFS and the like it is a rename.
+    The files of an epoch appear one after another: a reader can see some before the others. On an
+    object store, a move is a copy and a removal, so a commit reads and writes each file once more.
+    On local disks, HDFS, and similar systems, a move is a rename.
 
-    Immutable and picklable; no I/O in the constructor.
+    Immutable and picklable. The constructor does no I/O.
 
     Raises:
-        ConfigurationError: What was asked for does not go together.
+        ConfigurationError: The settings contradict each other.
     """
 
     def __post_init__(self) -> None:
         if set("*?[") & set(self.path):
             raise InvalidOptionError(
                 "files cannot be written to a pattern",
-                expected="one folder, without '*', '?' and '['",
+                expected="one folder, without '*', '?', and '['",
                 found=mask_url(self.path),
                 option="path",
             )
@@ -61,7 +61,7 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
                 expected="none",
                 found=self.compression.value,
                 option="compression",
-                hint="set parquet.compression, the codec within the file",
+                hint="set parquet.compression, the codec inside the file",
             )
         self._check_csv()
         self._check_suffix()
@@ -87,7 +87,7 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
             if not values or special & set(values[0]):
                 raise InvalidOptionError(
                     "the sink writes the first of these spellings, which cannot be read back",
-                    expected="at least one, without delimiter, quote and line break",
+                    expected="at least one, without delimiter, quote, and line break",
                     found=values,
                     option="csv." + name.replace("_", "-"),
                 )
@@ -99,7 +99,7 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
         if found not in (None, self.format) or compression is not self.compression:
             said = f"{found or self.format}, compression {compression}"
             raise InvalidOptionError(
-                "the suffix of file names says something else than what is written",
+                "the suffix of file names does not match the format and compression",
                 expected=f"a suffix for {self.format}, compression {self.compression}",
                 found=f"{self.output_file.suffix!r}: {said}",
                 option="sink.file-suffix",
@@ -107,14 +107,14 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
 
     @property
     def suffix(self) -> str:
-        """How the names of finished files end."""
+        """The suffix of finished files."""
         given = self.output_file.suffix
         if given is None:
             return self.format.suffix + self.compression.suffix
         return given if given.startswith(".") or not given else f".{given}"
 
     def check_connection(self, timeout: float) -> None:
-        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
         self._location.check_reachable(writable=True)
 
     def __repr__(self) -> str:
@@ -124,17 +124,17 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
         )
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be written. Driver.
+        """Refuse a schema whose rows can never be written. Driver.
 
         Raises:
-            ConfigurationError: A column has a type that the format lacks, is there twice, or a
-                bucket column is missing.
+            ConfigurationError: A column has a type that the format lacks, two columns have the same
+                name, or a bucket column is missing.
         """
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ConfigurationError(
                 "columns have the same name",
-                expected="each name once",
+                expected="unique column names",
                 found=", ".join(twice),
                 hint="rename them with an alias",
             )
@@ -154,7 +154,7 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
         return self.parallelism
 
     def create_writer(self, context: WriterInitContext) -> FileSinkWriter:
-        """Make the writer of one task of one epoch. Executor."""
+        """Create the writer of one task in one epoch. Executor."""
         config = EncoderConfig(
             self.format,
             self.compression,
@@ -176,7 +176,7 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
         )
 
     def create_committer(self, context: CommitterInitContext) -> FileCommitter:
-        """Make the committer. Driver."""
+        """Create the committer. Driver."""
         return FileCommitter(self._location, context)
 
     def committable_serializer(self) -> VersionedSerializer[FileCommittable]:
@@ -201,9 +201,9 @@ def _check_parquet(schema: pa.Schema) -> None:
 def _type_error(file_format: Format, column: str, found: pa.DataType) -> ConfigurationError:
     return ConfigurationError(
         f"the column {column!r} has a type that {file_format.value} files cannot hold",
-        expected="text, numbers, booleans, dates and times"
+        expected="text, numbers, booleans, dates, and times"
         if file_format is Format.CSV
-        else "a type that the format has",
+        else "a type that the format supports",
         found=found,
         option="format",
         hint="cast the column, drop it, or choose another format",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON lines from Arrow columns."""
+"""Encodes Arrow columns as JSON lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def encode_json_lines(batch: pa.RecordBatch, *, write_nulls: bool = False) -> It
     """Encode rows as JSON lines.
 
     Args:
-        batch: The rows; all types pass `unsupported_json_type`.
-        write_nulls: Whether fields that are null are written.
+        batch: The rows, whose types have all passed `unsupported_json_type`.
+        write_nulls: Whether to write null fields.
 
     Yields:
-        Buffers that hold whole lines, in order.
+        Buffers of whole lines, in order.
     """
     for lines in json_objects(batch, write_nulls=write_nulls, line_breaks=True):
         yield data_of(lines)

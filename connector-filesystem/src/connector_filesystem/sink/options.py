@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the sink of files."""
+"""The settings of the file sink."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SINCE: Final = "2.0.0"
 _COLUMNS: Final = Option(
     COLUMNS_OPTION,
     list_of(str),
-    doc="Columns that name the folders, Hive style: `month=1/origin=EWR`.",
+    doc="Columns that name the folders, as in Hive: `month=1/origin=EWR`.",
     aliases=("partitionBy", "partition_by", "partitioned-by"),
     since=_SINCE,
 )
@@ -52,26 +52,26 @@ _KEEP_COLUMNS: Final = Option(
     "partition.keep-columns",
     bool,
     default=False,
-    doc="Whether the files hold the columns of `partition.columns` too.",
+    doc="Whether the files also contain the columns of `partition.columns`.",
     since=_SINCE,
 )
 _DATE_COLUMN: Final = Option(
     DATE_COLUMN_OPTION,
     str,
-    doc="Date or timestamp column that `partition.date-pattern` is for.",
+    doc="Date or timestamp column to which `partition.date-pattern` applies.",
     since=_SINCE,
 )
 _DATE_PATTERN: Final = Option(
     PATTERN_OPTION,
     str,
-    doc="Folders by date, such as `year=%Y/month=%m`; instead of columns.",
+    doc="Folders by date, such as `year=%Y/month=%m`, instead of by columns.",
     since=_SINCE,
 )
 _TIME_ZONE: Final = Option(
     TIME_ZONE_OPTION,
     str,
     default="UTC",
-    doc="Time zone of `partition.date-pattern`, for timestamps that have one.",
+    doc="Time zone of `partition.date-pattern`, for timestamps that have a zone.",
     since=_SINCE,
 )
 
@@ -81,7 +81,7 @@ def _bucket_assigner(options: Options) -> BucketAssigner | None:
     date_column, date_pattern = options.get(_DATE_COLUMN), options.get(_DATE_PATTERN)
     if (date_column is None) != (date_pattern is None):
         raise ConfigurationError(
-            f"{DATE_COLUMN_OPTION!r} and {PATTERN_OPTION!r} belong together",
+            f"{DATE_COLUMN_OPTION!r} and {PATTERN_OPTION!r} must be set together",
             expected="both or none",
             found="one",
             option=DATE_COLUMN_OPTION if date_column is None else PATTERN_OPTION,
@@ -89,7 +89,7 @@ def _bucket_assigner(options: Options) -> BucketAssigner | None:
     if date_column is not None and date_pattern is not None:
         if columns:
             raise ConfigurationError(
-                "files are put into folders by columns or by a date, not by both",
+                "rows are assigned to folders by columns or by a date, not by both",
                 expected=f"{COLUMNS_OPTION!r} or {PATTERN_OPTION!r}",
                 found="both",
                 option=COLUMNS_OPTION,
@@ -105,14 +105,15 @@ class FileSinkOptions(
     Configured,
     scope="file sink",
     elsewhere={
-        "checkpointlocation": "the state of a pipeline is kept where `Pipeline` says",
-        "mode": "an epoch adds files; remove it",
+        "checkpointlocation": "the pipeline keeps its state in its own checkpoint location; "
+        "remove it",
+        "mode": "an epoch only adds files; remove it",
         "maxrecordsperfile": "use 'sink.rolling-policy.row-count'",
         "sink.partition-commit.policy.kind": "a file is visible when its epoch is committed",
         "auto-compaction": "longer epochs make larger files; remove it",
     },
 ):
-    """What is written, and how; the settings of `FileSink`."""
+    """What to write and how: the settings of `FileSink`."""
 
     path: Setting[str, str | os.PathLike[str]] = option(
         "path",
@@ -120,16 +121,16 @@ class FileSinkOptions(
         kw_only=False,
         validator=not_empty,
         since=_SINCE,
-        doc="Folder of the files, or URL of anything that fsspec reaches.",
+        doc="Target folder, as a path or a URL of any fsspec filesystem.",
     )
     format: Setting[Format, Format | Literal["csv", "json-lines", "parquet"]] = option(
-        "format", Format, default=Format.PARQUET, doc="Format of the files.", since=_SINCE
+        "format", Format, default=Format.PARQUET, doc="File format.", since=_SINCE
     )
     compression: Setting[Compression, Compression | Literal["none", "gzip", "zstd"]] = option(
         "compression",
         Compression,
         default=Compression.NONE,
-        doc="Compression of whole files, for text formats. Parquet has `parquet.compression`.",
+        doc="Compression of whole text files. For Parquet, set `parquet.compression`.",
         since=_SINCE,
     )
     bucket_assigner: Setting[BucketAssigner] = part(
@@ -141,20 +142,20 @@ class FileSinkOptions(
         _TIME_ZONE,
         build=_bucket_assigner,
         default=BucketAssigner.none,
-        doc="Which folder each row goes to; by default all go to `path`.",
+        doc="Assigns each row to a folder. By default, all rows go to `path`.",
     )
     rolling_policy: Setting[RollingPolicy] = part(
-        RollingPolicy, default=RollingPolicy, doc="When a file is complete before the epoch ends."
+        RollingPolicy,
+        default=RollingPolicy,
+        doc="When to complete a file before the end of the epoch.",
     )
     output_file: Setting[OutputFileConfig] = part(
-        OutputFileConfig, default=OutputFileConfig, doc="How finished files are called."
+        OutputFileConfig, default=OutputFileConfig, doc="Names of the finished files."
     )
-    csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="Dialect of CSV.")
-    json: Setting[JsonOptions] = part(
-        JsonOptions, default=JsonOptions, doc="Dialect of JSON lines."
-    )
+    csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="CSV dialect.")
+    json: Setting[JsonOptions] = part(JsonOptions, default=JsonOptions, doc="JSON lines dialect.")
     parquet: Setting[ParquetOptions] = part(
-        ParquetOptions, default=ParquetOptions, doc="How Parquet is written."
+        ParquetOptions, default=ParquetOptions, doc="Settings for writing Parquet."
     )
     storage_options: Setting[dict[str, Any], Mapping[str, Any] | None] = STORAGE_OPTIONS
     max_open_buckets: Setting[int] = option(
@@ -162,8 +163,9 @@ class FileSinkOptions(
         int,
         default=64,
         validator=positive,
-        doc="Files that a writer has a handle for. Others wait without one, on local filesystems "
-        "and uncompressed; elsewhere the one unused the longest is completed.",
+        doc="Maximum number of files for which a writer holds a handle. Uncompressed local files "
+        "beyond it stay open without a handle. For other files, the writer completes the least "
+        "recently used one.",
         since=_SINCE,
     )
     buffer_size: Setting[int, int | str] = option(
@@ -171,8 +173,8 @@ class FileSinkOptions(
         MEMORY_SIZE,
         default=16 * 1024 * 1024,
         validator=positive,
-        doc="Rows gathered in memory for one folder, 4 MiB at most for text formats; all folders "
-        "together gather four times as much.",
+        doc="Maximum size of the rows buffered for one folder, at most 4 MiB for text formats. "
+        "All folders together can buffer four times as much.",
         since=_SINCE,
     )
     parallelism: Setting[int | None] = option(
@@ -180,6 +182,6 @@ class FileSinkOptions(
         int,
         default=None,
         validator=positive,
-        doc="Number of writers; by default the partitions of the input.",
+        doc="Number of writers. The default is the number of partitions of the input.",
         since=_SINCE,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file that is being written, and the places that files are staged in."""
+"""A file in progress, and the paths of staged files."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ __all__ = [
 STAGING_FOLDER: Final = "_staging"
 
 _BUFFER_BYTES: Final = 1 << 20
-# What a piece in memory takes beside its values: the objects of it and of each of its columns.
+# The memory overhead of a buffered slice: its objects, and those of each of its columns.
 _PIECE_BYTES: Final = 512
 _COLUMN_BYTES: Final = 256
 _MAKE_TRIES: Final = 10
 
 
 def sink_folder(pipeline_id: str, sink_uid: str) -> str:
-    """Return the folder of all that a sink stages, relative to its target."""
+    """Return the folder for all staged files of a sink, relative to its target."""
     return posixpath.join(STAGING_FOLDER, _name(pipeline_id), _name(sink_uid))
 
 
 def epoch_folder(pipeline_id: str, sink_uid: str, epoch: int) -> str:
-    """Return the folder of all that is staged in an epoch, relative to the target."""
+    """Return the folder for all staged files of an epoch, relative to the target."""
     return posixpath.join(sink_folder(pipeline_id, sink_uid), f"{epoch:010d}")
 
 
@@ -66,20 +66,20 @@ def attempt_folder(pipeline_id: str, sink_uid: str, epoch: int, attempt_name: st
 
 
 def _name(text: str) -> str:
-    """Return a text as the name of one folder, whatever it is."""
+    """Return a text encoded as the name of one folder."""
     return text.replace(".", "%2E") if text in (".", "..") else escape_path_name(text)
 
 
 def short_attempt_name(
     pipeline_id: str, sink_uid: str, subtask_id: int, attempt_number: int, attempt_name: str
 ) -> str:
-    """Return what tells the files of an attempt from those of all others, pipelines included."""
+    """Return an identifier of the attempt that is unique across pipelines."""
     told = "\0".join((pipeline_id, sink_uid, attempt_name)).encode("utf-8", "surrogatepass")
     return f"{subtask_id:05d}-{attempt_number}-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
 def make_folders(location: FileLocation, relative: str) -> None:
-    """Make a folder below the target, and those above it; as often as another removes them."""
+    """Create a folder below the target and its parents, even if others remove them meanwhile."""
     path = location.join(relative) if relative else location.root
     if not location.is_local:
         location.fs.makedirs(path, exist_ok=True)
@@ -88,7 +88,7 @@ def make_folders(location: FileLocation, relative: str) -> None:
         try:
             os.makedirs(path, exist_ok=True)
         except FileNotFoundError:
-            # An empty staging folder was tidied away between the making of two levels.
+            # A sweep removed an empty staging folder before its child was created.
             if attempt == _MAKE_TRIES - 1:
                 raise
         else:
@@ -96,7 +96,7 @@ def make_folders(location: FileLocation, relative: str) -> None:
 
 
 def sync_folders(location: FileLocation, relatives: Iterable[str]) -> None:
-    """Make the entries of local folders durable, and those of the folders up to the target."""
+    """Make the entries of local folders durable, up to the target."""
     if not location.is_local:
         return
     wanted: set[str] = set()
@@ -110,7 +110,8 @@ def sync_folders(location: FileLocation, relatives: Iterable[str]) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    # Some network filesystems refuse it and Windows cannot open folders: nothing more can be done.
+    # Some network filesystems refuse this, and Windows cannot open folders. There is no
+    # alternative.
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
@@ -120,15 +121,15 @@ def _sync_folder(path: str) -> None:
 
 
 class EncoderConfig:
-    """How rows become bytes: format, compression and dialect; immutable.
+    """How rows become bytes: format, compression, and dialect. Immutable.
 
     Args:
         file_format: The format.
-        compression: Of the whole file, for text formats.
-        csv: Dialect of CSV.
-        json: Dialect of JSON lines.
-        parquet: How Parquet is written.
-        schema: Schema of the rows that are written.
+        compression: The compression of the whole file, for text formats.
+        csv: The dialect of CSV.
+        json: The dialect of JSON lines.
+        parquet: The settings of Parquet.
+        schema: The schema of the written rows.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class EncoderConfig:
         self.schema = schema
 
     def encoder(self, output: _StagedOutput) -> _Encoder:
-        """Begin a file on an open output."""
+        """Start a file on an open output."""
         if self.format is Format.PARQUET:
             return _ParquetEncoder(self, output)
         return _TextEncoder(self, output)
@@ -162,11 +163,11 @@ class _Encoder(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Write what belongs to the end of the file; the output stays open."""
+        """Write the end of the file, and leave the output open."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Release what is held, without another byte of output."""
+        """Release resources without writing more output."""
 
 
 class _TextEncoder(_Encoder):
@@ -176,7 +177,7 @@ class _TextEncoder(_Encoder):
         self._compressed: Any = None
         self._unclosed = _Unclosed(output)
         if config.compression is not Compression.NONE:
-            # pyarrow closes what it wraps; the file must stay open to be synced.
+            # pyarrow closes the file that it wraps, but the sink still has to sync it.
             self._compressed = pa.CompressedOutputStream(
                 pa.PythonFile(self._unclosed, mode="w"), config.compression.value
             )
@@ -205,8 +206,8 @@ class _ParquetEncoder(_Encoder):
     def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
         self._rows = config.parquet.row_group_rows
         self._unclosed = _Unclosed(output)
-        # Nested fields are optional in the file, as in Spark's. pyarrow writes no null of a
-        # required field, even where the struct around it is null.
+        # Nested fields are optional in the file, as in Spark. pyarrow cannot write null in a
+        # required field, even if the enclosing struct is null.
         self._schema = pa.schema(
             [field.with_type(nullable_type(field.type)) for field in config.schema]
         )
@@ -231,7 +232,7 @@ class _ParquetEncoder(_Encoder):
 
 
 class _Unclosed:
-    """A staged file as pyarrow sees it, which it cannot close."""
+    """A wrapper of a staged file that pyarrow cannot close."""
 
     closed = False
 
@@ -241,7 +242,7 @@ class _Unclosed:
         self._position = 0
 
     def discard(self) -> None:
-        # What pyarrow still writes when it closes goes nowhere.
+        # Discards what pyarrow writes when it closes.
         self._discarded = True
 
     def write(self, data: Any) -> int:
@@ -255,10 +256,10 @@ class _Unclosed:
         return self._position
 
     def flush(self) -> None:
-        """What is buffered is written when the file is closed."""
+        """Do nothing: the file writes its buffer when it is closed."""
 
     def close(self) -> None:
-        """Left to the owner."""
+        """Do nothing: the owner closes the file."""
 
     def readable(self) -> bool:
         return False
@@ -271,18 +272,20 @@ class _Unclosed:
 
 
 class _StagedOutput:
-    """The bytes of a staged file. A local one can give its handle back and go on at its end.
+    """The bytes of a staged file.
+
+    A local file can release its handle and later continue at its end.
 
     Args:
         location: The target of the sink.
-        staged_path: Where it is written, relative to the target.
+        staged_path: The path of the staged file, relative to the target.
     """
 
     def __init__(self, location: FileLocation, staged_path: str) -> None:
         self._path = location.join(staged_path)
         self._local = location.is_local
         self._position = 0
-        # The name belongs to this attempt alone: a file that is there already is a mistake.
+        # The name is unique to this attempt: an existing file is a bug.
         self._file: Any = (
             open(self._path, "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by the methods
             if self._local
@@ -299,7 +302,7 @@ class _StagedOutput:
         return self._position
 
     def park(self) -> None:
-        """Give the handle back; the next write takes another one."""
+        """Release the handle. The next write opens a new one."""
         assert self._local
         if self._file is not None:
             file, self._file = self._file, None
@@ -315,11 +318,11 @@ class _StagedOutput:
         self._file.close()
 
     def discard(self) -> None:
-        """Close the file as it is; object stores publish nothing."""
+        """Close the file as it is. An object store publishes nothing."""
         if self._file is None:
             return
         with contextlib.suppress(Exception):
-            # Object stores would publish what was written so far by closing.
+            # On an object store, closing would publish the partial file.
             discard = getattr(self._file, "discard", None)
             if not self._local and discard is not None:
                 discard()
@@ -328,23 +331,23 @@ class _StagedOutput:
             self._file.close()
 
     def _resume(self) -> None:
-        # Without O_CREAT: a file that was swept belongs to an attempt that is over.
+        # Without O_CREAT, because a file that was swept belongs to a finished attempt.
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._file = open(handle, "ab", buffering=_BUFFER_BYTES)  # noqa: SIM115
 
 
 class PartFile:
-    """The file of one folder: rows are gathered in memory, and staged in larger pieces.
+    """The file of one folder, which buffers rows and stages them in larger pieces.
 
-    There is no staged file before the first piece is written.
+    The staged file does not exist before the first piece is written.
 
     Args:
         config: How rows become bytes.
         location: The target of the sink.
         bucket: Folder of the finished file, relative to the target.
-        staged_path: Where it is written, relative to the target.
-        number: Number of the file within its writer.
-        opened_at: Reading of the clock.
+        staged_path: The path of the staged file, relative to the target.
+        number: The number of the file within its writer.
+        opened_at: The reading of the clock when the file was opened.
     """
 
     def __init__(
@@ -374,18 +377,18 @@ class PartFile:
 
     @property
     def size(self) -> int:
-        """Bytes written, and an estimate of what the rows in memory will take."""
+        """The bytes written, plus an estimate for the buffered rows."""
         written = self._output.tell() if self._output is not None else 0
         ratio = written / self._written_from if self._written_from else 1.0
         return written + int(self._buffered_bytes * ratio)
 
     @property
     def can_be_parked(self) -> bool:
-        """Whether the file can do without a handle between two writes, and little is kept then."""
+        """Whether the file can release its handle between writes and then needs little memory."""
         return self._location.is_local and self._config.compression is Compression.NONE
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take rows into memory, which `held_bytes` tells."""
+        """Buffer rows, which `held_bytes` counts."""
         self._buffer.append(batch)
         self.rows += batch.num_rows
         self.buffered_rows += batch.num_rows
@@ -393,7 +396,7 @@ class PartFile:
         self.held_bytes += batch.nbytes + _PIECE_BYTES + _COLUMN_BYTES * batch.num_columns
 
     def drain(self) -> None:
-        """Encode the rows in memory; stages the file at the first time."""
+        """Encode the buffered rows. The first call creates the staged file."""
         batches, self._buffer = self._buffer, []
         if self._encoder is None:
             self._output = _StagedOutput(self._location, self.staged_path)
@@ -407,12 +410,12 @@ class PartFile:
             self._encoder.write(batch)
 
     def park(self) -> None:
-        """Give the handle back until the next write."""
+        """Release the handle until the next write."""
         if self._output is not None:
             self._output.park()
 
     def finish(self) -> int:
-        """Complete the file, make it durable, close it and return its bytes."""
+        """Complete the file, make it durable, close it, and return its size in bytes."""
         self.drain()
         assert self._encoder is not None
         assert self._output is not None
@@ -422,7 +425,7 @@ class PartFile:
         return size
 
     def abort(self) -> None:
-        """Close the file as it is; what was staged is left to the sweep."""
+        """Close the file as it is, and leave the staged file to the sweep."""
         self._buffer = []
         if self._encoder is not None:
             with contextlib.suppress(Exception):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a file is complete, and what it is called."""
+"""When to complete a file, and how to name it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SUFFIX: Final = re.compile(r"\.?[A-Za-z0-9_.\-]{1,50}")
 
 @dataclass(frozen=True, kw_only=True)
 class OpenFile:
-    """What a rolling policy decides on.
+    """The input of a rolling policy.
 
     Attributes:
-        rows: Rows written or buffered.
-        size: Bytes written, with an estimate for what is still buffered.
-        age: Seconds since its first row.
+        rows: The rows written or buffered.
+        size: The bytes written, plus an estimate for the buffered rows.
+        age: Seconds since the first row.
     """
 
     rows: int
@@ -45,16 +45,16 @@ class OpenFile:
 
 
 class RollingPolicy(Configured):
-    """When the file of a folder is closed and the next one begun. Executor.
+    """Decides when to close the file of a folder and start the next one. Executor.
 
-    **Every file is closed at the end of its epoch, whatever the policy says** (Flink's
-    `OnCheckpointRollingPolicy`): the writer is a task of Spark that ends with the epoch, the
-    decision of the epoch must name complete files, and a file that went on growing would be seen
-    half-written by readers. So a policy can only close files earlier. Few, larger files come from
-    longer epochs (the trigger of the pipeline), not from here.
+    **Every file is closed at the end of its epoch, whatever the policy decides** (Flink's
+    `OnCheckpointRollingPolicy`). The writer is a Spark task that ends with the epoch, and the
+    decision of the epoch must name complete files. Readers would see a file that kept growing
+    half-written. So a policy can only close files earlier. To get fewer, larger files, make epochs
+    longer (the trigger of the pipeline).
 
     Raises:
-        ConfigurationError: A limit is not above zero.
+        ConfigurationError: A limit is zero or negative.
     """
 
     max_rows: Setting[int | None] = option(
@@ -63,7 +63,7 @@ class RollingPolicy(Configured):
         default=None,
         validator=positive,
         since=_SINCE,
-        doc="Most rows of a file, exact; by default there is no limit.",
+        doc="Maximum number of rows in a file, exact. By default, there is no limit.",
     )
     max_size: Setting[int | None, int | str | None] = option(
         "sink.rolling-policy.file-size",
@@ -72,8 +72,8 @@ class RollingPolicy(Configured):
         validator=positive,
         since=_SINCE,
         doc="The writer closes a file that reaches this size and opens the next one. It estimates "
-        "the size of buffered rows, so a file may be slightly larger. Every epoch closes all of "
-        "its files.",
+        "the size of buffered rows, so a file may be slightly larger. Every file is also closed "
+        "at the end of its epoch.",
     )
     max_age: Setting[timedelta | None, timedelta | str | None] = option(
         "sink.rolling-policy.rollover-interval",
@@ -81,14 +81,17 @@ class RollingPolicy(Configured):
         default=None,
         validator=positive,
         since=_SINCE,
-        doc="A file whose first row is so old is closed when the next batch comes.",
+        doc="Maximum age of a file since its first row. The writer checks it after each batch.",
     )
     clock: Setting[Callable[[], float]] = part(
-        default=lambda: time.monotonic, doc="Seconds, for tests."
+        default=lambda: time.monotonic, doc="Clock in seconds, for tests."
     )
 
     def should_roll(self, file: OpenFile) -> bool:
-        """Return whether this file is complete. Called after every batch, for every open file."""
+        """Return whether this file is complete.
+
+        The writer calls it after every batch, for every open file.
+        """
         return (
             (self.max_rows is not None and file.rows >= self.max_rows)
             or (self.max_size is not None and file.size >= self.max_size)
@@ -97,10 +100,10 @@ class RollingPolicy(Configured):
 
 
 class OutputFileConfig(Configured):
-    """What finished files are called: `<prefix>-<epoch>-<attempt>-<number><suffix>`.
+    """The names of finished files: `<prefix>-<epoch>-<attempt>-<number><suffix>`.
 
     Raises:
-        ConfigurationError: A part would leave the folder or hide the files.
+        ConfigurationError: A part leaves the folder or hides the files.
     """
 
     prefix: Setting[str] = option(
@@ -108,29 +111,28 @@ class OutputFileConfig(Configured):
         str,
         default="part",
         since=_SINCE,
-        doc="How the names of files begin. A leading `_` or `.` would hide the files and is "
-        "refused.",
+        doc="Start of the file names. A leading `_` or `.` would hide the files and is refused.",
     )
     suffix: Setting[str | None] = option(
         "sink.file-suffix",
         str,
         default=None,
         since=_SINCE,
-        doc="How they end; by default that of format and compression.",
+        doc="End of the file names. The default is the suffix of the format and compression.",
     )
 
     def __post_init__(self) -> None:
         if not _NAME_PART.fullmatch(self.prefix):
             raise ConfigurationError(
-                "the prefix of file names cannot be used",
-                expected="letters, digits, '_', '-' and '.', with a letter or digit in front",
+                "the prefix of file names is not valid",
+                expected="letters, digits, '_', '-', and '.', starting with a letter or digit",
                 found=self.prefix,
                 option="sink.file-prefix",
             )
         if self.suffix is not None and not _SUFFIX.fullmatch(self.suffix):
             raise ConfigurationError(
-                "the suffix of file names cannot be used",
-                expected="letters, digits, '_', '-' and '.'",
+                "the suffix of file names is not valid",
+                expected="letters, digits, '_', '-', and '.'",
                 found=self.suffix,
                 option="sink.file-suffix",
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of files: splits batches by folder, gathers, rolls and stages."""
+"""The file writer, which splits batches by folder, buffers, rolls, and stages rows."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from connectors_core.sink import CommittingSinkWriter, WriterInitContext
 
 __all__ = ["FileCommittable", "FileSinkWriter"]
 
-# Gathered rows of all folders together, as a multiple of what one folder may gather.
+# The buffer limit of all folders together, as a multiple of the limit of one folder.
 _TOTAL_BUFFERS: Final = 4
-# Files that are staged and not complete, as a multiple of those that may have a handle.
+# The limit of staged, incomplete files, as a multiple of the limit of handles.
 _STAGED_FILES: Final = 32
-# Lines gain nothing by gathering more; Parquet gains larger row groups.
+# A larger buffer does not help lines. Parquet gains larger row groups.
 _TEXT_BUFFER_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCommittable:
-    """A complete file that waits to be moved to where readers see it.
+    """A complete file that a commit moves to where readers see it.
 
     Attributes:
-        staged_path: Where it is, relative to the target of the sink.
-        final_path: Where it belongs, relative to the target; no other committable has the same.
-        rows: Rows in it.
-        size: Its bytes.
+        staged_path: The current path, relative to the target of the sink.
+        final_path: The path after the commit, relative to the target. It is unique.
+        rows: The number of rows.
+        size: The size in bytes.
     """
 
     staged_path: str
@@ -59,18 +59,18 @@ class FileCommittable:
 
 
 class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
-    """Writes the rows of one task of one epoch to staged files. Executor, one thread.
+    """Writes the rows of one task in one epoch to staged files. Executor, one thread.
 
     Args:
         location: The target.
-        config: How rows become bytes; its schema is that of the files.
-        context: What the writer knows of itself.
-        bucket_assigner: Which folder each row goes to.
-        rolling_policy: When a file is complete.
-        output_file: How finished files are called.
-        suffix: How their names end.
-        max_open_buckets: Files open at once.
-        buffer_size: Bytes of rows gathered for one folder.
+        config: How rows become bytes, with the schema of the files.
+        context: The context of the writer.
+        bucket_assigner: Assigns each row to a folder.
+        rolling_policy: Decides when a file is complete.
+        output_file: The names of finished files.
+        suffix: The suffix of the names.
+        max_open_buckets: The maximum number of open files.
+        buffer_size: The maximum number of bytes buffered for one folder.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             *ids, context.subtask_id, context.attempt_number, context.attempt_name
         )
         self._stem = f"{output_file.prefix}-{epoch:010d}-{short}"
-        # By folder: all that are not complete, and least recently written first those of them
-        # that are staged, and those that have a handle.
+        # All incomplete files by folder. The two collections after it, least recently written
+        # first, hold those that are staged and those that have a handle.
         self._open: dict[str, PartFile] = {}
         self._staged: OrderedDict[str, PartFile] = OrderedDict()
         self._handles: OrderedDict[str, PartFile] = OrderedDict()
@@ -116,7 +116,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         self._rows_seen = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Gather the rows of a batch for the files of their folders."""
+        """Buffer the rows of a batch for the files of their folders."""
         if not batch.num_rows:
             return
         first_row = self._rows_seen
@@ -127,7 +127,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             self._roll_old()
 
     def flush(self) -> None:
-        """Close all files; they are staged and durable when this returns."""
+        """Close all files. On return, they are staged and durable."""
         with mapped_errors("writing to", self._location.url):
             while self._open:
                 self._roll(next(iter(self._open)))
@@ -140,7 +140,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         return finished
 
     def close(self) -> None:
-        """Close all handles; after a failure staged files remain for the sweep."""
+        """Close all handles. After a failure, staged files remain for the sweep."""
         self._staged.clear()
         self._handles.clear()
         while self._open:
@@ -171,7 +171,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         numbers: dict[str | None, int] = {}
         same = [numbers.setdefault(name, len(numbers)) for name in names]
         if len(numbers) < len(names):
-            # Several values share a folder, such as the days of a month.
+            # Several values share a folder, for example the days of a month.
             codes = np.array(same, np.int64)[codes]
             names = list(numbers)
         counts = np.bincount(codes, minlength=len(names))
@@ -185,7 +185,8 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         if len(used) == 1 and good.all():
             yield from self._pieces(names[used[0]] or "", content, None)
             return
-        # Stable, so that rows of a folder keep their order; on small integers it is a radix sort.
+        # A stable sort keeps the order of rows within a folder. On small integers, it is a radix
+        # sort.
         narrow = codes.astype(np.uint16) if len(names) <= 1 << 16 else codes
         order = np.argsort(narrow, kind="stable")
         ends = np.cumsum(counts)
@@ -200,7 +201,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
     def _pieces(
         self, bucket: str, content: pa.RecordBatch, rows: npt.NDArray[np.int64] | None
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        # Taken folder by folder: a slice would keep the rows of all the others in memory.
+        # `take` copies the rows of one folder. A slice would keep the rows of all others in memory.
         taken = content if rows is None else content.take(pa.array(rows))
         limit = self._policy.max_rows
         start = 0
@@ -256,7 +257,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
 
     def _begin(self, bucket: str) -> PartFile:
         if not self._opened:
-            # Once only: an attempt whose folder was swept must not bring it back.
+            # Only once: an attempt whose folder was swept must not recreate it.
             make_folders(self._location, self._folder)
         self._opened += 1
         number = self._opened - 1
@@ -278,11 +279,11 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             self._roll(bucket)
 
     def _drain_largest(self) -> None:
-        """Write until half of the memory is free, so that folders are not sorted for every row."""
+        """Write until the buffer is half empty, so that not every row sorts the folders."""
         for file in sorted(self._open.values(), key=lambda each: each.held_bytes, reverse=True):
             if self._held_bytes <= _TOTAL_BUFFERS * self._buffer_size // 2:
                 break
-            if file.held_bytes:  # making room for another one may have completed it
+            if file.held_bytes:  # making room for another file can have completed this one
                 self._drain(file)
 
     def _drain(self, file: PartFile) -> None:
@@ -291,7 +292,10 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         file.drain()
 
     def _make_room(self, file: PartFile) -> None:
-        """Let a file have a handle: that of the one which was not written to for the longest."""
+        """Give a file a handle.
+
+        If necessary, take the handle of the least recently written file.
+        """
         bucket = file.bucket
         self._handles.pop(bucket, None)
         self._staged.pop(bucket, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a source."""
+"""The file source."""
 
 from connector_filesystem.source.columns import MetadataColumn, SchemaChange
 from connector_filesystem.source.enumerator import FileEnumeratorState

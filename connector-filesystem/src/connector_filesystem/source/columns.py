@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which columns come from the file, from its path and from its status."""
+"""Columns from the file, its path, and its status."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = [
 
 
 class SchemaChange(StrEnum):
-    """What to do with a file whose columns are not those of the schema. They can be combined."""
+    """What to do with a file whose columns differ from the schema. The values can be combined."""
 
     FAIL = "fail"
-    """Stop with an error that names the file and the columns."""
+    """Fail with an error that names the file and the columns."""
     NULL_MISSING = "null-missing"
     """Read a missing column as null."""
     IGNORE_NEW = "ignore-new"
-    """Leave out a column that is not in the schema."""
+    """Ignore a column that is not in the schema."""
 
 
 class MetadataColumn(StrEnum):
-    """What can be told of the file that a row stands in."""
+    """The metadata of a row's file that the source can provide."""
 
     PATH = "file.path"
     NAME = "file.name"
@@ -43,12 +43,12 @@ class MetadataColumn(StrEnum):
 
     @property
     def default_name(self) -> str:
-        """Name of the column unless another is given."""
+        """The name of the column unless the user sets one."""
         return "_" + self.value.replace(".", "_")
 
     @property
     def type(self) -> pa.DataType:
-        """Type of the column."""
+        """The type of the column."""
         if self is MetadataColumn.SIZE:
             return pa.int64()
         if self is MetadataColumn.MODIFICATION_TIME:
@@ -58,7 +58,7 @@ class MetadataColumn(StrEnum):
 
 @dataclass
 class ConstantColumns:
-    """Appends columns that have one value throughout a file.
+    """Appends columns whose value is constant in a file.
 
     Args:
         fields: The columns.
@@ -70,7 +70,7 @@ class ConstantColumns:
     _arrays: tuple[pa.Array, ...] = ()
 
     def append_to(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the batch with these columns behind its own."""
+        """Return the batch with these columns appended."""
         rows = batch.num_rows
         if self.fields and (not self._arrays or len(self._arrays[0]) < rows):
             self._arrays = tuple(
@@ -82,10 +82,10 @@ class ConstantColumns:
 
 
 def check_readable(field: pa.Field, format: Format) -> None:
-    """Check that a format can hold a declared column; on the driver.
+    """Check on the driver that a format can hold a declared column.
 
     Raises:
-        ConfigurationError: It cannot.
+        ConfigurationError: The format cannot hold the column.
     """
     kind = field.type
     refused = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds files and cuts them into splits. Driver; a listing runs on a worker thread."""
+"""Finds files and cuts them into splits. Driver. A listing runs on a worker thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from connectors_core.secrets import mask_url
 
 __all__ = ["IGNORED_SUFFIXES", "FileSelection", "version_of"]
 
-#: Ends of names that writers use for files that are not complete.
+#: Suffixes that writers give to incomplete files.
 IGNORED_SUFFIXES: Final = (
     ".tmp",
     ".temp",
@@ -38,18 +38,18 @@ IGNORED_SUFFIXES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class FileSelection:
-    """Which files belong to the source.
+    """The selection of the source's files.
 
     Attributes:
-        locations: Files, folders and patterns on one filesystem.
+        locations: Files, folders, and patterns on one filesystem.
         path_columns: Columns from the path.
-        path_regex: What the path relative to its location must match as a whole.
-        ignored_suffixes: Ends of names of files that are left out.
-        format: Format of all files, None to tell it by the suffix.
-        compression: Compression of all files, None to tell it by the suffix.
-        split_size: Bytes of a split.
-        whole_files: Text files are never cut.
-        event_time_lower_bound: Lowest event time in a file, by its path.
+        path_regex: A pattern that must match the whole path relative to its location.
+        ignored_suffixes: Suffixes of files to ignore.
+        format: The format of all files, or None to infer it from the suffix.
+        compression: The compression of all files, or None to infer it from the suffix.
+        split_size: The size of a split in bytes.
+        whole_files: Never cut text files.
+        event_time_lower_bound: Returns the lowest event time in a file, given its path.
     """
 
     locations: tuple[FileLocation, ...]
@@ -64,43 +64,43 @@ class FileSelection:
 
     @cached_property
     def rooted_columns(self) -> PathColumns:
-        """The columns from the path; roots are known once a filesystem is open."""
+        """The columns from the path. Their roots are known only after a filesystem is open."""
         return replace(self.path_columns, roots=self.roots)
 
     @cached_property
     def roots(self) -> tuple[str, ...]:
-        """What paths are relative to."""
+        """The folders that paths are relative to."""
         return tuple(location.root for location in self.locations)
 
     def root_of(self, path: str) -> str:
-        """The location's root that a file lies under."""
+        """Return the root of the location that contains a file."""
         return self.parts_of(path)[0]
 
     def parts_of(self, path: str) -> tuple[str, str]:
-        """The location's root that a file lies under, and the path relative to it."""
+        """Return the root of the location that contains a file, and the path relative to it."""
         relative = self.relative(path)
         return path[: len(path) - len(relative)].rstrip("/"), relative
 
     def relative(self, path: str) -> str:
-        """Path of a file relative to its location."""
+        """Return the path of a file relative to its location."""
         return relative_to(self.roots, path)
 
     def files(self, *, may_be_missing: bool) -> list[FileStatus]:
-        """List the files that are read; see `listing`."""
+        """List the files to read. See `listing`."""
         return list(self.listing(may_be_missing=may_be_missing).files.values())
 
     def listing(self, *, may_be_missing: bool) -> Listing:
-        """List all files as they are now, ordered by path, and what is left out.
+        """List all files as they are now, in order of their paths, and the ignored paths.
 
         Args:
-            may_be_missing: A location that does not exist is one without files, as yet.
+            may_be_missing: Treat a location that does not exist as one without files.
 
         Raises:
             ConfigurationError: A location does not exist, or a folder cannot be listed.
-            RetryableError: It cannot be listed now.
+            RetryableError: The filesystem cannot list it now.
         """
         listing = Listing()
-        if self.locations[0].is_local:  # then all are
+        if self.locations[0].is_local:  # all locations share one filesystem
             present = [each for each in self.locations if self._is_there(each, may_be_missing)]
             with mapped_errors("listing", ", ".join(each.url for each in present)):
                 list_local(present, self._reason_against, listing)
@@ -118,9 +118,9 @@ class FileSelection:
         return listing
 
     def splits_of(self, file: FileStatus) -> tuple[FileSplit, ...]:
-        """Cut a file; the same version of it gives the same splits."""
+        """Cut a file into splits. The same version always gives the same splits."""
         format, compression = layout_of(file.path, self.format, self.compression)
-        self.rooted_columns.values_of(file.path)  # what is wrong with a path is said here
+        self.rooted_columns.values_of(file.path)  # raises the errors of a path
         can_be_cut = format is Format.PARQUET or (
             compression is Compression.NONE and not (format is Format.CSV and self.whole_files)
         )
@@ -179,5 +179,5 @@ def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError
 
 
 def version_of(file: FileStatus) -> str:
-    """Return what tells one version of a file from another."""
+    """Return the identity of a version of a file."""
     return str(file.modification_time if file.modification_time is not None else file.etag)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovers files once or again and again, and hands out their splits on request. Driver."""
+"""Discovers files, once or repeatedly, and assigns their splits on request. Driver."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ __all__ = ["FileEnumerator", "FileEnumeratorState", "state_serializer"]
 
 _logger = logging.getLogger(__name__)
 
-# So many listings may fail in a row before the pipeline does.
+# The number of consecutive listings that can fail before the pipeline fails.
 _MAX_FAILURES: Final = 5
-# So many paths are named in a line of the log.
+# The maximum number of paths in a log line.
 _MAX_NAMED: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileEnumeratorState:
-    """What discovery goes on from; grows with the number of files only in the order `any`.
+    """The state of the discovery. Only in the order `any` does it grow with the number of files.
 
     Attributes:
-        pending: Splits that no reader has, in the order to hand out.
-        complete: A bounded source was listed.
-        newest: Highest modification time that was taken, in microseconds.
-        recent: Versions of files modified not longer than the window before `newest`.
-        last_paths: Last relative path taken below each location.
-        read: In the order `any`, fingerprints of the versions of files that were taken.
-        gone: Those of them that are gone, with how long; states of before have them in `read`.
-        listed: In the other orders, a filter of the versions that the last listing had.
+        pending: Unassigned splits, in the order of assignment.
+        complete: Whether a bounded source has been listed.
+        newest: The highest modification time of the files taken, in microseconds.
+        recent: Versions of files modified within the window before `newest`.
+        last_paths: The last relative path taken below each location.
+        read: In the order `any`, fingerprints of the versions of the files taken.
+        gone: Removed files of `read`, with the time since they were missed. Older states keep them
+            in `read`.
+        listed: In the other orders, a filter of the versions in the last listing.
     """
 
     pending: tuple[FileSplit, ...] = ()
@@ -70,21 +71,21 @@ class FileEnumeratorState:
 
 
 def state_serializer() -> JsonDataclassSerializer[FileEnumeratorState]:
-    """How the state is stored: layout 2 has more fields, which releases before it refuse."""
+    """The stored form. Layout 2 has more fields, which older releases refuse."""
     return JsonDataclassSerializer(FileEnumeratorState, version=2, migrations={1: dict})
 
 
 class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAvailableNow):
-    """See the module.
+    """The enumerator of files; see the module.
 
     Args:
         context: The coordinator.
-        selection: Which files.
+        selection: The selection of files.
         order: What makes a file new.
-        monitor_interval: Time between listings; None lists once.
-        late_file_window: How much older than the newest a file may be when it becomes visible.
-        forget_after: In the order `any`, how long a file that is gone counts as read.
-        state: What to go on from.
+        monitor_interval: The interval between listings. None lists once.
+        late_file_window: How much older than the newest file a file can be when it becomes visible.
+        forget_after: In the order `any`, how long a removed file counts as read.
+        state: The state to resume from.
         clock: Monotonic seconds, for tests.
     """
 
@@ -120,7 +121,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
             ),
         }
         self._memory: Memory = memories.pop(order)
-        # What was read in another order counts as read at the first listing in this one.
+        # The first listing in this order treats files read in another order as read.
         self._former = [each for each in memories.values() if each.fields()]
         self._listed = ListedFiles(state.listed)
         self._told_saturated = False
@@ -131,28 +132,28 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         self._failures = 0
 
     def start(self) -> None:
-        """Begin to list."""
+        """Start listing."""
         if self._complete:
             self._serve()
         else:
             self._context.call_async(self._list, self._take_listing, period=self._interval)
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Give the reader a split now, or when there is one."""
+        """Assign a split to the reader now, or as soon as there is one."""
         self._waiting.add(subtask_id)
         self._serve()
 
     def add_reader(self, subtask_id: int) -> None:
-        """A reader that comes when all is given out is told so."""
+        """A reader that registers after the last assignment receives the signal."""
         self._serve()
 
     def add_splits_back(self, splits: Sequence[FileSplit], subtask_id: int) -> None:
-        """Give the splits of a reader that went away to others."""
+        """Return the splits of a failed reader for reassignment."""
         self._waiting.discard(subtask_id)
         self._assigner.add_back(splits)
         self._serve()
         told = sorted(self._told & self._context.registered_readers - {subtask_id})
-        for reader in itertools.cycle(told):  # they do not ask again
+        for reader in itertools.cycle(told):  # these readers do not ask again
             split = self._assigner.next()
             if split is None:
                 break
@@ -219,7 +220,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
             self._tell_late(self._listed.lacking(behind))
             self._memory.take(files, complete=listing.complete)
             self._former = []
-            if self._order is FileOrder.ANY:  # in which none comes too late
+            if self._order is FileOrder.ANY:  # in this order, no file is too late
                 self._listed = ListedFiles(b"")
             else:
                 self._listed.replace(files)
@@ -232,34 +233,34 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._assigner))
 
     def _tell_late(self, late: list[FileStatus]) -> None:
-        """Files that count as read but were not there at the last listing are told of."""
+        """Report files that count as read but were not in the last listing."""
         if late:
             self._context.metric_group.inc("lateFiles", len(late))
             _logger.warning(
-                "%d files appeared too late and are not read: %s; their order %s is behind files "
-                "that were read; raise late-file-window, give them a name that sorts behind, or "
-                "set source.order to any",
+                "%d files appeared too late and are not read: %s; in the order %s, they precede "
+                "files that have already been read; increase late-file-window, give new files "
+                "names that sort after the existing ones, or set source.order to any",
                 len(late),
                 _named([file.path for file in late]),
                 self._order.value,
             )
 
     def _tell_saturated(self, count: int) -> None:
-        """Warn once where a restart will miss many of the late files."""
+        """Warn once if a restart would miss many of the late files."""
         share = self._listed.missed_share
         self._context.metric_group.set("lateFilesMissedShare", share)
         if self._listed.is_saturated and not self._told_saturated:
             self._told_saturated = True
             _logger.warning(
-                "%d files are more than the state can distinguish: of the files that appear too "
-                "late while no driver runs, about %s will be ignored without a warning; set "
+                "%d files exceed what the state can distinguish: about %s of the files that "
+                "appear too late while no driver runs will be ignored without a warning; set "
                 "source.order to any, which reads them",
                 count,
                 f"{share:.1%}",
             )
 
     def _tell_left_out(self, left_out: Mapping[str, LeftOut]) -> None:
-        """What is there and not read is counted, and named once."""
+        """Count the paths that are not read, and log each once."""
         told, self._left_out = self._left_out, left_out
         metrics = self._context.metric_group
         metrics.set("leftOutFiles", len(left_out))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a file as a whole."""
+"""The errors of whole files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["SchemaChangedError", "check_unchanged", "file_error"]
 
 
 class SchemaChangedError(FatalError):
-    """A file does not have the columns that were declared or found in the first file.
+    """The columns of a file differ from the declared columns or from those of the first file.
 
     Attributes:
         path: The file.
-        missing: Declared columns that it does not have.
-        new: Columns that were not declared.
-        changed: Columns of a type that cannot become the declared one.
+        missing: Declared columns that the file does not have.
+        new: Columns that are not declared.
+        changed: Columns whose type cannot become the declared type.
     """
 
     code = "SCHEMA_CHANGED"
@@ -56,7 +56,7 @@ class SchemaChangedError(FatalError):
         ways.append("a changed schema needs a new pipeline or a corrected file")
         at = f" at {position}" if position else ""
         super().__init__(
-            f"the columns of {path}{at} are not those of the schema",
+            f"the columns of {path}{at} do not match the schema",
             expected="the declared columns",
             found="; ".join(said),
             option="on-schema-change",
@@ -65,16 +65,16 @@ class SchemaChangedError(FatalError):
 
 
 def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> None:
-    """Compare a file with what discovery saw of it.
+    """Compare a file with its status at discovery.
 
     Args:
         location: A location on the file's filesystem.
         split: A split of the file.
-        position: How far it was read, for the message.
+        position: The position read so far, for the message.
 
     Raises:
-        DataLossError: The file is gone.
-        SplitChangedError: It is another version.
+        DataLossError: The file no longer exists.
+        SplitChangedError: The file has another version.
     """
     url = location.url_of(split.path)
     try:
@@ -91,7 +91,7 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
             f"the file {url} has changed since it was discovered, read up to {position}",
             expected=_version(split.status),
             found=_version(found),
-            hint="write new files under a hidden name and rename them when they are complete; "
+            hint="write new files under a hidden name, and rename them when they are complete; "
             "never append to a file in place",
         )
 
@@ -99,17 +99,17 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
 def file_error(
     location: FileLocation, split: FileSplit, position: str, cause: BaseException
 ) -> Exception:
-    """Return what to raise for an error while a file was read, most of all if it was replaced."""
+    """Return the error to raise when reading fails, above all if the file was replaced."""
     try:
         check_unchanged(location, split, position)
     except (DataLossError, SplitChangedError) as changed:
         changed.__cause__ = cause
         return changed
-    except Exception as unknown:  # the filesystem cannot even be asked
+    except Exception as unknown:  # the status request failed too
         cause.add_note(f"and its status cannot be read: {unknown}")
     url = location.url_of(split.path)
-    # What the system or the network refuses has an errno or a type of its own; a damaged stream is
-    # a plain OSError of Arrow's.
+    # A refusal by the system or the network has an errno or a type of its own. A damaged stream
+    # raises a plain OSError of Arrow.
     of_system = isinstance(cause, OSError) and (
         cause.errno is not None or type(cause) is not OSError
     )
@@ -119,10 +119,10 @@ def file_error(
         )
     elif isinstance(cause, pa.ArrowNotImplementedError):
         error = FatalError(
-            f"the file {url} holds something that cannot be read",
+            f"the file {url} contains a type or an encoding that cannot be read",
             expected="types and encodings that Arrow reads",
             found=str(cause),
-            hint="write it with other types, or exclude it with path-regex",
+            hint="write the file with other types, or exclude it with path-regex",
             code="FILE_UNSUPPORTED",
         )
     else:

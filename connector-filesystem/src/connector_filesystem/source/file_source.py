@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of files."""
+"""The file source."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ _BYTES_PER_PLAN: Final = 256 << 20
 class FileSource(
     FileSourceOptions, Source[FileSplit, FileEnumeratorState], SupportsConnectionCheck
 ):
-    """Reads CSV, JSON lines and Parquet from any filesystem of fsspec, batch and streaming.
+    """Reads CSV, JSON lines, and Parquet from any fsspec filesystem, in batch or streaming.
 
-    Guarantee: exactly once. A split is a range of one *version* of a file (its size, and its tag or
-    else its modification time); a file that is changed, cut off or removed before it was read to
-    its end is an error, and what was read before it is kept. Files are taken only when they are
-    complete: write them under a name that begins with `.` or `_`, or ends in `.tmp`, and rename
+    Guarantee: exactly once. A split is a range of one *version* of a file, identified by its size
+    and its tag or modification time. If a file is changed, truncated, or removed before it is read
+    completely, the source fails and keeps the rows read so far. The source must only see complete
+    files. Write them under a name that starts with `.` or `_` or ends in `.tmp`, and then rename
     them.
 
-    Uncompressed text and Parquet go on where they stopped. Compressed text is decompressed again
-    from its start up to the position, which is counted in decompressed bytes: a file that is much
-    larger than a plan (256 MB by default) is better written in parts.
+    Uncompressed text and Parquet resume at their position. Compressed text is decompressed again
+    from its start up to the position, which counts decompressed bytes. Split a compressed file that
+    is much larger than a plan (256 MB by default) into several files.
 
     Raises:
-        ConfigurationError: Something given cannot be used, or does not fit together.
+        ConfigurationError: A setting is not valid, or settings contradict each other.
     """
 
     def __post_init__(self) -> None:
@@ -85,19 +85,19 @@ class FileSource(
             )
 
     def boundedness(self) -> Boundedness:
-        """Bounded unless files are monitored."""
+        """Bounded, unless the source monitors its paths."""
         if self.monitor_interval is None:
             return Boundedness.BOUNDED
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def schema(self) -> pa.Schema:
-        """Columns of the files, then of their paths, then about them.
+        """The columns of the files, then of their paths, then of their metadata.
 
-        Without a declared schema the first files are looked at, once: what was found travels with
-        the source. Driver.
+        Without a declared schema, the source inspects the first files once. The result is part of
+        the pickled source. Driver.
 
         Raises:
-            ConfigurationError: There is no file to look at, or it cannot be understood.
+            ConfigurationError: No file exists, or its schema cannot be inferred.
         """
         if self._data_schema is None:
             found = found_schema(
@@ -120,17 +120,17 @@ class FileSource(
         )
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileEnumerator:
-        """Discover from the start."""
+        """Discover files from the start."""
         return self._enumerator(context, None)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[FileSplit], state: FileEnumeratorState
     ) -> FileEnumerator:
-        """Go on discovering."""
+        """Resume the discovery."""
         return self._enumerator(context, state)
 
     def create_reader(self, context: SourceReaderContext) -> FileSourceReader:
-        """A reader of splits, one after another."""
+        """Create a reader, which reads one split after another."""
         return FileSourceReader(context, self.read_settings())
 
     def split_serializer(self) -> VersionedSerializer[FileSplit]:
@@ -142,15 +142,15 @@ class FileSource(
         return state_serializer()
 
     def split_traits(self) -> SplitTraits:
-        """Splits end, are read in order and can be read again."""
+        """Splits are finite, are read in order, and can be replayed."""
         return SplitTraits(end=True, ordered=True, replayable=True)
 
     def default_limits(self) -> ReadLimits:
-        """256 MB for each plan, so that memory and latency stay bounded."""
+        """256 MB per plan, which limits memory and latency."""
         return ReadLimits(bytes=_BYTES_PER_PLAN)
 
     def read_settings(self) -> ReadSettings:
-        """How the readers read; looks at the first files where no schema is known yet."""
+        """The settings of the readers. Inspects the first files if the schema is unknown."""
         schema = self.schema()
         assert self._data_schema is not None
         return ReadSettings(
@@ -169,7 +169,7 @@ class FileSource(
         )
 
     def check_connection(self, timeout: float) -> None:
-        """See whether the filesystem answers; see `SupportsConnectionCheck`. Driver."""
+        """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
         self._location.check_reachable()
 
     def __repr__(self) -> str:
@@ -209,8 +209,8 @@ class FileSource(
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or not schema.names:
             raise InvalidOptionError(
-                "the columns of the source cannot be used",
-                expected="at least one column in the files, and no name twice",
+                "the source has no columns, or two columns with the same name",
+                expected="at least one column in the files, and unique names",
                 found=f"twice: {', '.join(twice)}" if twice else "no column",
                 option="schema",
             )
@@ -232,7 +232,7 @@ def _locations(
             expected="one filesystem",
             found=", ".join(sorted(protocols)),
             option="path",
-            hint="make one source of each",
+            hint="create a source for each filesystem",
         )
     return locations
 

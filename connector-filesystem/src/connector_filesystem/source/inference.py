@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of files that nobody declared: read from a footer, or inferred from a sample."""
+"""Infers the schema of files from a Parquet footer or a sample of text."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def found_schema(
     csv: CsvOptions,
     max_record_size: int,
 ) -> pa.Schema:
-    """Find the columns of the first files; driver.
+    """Infer the columns of the first files, on the driver.
 
-    Of Parquet the footer of the first file with columns is read. Of text the first megabyte of the
-    first three files is, and their columns are brought together; columns without a value become
-    strings.
+    For Parquet, it reads the footer of the first file that has columns. For text, it reads the
+    first megabyte of the first three files and unifies their columns. A column without values
+    becomes a string.
 
     Raises:
-        ConfigurationError: There is no file, or a sample cannot be understood.
+        ConfigurationError: There is no file, or a sample cannot be parsed.
     """
     if not files:
         raise ConfigurationError(
-            "there is no file yet to take the schema from",
-            expected="a schema, or a first file",
+            "there is no file yet from which to infer the schema",
+            expected="a schema, or an existing file",
             option="schema",
             hint="set the option schema",
         )
@@ -66,11 +66,11 @@ def found_schema(
                     stream.close()
         except pa.ArrowNotImplementedError as exc:
             raise ConfigurationError(
-                f"{location.url_of(file.path)} holds something that cannot be read",
+                f"{location.url_of(file.path)} contains a type or an encoding that cannot be read",
                 expected="types and encodings that Arrow reads",
                 found=str(exc),
                 option="path",
-                hint="write it with other types, or exclude it with path-regex",
+                hint="write the file with other types, or exclude it with path-regex",
             ) from exc
         except pa.ArrowInvalid as exc:
             raise ConfigurationError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the files of locations as they are now, links included. Driver, on a worker thread."""
+"""Lists the current files of locations, including links. Driver, on a worker thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LeftOut", "Listing", "list_elsewhere", "list_local"]
 
 
 class LeftOut(StrEnum):
-    """Why something that is there is not read."""
+    """Why the source does not read an existing path."""
 
     HIDDEN = "hidden"
     INCOMPLETE = "incomplete"
@@ -34,40 +34,40 @@ class LeftOut(StrEnum):
 
     @property
     def explanation(self) -> str:
-        """What such paths are, and what can be done."""
+        """A description of such paths, with advice."""
         return _EXPLANATIONS[self]
 
     @property
     def is_expected(self) -> bool:
-        """Whether such paths are usual beside files that are read."""
+        """Whether such paths are normal next to files that are read."""
         return self not in _UNEXPECTED
 
 
 _EXPLANATIONS: Final[Mapping[LeftOut, str]] = {
-    LeftOut.HIDDEN: "hidden (a name that begins with '.' or '_')",
+    LeftOut.HIDDEN: "hidden (a name that starts with '.' or '_')",
     LeftOut.INCOMPLETE: "incomplete (a suffix of source.ignored-suffixes)",
     LeftOut.UNMATCHED: "not matched by source.path.regex-pattern",
     LeftOut.EMPTY: "empty",
     LeftOut.SAME_FILE: "links to files that are read under their own names",
     LeftOut.BROKEN_LINK: "links to missing targets or to a folder above the link",
-    LeftOut.OUTSIDE: "links that lead out of the path (add what they lead to to the option path)",
+    LeftOut.OUTSIDE: "links to targets outside the path (add their targets to the option path)",
     LeftOut.SPECIAL: "neither files nor folders",
 }
 _UNEXPECTED: Final = frozenset({LeftOut.BROKEN_LINK, LeftOut.OUTSIDE, LeftOut.SPECIAL})
 
 
-#: Says why a path is not read, by its name alone; None if it is.
+#: Returns by the name alone why a path is not read, or None if it is.
 Rule: TypeAlias = Callable[[FileLocation, str], LeftOut | None]
 
 
 @dataclass
 class Listing:
-    """What is there.
+    """The result of a listing.
 
     Attributes:
-        files: What is read, by path.
-        left_out: What is not, by path; a folder stands for all below it.
-        complete: Whether each location is there and has a file.
+        files: The files to read, by path.
+        left_out: The ignored paths. A folder represents everything below it.
+        complete: Whether each location exists and contains a file.
     """
 
     files: dict[str, FileStatus] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Listing:
     complete: bool = False
 
     def add(self, status: FileStatus, reason: LeftOut | None) -> None:
-        """Add a file, which is left out for a reason or because it is empty."""
+        """Add a file. It is ignored for the given reason, or if it is empty."""
         if reason is None and not status.size:
             reason = LeftOut.EMPTY
         if reason is None:
@@ -85,10 +85,10 @@ class Listing:
 
 
 def list_elsewhere(location: FileLocation, rule: Rule, listing: Listing) -> None:
-    """Add what is at a location of a filesystem that is not local.
+    """Add the files at a location of a filesystem that is not local.
 
     Raises:
-        FileNotFoundError: There is nothing.
+        FileNotFoundError: The location does not exist.
     """
     for path, info in _entries(location).items():
         kind = info.get("type")
@@ -106,7 +106,7 @@ def _entries(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
     if not location.is_pattern:
         found: Mapping[str, Mapping[str, Any]] = fs.find(path, detail=True)
         if not found:
-            fs.info(path)  # an empty folder, or nothing at all
+            fs.info(path)  # raises unless the location is an empty folder
         return found
     entries: dict[str, Mapping[str, Any]] = {}
     for match, info in fs.glob(path, detail=True).items():
@@ -118,14 +118,14 @@ def _entries(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _leaves_out_what_fails(fs: Any) -> bool:
-    """Whether `find` and `glob` are those of fsspec itself, which take a failure for no files."""
+    """Whether `find` and `glob` are fsspec's defaults, which report a failure as no files."""
     if isinstance(fs, AsyncFileSystem):
         return type(fs)._find is AsyncFileSystem._find
     return type(fs).find is AbstractFileSystem.find
 
 
 def _walked(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
-    """The entries, folder by folder; a folder that cannot be listed is an error."""
+    """Return the entries of every folder. A folder that cannot be listed raises an error."""
     fs, selected = location.fs, _Selected(location)
     top = location.root if location.is_pattern else location.path
     entries: dict[str, Mapping[str, Any]] = {}
@@ -139,7 +139,7 @@ def _walked(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
         except FileNotFoundError:
             if folder == top:
                 raise
-            continue  # it has gone since the folder above it was listed
+            continue  # the folder was removed after its parent was listed
         for info in listed:
             name = str(info["name"]).rstrip("/")
             if info.get("type") != "directory":
@@ -151,14 +151,15 @@ def _walked(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def list_local(locations: Iterable[FileLocation], rule: Rule, listing: Listing) -> None:
-    """Add what is at locations of this machine.
+    """Add the files at local locations.
 
-    Links are followed where they end within one of the locations, and a file that is read under its
-    own name is not read again: so no link doubles rows, leads out, or round in a circle.
+    The listing follows a link only to a target inside one of the locations, and not to a file that
+    it reads under its own name. So links cannot duplicate rows, leave the locations, or form a
+    cycle.
 
     Raises:
         FileNotFoundError: A location does not exist.
-        PermissionError: A folder cannot be listed: what is in it would be missing without a word.
+        PermissionError: A folder cannot be listed, and its files would be missing silently.
     """
     tree = _LocalTree(rule, listing)
     for location in locations:
@@ -176,7 +177,7 @@ class _LocalTree:
         self._real_files: set[str] = set()
 
     def walk(self, location: FileLocation) -> None:
-        """Add what is at a location, but for its links."""
+        """Add the files at a location, except its links."""
         selected, top = _Selected(location), location.root
         real = os.path.realpath(top)
         self._roots.append(real)
@@ -187,7 +188,7 @@ class _LocalTree:
             self._add(selected, top, real, status)
 
     def follow_links(self) -> None:
-        """Add what links lead to, in the order of their names."""
+        """Add the targets of links, in the order of their names."""
         while self._links:
             links, self._links = sorted(self._links, key=lambda each: each[1]), []
             for selected, path in links:
@@ -210,7 +211,7 @@ class _LocalTree:
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
-                        continue  # removed or renamed while the folder is listed
+                        continue  # the entry was removed or renamed during the listing
                     self._add(selected, path, real + path[len(top) :], status)
                 else:
                     self._listing.left_out[path] = LeftOut.SPECIAL
@@ -230,7 +231,7 @@ class _LocalTree:
         target = os.path.realpath(path)
         try:
             status = os.stat(target)
-        except OSError:  # it is gone, or leads round in a circle
+        except OSError:  # the target is missing, or the link is part of a cycle
             if selected.has(path):
                 self._listing.left_out[path] = LeftOut.BROKEN_LINK
             return
@@ -259,23 +260,23 @@ class _LocalTree:
 
 
 class _Selected:
-    """Which local paths a location means."""
+    """The local paths that belong to a location."""
 
     def __init__(self, location: FileLocation) -> None:
         self.location = location
         self._pattern: re.Pattern[str] | None = None
         if location.is_pattern:
             self._pattern = re.compile(glob_translate(location.path.rstrip("/")))
-        # Without `**` a pattern says how deep what it matches is.
+        # Without `**`, a pattern determines the depth of its matches.
         self._depth = None if "**" in location.path else location.path.rstrip("/").count("/")
         self._root = location.root.rstrip("/")
 
     def has(self, path: str) -> bool:
-        """Whether it, or a folder above it, is what the location says."""
+        """Whether the path, or a folder above it, matches the location."""
         return self._pattern is None or any(map(self._pattern.match, self._upwards(path)))
 
     def may_hold(self, folder: str) -> bool:
-        """Whether such paths may be below a folder."""
+        """Whether matching paths can be below a folder."""
         if self._pattern is None or self._depth is None or folder.count("/") < self._depth:
             return True
         return self.has(folder)
@@ -293,7 +294,7 @@ def _scan(folder: str, *, is_top: bool) -> list[os.DirEntry[str]]:
     except FileNotFoundError:
         if is_top:
             raise
-        return []  # removed while the one above it is listed
+        return []  # the folder was removed after its parent was listed
 
 
 def _is_within(path: str, root: str) -> bool:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What discovery remembers of the files it took, and so which ones are new. Driver.
+"""The memory of the discovery, which determines the new files. Driver.
 
-State holds it in few bytes: `FileEnumeratorState` says which fields belong to which order.
+The state stores it in few bytes. `FileEnumeratorState` documents which fields belong to which
+order.
 """
 
 from __future__ import annotations
@@ -24,35 +25,44 @@ from connectors_core.errors import ConfigurationError, StateCorruptedError
 
 __all__ = ["ByName", "ByTime", "EachVersion", "FileOrder", "GoneFiles", "ListedFiles", "Memory"]
 
-# Of a fingerprint: with a million files two of them agree once in 10^17 cases.
+# Bytes of a fingerprint: among a million files, two collide once in 10^17 cases.
 _FINGERPRINT_BYTES: Final = 12
-# Of the filter: with 16 bits for each file it takes one in a thousand for a file that it holds.
+# Limit of the filter. With 16 bits per file, it mistakes one in a thousand other files for a listed
+# one.
 _BITS_PER_FILE: Final = 16
 _MAX_FILTER_BITS: Final = 1 << 18
 _HASHES: Final = 6
 
 
 class FileOrder(StrEnum):
-    """What makes a file new; decides what discovery has to remember."""
+    """What makes a file new. It determines what the discovery remembers."""
 
     MODIFICATION_TIME = "modification-time"
-    """Files may have any name; a replaced file is read again. Remembered are the files of the last
-    `late-file-window` before the newest."""
+    """Files can have any name.
+
+    A replaced file is read again. The source remembers the files of the last `late-file-window`
+    before the newest.
+    """
     NAME = "name"
-    """A new file's path sorts behind all before it, as with dates in names. Remembered is the last
-    path."""
+    """The path of a new file sorts after all earlier ones, as with dates in names.
+
+    The source remembers the last path.
+    """
     ANY = "any"
-    """Files may come with any name and any time; a replaced file is read again. Remembered is each
-    file that was read, as Flink does, in 12 bytes."""
+    """Files can have any name and any time.
+
+    A replaced file is read again. The source remembers each file that it read, as Flink does, in 12
+    bytes.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoneFiles:
-    """Files that were read and that one listing missed first.
+    """Files that were read and then first missing in the same listing.
 
     Attributes:
-        milliseconds: For how long drivers have missed them; no clock outlives a driver.
-        files: Their fingerprints, one behind the other.
+        milliseconds: How long drivers have missed them, because no clock outlives a driver.
+        files: Their fingerprints, concatenated.
     """
 
     milliseconds: int
@@ -60,27 +70,30 @@ class GoneFiles:
 
 
 class Memory(ABC):
-    """Tells new files from those that were taken."""
+    """Distinguishes new files from those already taken."""
 
     @abstractmethod
     def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
-        """Return the new files, and those that count as read by their place in the order alone."""
+        """Return the new files, and the late ones.
+
+        Late files count as read only because of their position in the order.
+        """
 
     @abstractmethod
     def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
-        """Remember a listing, of which all files were taken or are known.
+        """Remember a listing whose files are all taken or known.
 
         Args:
-            files: All files that are there.
-            complete: Whether each location has files, so that what is not there is gone.
+            files: All existing files.
+            complete: Whether each location contains files, so that missing files count as removed.
         """
 
     @abstractmethod
     def fields(self) -> Mapping[str, Any]:
-        """What the state holds of it, by its fields; empty where nothing was taken."""
+        """Return the fields of the state, which are empty if no file was taken."""
 
     def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
-        """Sort new files: by their times, as far as there are any."""
+        """Sort new files by their times, if they have any."""
         return sorted(files, key=lambda file: (file.modification_time or 0, file.path))
 
 
@@ -88,9 +101,10 @@ class ByTime(Memory):
     """See `FileOrder.MODIFICATION_TIME`.
 
     Args:
-        window: How much older than the newest a file may be when it becomes visible, microseconds.
-        newest: Highest modification time that was taken.
-        recent: Versions of files not older than the window.
+        window: How much older than the newest file a file can be when it becomes visible, in
+            microseconds.
+        newest: The highest modification time of the files taken.
+        recent: The versions of files within the window.
     """
 
     def __init__(self, window: int, newest: int | None, recent: Collection[str]) -> None:
@@ -116,11 +130,11 @@ class ByTime(Memory):
         """See `Memory`."""
         if not files:
             return
-        # A clock that runs ahead must not make the files of the others look old.
+        # A clock that is ahead must not make the files of other writers look old.
         newest = min(max(map(_time, files)), time.time_ns() // 1000)
         self._newest = newest if self._newest is None else max(self._newest, newest)
         since = self._newest - self._window
-        # A file that is gone stays known for the window: a listing may have missed it.
+        # A missing file stays known for the window, because a listing can have missed it.
         kept = (each for each in self._recent if int(each.rpartition("@")[2]) >= since)
         listed = (_version(file) for file in files if _time(file) >= since)
         self._recent = frozenset((*kept, *listed))
@@ -136,8 +150,8 @@ class ByName(Memory):
     """See `FileOrder.NAME`.
 
     Args:
-        selection: Says what paths are relative to.
-        last_paths: Last relative path that was taken below each location.
+        selection: Determines what paths are relative to.
+        last_paths: The last relative path taken below each location.
     """
 
     def __init__(self, selection: FileSelection, last_paths: Mapping[str, str]) -> None:
@@ -166,7 +180,7 @@ class ByName(Memory):
         return {"last_paths": dict(self._last_paths)} if self._last_paths else {}
 
     def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
-        """See `Memory`; by their names."""
+        """Sort new files by their names."""
         return sorted(files, key=lambda file: self._selection.relative(file.path))
 
 
@@ -174,13 +188,13 @@ class EachVersion(Memory):
     """See `FileOrder.ANY`.
 
     Args:
-        forget_after: Seconds after which a file that is gone is forgotten.
-        read: Fingerprints, one behind the other.
-        gone: Those of files that are gone, which may be in `read` too.
+        forget_after: Seconds after which the source forgets a removed file.
+        read: The fingerprints, concatenated.
+        gone: The fingerprints of removed files, which can also be in `read`.
         clock: Monotonic seconds.
 
     Raises:
-        StateCorruptedError: These are no fingerprints.
+        StateCorruptedError: The fingerprints are not valid.
     """
 
     def __init__(
@@ -207,7 +221,7 @@ class EachVersion(Memory):
     def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
         """See `Memory`."""
         present = set(map(_content_print, files))
-        if complete:  # an empty folder may be one whose disk is not there
+        if complete:  # an empty folder can mean that its disk is not mounted
             now = self._clock()
             gone = {each: self._gone_since.get(each, now) for each in self._read - present}
             forgotten = {each for each, at in gone.items() if now - at > self._forget_after}
@@ -233,23 +247,23 @@ class EachVersion(Memory):
 
 
 class ListedFiles:
-    """Which versions of files the last listing had.
+    """The versions of files in the last listing.
 
-    State holds a filter that stands for them (a Bloom filter): it knows each of them, and takes few
-    others for one of them, as long as there are not many more than 16,000.
+    The state stores them in a Bloom filter. The filter knows each of them, and mistakes few others
+    for them up to about 16,000 files.
 
     Args:
-        stored: The filter, empty where there was no listing.
+        stored: The filter, which is empty before the first listing.
 
     Raises:
-        StateCorruptedError: This is no filter.
+        StateCorruptedError: The filter is not valid.
     """
 
     def __init__(self, stored: bytes) -> None:
         bits = len(stored) * 8
         if bits & (bits - 1) or bits > _MAX_FILTER_BITS:
             raise StateCorruptedError(
-                "the stored filter of listed files cannot be understood",
+                "the stored filter of listed files cannot be decoded",
                 expected=f"a power of two of bytes, at most {_MAX_FILTER_BITS // 8}",
                 found=f"{len(stored)} bytes",
             )
@@ -259,17 +273,17 @@ class ListedFiles:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether the last listing had more files than the filter can tell from others."""
+        """Whether the last listing had more files than the filter can distinguish."""
         return len(self._files or ()) > _MAX_FILTER_BITS // _BITS_PER_FILE
 
     @property
     def missed_share(self) -> float:
-        """The share of other files that the filter is expected to take for listed ones."""
+        """The expected share of other files that the filter mistakes for listed ones."""
         count = len(self._files or ())
         return (1 - math.exp(-_HASHES * count / _filter_bits(count))) ** _HASHES
 
     def lacking(self, files: Sequence[FileStatus]) -> list[FileStatus]:
-        """Return those of some files that were not listed, as far as is known."""
+        """Return those of some files that, as far as the filter knows, were not listed."""
         if self._files is not None:
             return [file for file in files if file not in self._exact]
         if not files or not self._stored:
@@ -280,7 +294,7 @@ class ListedFiles:
         return [file for file, each in zip(files, known, strict=True) if not each]
 
     def replace(self, files: Sequence[FileStatus]) -> None:
-        """Take over a new listing."""
+        """Replace the filter by a new listing."""
         exact = frozenset(files)
         if exact != self._exact or self._files is None:
             self._stored = None
@@ -317,7 +331,7 @@ def _places(prints: Collection[bytes], size: int) -> npt.NDArray[np.uint64]:
 def _prints(joined: bytes) -> Iterator[bytes]:
     if len(joined) % _FINGERPRINT_BYTES:
         raise StateCorruptedError(
-            "the stored files that were read cannot be understood",
+            "the stored fingerprints of files cannot be decoded",
             expected=f"a multiple of {_FINGERPRINT_BYTES} bytes",
             found=f"{len(joined)} bytes",
         )
@@ -335,7 +349,10 @@ def _version(file: FileStatus) -> str:
 
 
 def _content_print(file: FileStatus) -> bytes:
-    """Of a version as reading checks it: an object that is written as it was is the same one."""
+    """Return the identity of a version, as the reader checks it.
+
+    Rewriting an object unchanged keeps it.
+    """
     tag = file.modification_time if file.etag is None else plain_tag(file.etag)
     return _fingerprint(f"{file.path}@{file.size}:{tag}")
 
@@ -343,7 +360,7 @@ def _content_print(file: FileStatus) -> bytes:
 def _time(file: FileStatus) -> int:
     if file.modification_time is None:
         raise ConfigurationError(
-            f"the filesystem tells no modification time of {file.path}",
+            f"the filesystem reports no modification time for {file.path}",
             option="order",
             hint="set source.order to name or any",
         )

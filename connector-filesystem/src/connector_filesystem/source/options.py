@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the source of files."""
+"""The settings of the file source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SINCE: Final = "2.0.0"
 
 
 def _paths(value: Any) -> tuple[str, ...]:
-    """The paths that a keyword gives: a text is one of them, commas and all."""
+    """Return the paths of a keyword. A text is a single path, even if it contains commas."""
     return list_of(str).parse([value] if isinstance(value, str) else value)
 
 
@@ -79,14 +79,15 @@ _EVENT_TIME_REGEX: Final = Option(
     "event-time.path-regex",
     str,
     since=_SINCE,
-    doc="Finds the lowest event time of a file in its path, so that files which wait do not hold "
-    "the watermark back for ever. Several groups are joined by `-`.",
+    doc="Finds the lowest event time of a file in its path, so that waiting files do not hold "
+    "back the watermark forever. Several groups are joined by `-`.",
 )
 _EVENT_TIME_FORMAT: Final = Option(
     "event-time.format",
     str,
     since=_SINCE,
-    doc="Pattern of `strptime` of what `event-time.path-regex` finds, e.g. `%Y-%m`; UTC.",
+    doc="`strptime` pattern of the text that `event-time.path-regex` finds, e.g. `%Y-%m`. The "
+    "time zone is UTC.",
 )
 
 
@@ -109,19 +110,22 @@ class FileSourceOptions(
         "ReadLimits(splits=...))`",
         "maxbytespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
         "ReadLimits(bytes=...))`",
-        "latestfirst": "files are read in the order of 'source.order'; the oldest come first",
+        "latestfirst": "'source.order' determines the order of files, and the oldest come first; "
+        "remove it",
         "maxfileage": "use 'source.late-file-window'",
-        "cleansource": "files stay where they are; remove them when the pipeline has read them",
-        "filenameonly": "a file is known by its path and version; remove it",
-        "recursivefilelookup": "folders are always read with all below them; remove it",
+        "cleansource": "the source leaves files in place; delete them after the pipeline has read "
+        "them",
+        "filenameonly": "the path and version identify a file; remove it",
+        "recursivefilelookup": "folders are always read recursively; remove it",
         "modifiedbefore": "choose the files by 'source.path.regex-pattern'",
         "modifiedafter": "choose the files by 'source.path.regex-pattern'",
-        "inferschema": "a schema is always inferred where 'schema' is not given; remove it",
-        "mode": "what happens to a bad record is the record policy of the pipeline",
-        "columnnameofcorruptrecord": "bad records go to the dead letters of the record policy",
+        "inferschema": "without 'schema', the source always infers the schema; remove it",
+        "mode": "the record policy of the pipeline handles bad records; remove it",
+        "columnnameofcorruptrecord": "bad records go to the dead letters of the record policy; "
+        "remove it",
     },
 ):
-    """What is read, and how; the settings of `FileSource`."""
+    """What to read and how: the settings of `FileSource`."""
 
     path: Setting[tuple[str, ...], PathLike | Sequence[PathLike]] = option(
         "path",
@@ -130,7 +134,7 @@ class FileSourceOptions(
         validator=not_empty,
         since=_SINCE,
         aliases=("paths", "input", "url", "location"),
-        doc="Files, folders (with all below them) or patterns (`*`, `?`, `[...]`, `**`) on one "
+        doc="Files, folders (recursively), or patterns (`*`, `?`, `[...]`, `**`) on one "
         "filesystem, as paths or URLs.",
     )
     format: Setting[Format | None, Format | Literal["csv", "json-lines", "parquet"] | None] = (
@@ -140,7 +144,7 @@ class FileSourceOptions(
             default=None,
             since=_SINCE,
             aliases=("file.format",),
-            doc="Format of all files. By default each file's suffix tells it.",
+            doc="Format of all files. By default, the suffix of each file determines it.",
         )
     )
     declared_schema: Setting[pa.Schema | None, Any] = option(
@@ -149,8 +153,8 @@ class FileSourceOptions(
         default=None,
         alias="schema",
         since=_SINCE,
-        doc="Columns in the files, in the words of Spark SQL. By default they are read from the "
-        "footer of the first file (Parquet) or inferred from a sample.",
+        doc="Columns in the files, as a Spark SQL schema. By default, the source reads them from "
+        "the footer of the first file (Parquet) or infers them from a sample.",
     )
     compression: Setting[
         Compression | None, Compression | Literal["none", "gzip", "zstd"] | None
@@ -160,7 +164,7 @@ class FileSourceOptions(
         default=None,
         since=_SINCE,
         aliases=("codec", "compression-codec"),
-        doc="Compression of all text files. By default each file's suffix tells it.",
+        doc="Compression of all text files. By default, the suffix of each file determines it.",
     )
     monitor_interval: Setting[timedelta | None, timedelta | str | None] = option(
         "source.monitor-interval",
@@ -169,8 +173,8 @@ class FileSourceOptions(
         validator=positive,
         since=_SINCE,
         aliases=("monitor-interval", "streaming-source.monitor-interval", "discovery.interval"),
-        doc="Time between two looks for new files; makes the source unbounded. By default files "
-        "are listed once.",
+        doc="Interval between listings for new files. Setting it makes the source unbounded. By "
+        "default, the source lists files once.",
     )
     order: Setting[FileOrder, FileOrder | Literal["modification-time", "name", "any"]] = option(
         "source.order",
@@ -178,8 +182,8 @@ class FileSourceOptions(
         default=FileOrder.MODIFICATION_TIME,
         since=_SINCE,
         aliases=("order", "streaming-source.partition-order"),
-        doc="What makes a file new: a time or a name after those of the files read, or (`any`) "
-        "that it is none of them. They are then remembered one by one, in 16 bytes each.",
+        doc="What makes a file new: a later modification time or name than the files already "
+        "read, or (`any`) that it has not been read. `any` remembers every file, in 16 bytes each.",
     )
     late_file_window: Setting[timedelta, timedelta | str] = option(
         "source.late-file-window",
@@ -188,9 +192,9 @@ class FileSourceOptions(
         validator=at_least(timedelta(0)),
         since=_SINCE,
         aliases=("late-file-window", "max-file-age"),
-        doc="In the order of modification times: how much older than the newest file another one "
-        "may be when it becomes visible, by a rename for example. The files of this time are "
-        "remembered.",
+        doc="In the order of modification times, how much older than the newest file a file can "
+        "be when it becomes visible, for example by a rename. The source remembers the files of "
+        "this period.",
     )
     forget_after: Setting[timedelta, timedelta | str] = option(
         "source.forget-after",
@@ -198,8 +202,7 @@ class FileSourceOptions(
         default=timedelta(days=7),
         validator=at_least(timedelta(0)),
         since="3.0.0",
-        doc="In the order `any`: how long a file that is gone still counts as read, should it "
-        "come back.",
+        doc="In the order `any`, how long a removed file still counts as read if it reappears.",
     )
     path_regex: Setting[str | None] = option(
         "source.path.regex-pattern",
@@ -207,16 +210,16 @@ class FileSourceOptions(
         default=None,
         since=_SINCE,
         aliases=("path-regex", "path.regex-pattern", "pathglobfilter"),
-        doc="The path of a file relative to `path` must match this as a whole. Named groups can "
-        "be partition columns.",
+        doc="Pattern that must match the whole path of a file relative to `path`. Named groups "
+        "can be partition columns.",
     )
     ignored_suffixes: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "source.ignored-suffixes",
         list_of(str),
         default=IGNORED_SUFFIXES,
         since=_SINCE,
-        doc="Ends of names of incomplete files, which are left out; names that begin with `.` or "
-        "`_` are as well.",
+        doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
+        "start with `.` or `_`.",
     )
     partition_columns: Setting[
         tuple[tuple[str, pa.DataType | None], ...],
@@ -227,8 +230,8 @@ class FileSourceOptions(
         default=(),
         since=_SINCE,
         aliases=("partition-columns", "partitioned-by", "partition-keys"),
-        doc="Columns whose values stand in the path, as folders `key=value` or named groups of "
-        "the path's pattern, e.g. `month INT`. They follow the files' columns.",
+        doc="Columns whose values come from the path, as folders `key=value` or as named groups "
+        "of the path's pattern, e.g. `month INT`. They follow the columns of the files.",
     )
     metadata_columns: Setting[
         tuple[tuple[MetadataColumn, str], ...], Mapping[str, str] | Sequence[str] | None
@@ -238,8 +241,8 @@ class FileSourceOptions(
         default=(),
         since=_SINCE,
         aliases=("metadata-columns",),
-        doc="Columns about the file: a map from `file.path`, `file.name`, `file.size` or "
-        "`file.modification_time` to a column's name. They come last.",
+        doc="Metadata columns: a map from `file.path`, `file.name`, `file.size`, or "
+        "`file.modification_time` to a column name. They come last.",
     )
     event_time_lower_bound: Setting[Callable[[str], datetime | None] | None] = part(
         None,
@@ -247,8 +250,8 @@ class FileSourceOptions(
         _EVENT_TIME_FORMAT,
         build=_event_time,
         default=None,
-        doc="Gives the lowest event time in a file by its path, e.g. `PathTime`, so that files "
-        "which wait do not hold the watermark back for ever. Must be picklable.",
+        doc="Returns the lowest event time in a file for its path, e.g. `PathTime`, so that "
+        "waiting files do not hold back the watermark forever. It must be picklable.",
     )
     on_schema_change: Setting[tuple[SchemaChange, ...], Change | str | Sequence[Change]] = option(
         "on-schema-change",
@@ -256,8 +259,8 @@ class FileSourceOptions(
         default=(SchemaChange.FAIL,),
         since=_SINCE,
         aliases=("schema-change", "mergeschema"),
-        doc="What to do with a file of other columns: `fail`, or `null-missing`, `ignore-new` or "
-        "both. A field that records of JSON lack is always null.",
+        doc="What to do with a file whose columns differ from the schema: `fail`, or "
+        "`null-missing`, `ignore-new`, or both. A missing field in a JSON record is always null.",
     )
     split_size: Setting[int, int | str] = option(
         "source.split-size",
@@ -266,8 +269,8 @@ class FileSourceOptions(
         validator=positive,
         since=_SINCE,
         aliases=("split-size", "maxpartitionbytes", "spark.sql.files.maxpartitionbytes"),
-        doc="Larger files are cut into parts of about this size, uncompressed text at records and "
-        "Parquet at row groups.",
+        doc="Approximate size of the splits of larger files. Uncompressed text is cut at records "
+        "and Parquet at row groups.",
     )
     batch_rows: Setting[int] = option(
         "source.batch-rows",
@@ -276,7 +279,7 @@ class FileSourceOptions(
         validator=positive,
         since=_SINCE,
         aliases=("batch-size", "batch.rows"),
-        doc="Most rows of a batch.",
+        doc="Maximum number of rows in a batch.",
     )
     block_size: Setting[int, int | str] = option(
         "source.block-size",
@@ -284,7 +287,7 @@ class FileSourceOptions(
         default=4 << 20,
         validator=positive,
         since=_SINCE,
-        doc="Bytes of text that are read and parsed at a time.",
+        doc="Bytes of text to read and parse at a time.",
     )
     max_record_size: Setting[int, int | str] = option(
         "source.max-record-size",
@@ -292,9 +295,9 @@ class FileSourceOptions(
         default=64 << 20,
         validator=positive,
         since=_SINCE,
-        doc="Most bytes of a line of text; guards memory against files that are no text.",
+        doc="Maximum size of a line of text. It protects memory against files that are not text.",
     )
     csv: Setting[CsvOptions, CsvOptions | None] = part(
-        CsvOptions, default=CsvOptions, doc="Dialect of CSV."
+        CsvOptions, default=CsvOptions, doc="CSV dialect."
     )
     storage_options: Setting[dict[str, Any], Mapping[str, Any] | None] = STORAGE_OPTIONS

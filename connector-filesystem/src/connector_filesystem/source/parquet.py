@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row groups of Parquet files, batch by batch."""
+"""Reads the row groups of Parquet files in batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from connectors_core.formats.text import converted
 
 __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
 
-# Each column is read through a buffer of this size instead of whole column chunks at once.
+# Each column is read through a buffer of this size instead of in whole column chunks.
 _BUFFER_BYTES: Final = 1 << 20
 _BUFFER_BYTES_REMOTE: Final = 4 << 20
 _MIN_BATCH_ROWS: Final = 256
@@ -32,14 +32,14 @@ class _RowGroup:
 
 
 class ParquetSplitFile:
-    """One open Parquet file and the row groups of it that begin in a range of bytes.
+    """An open Parquet file and those of its row groups that start in a range of bytes.
 
     Args:
         location: A location on the file's filesystem.
-        path: The file.
-        start: First byte of the range.
-        end: Byte behind the range.
-        size: Bytes of the file.
+        path: The path of the file.
+        start: The first byte of the range.
+        end: The byte after the range.
+        size: The size of the file in bytes.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class ParquetSplitFile:
     ) -> None:
         self._source: Any
         if location.is_local:
-            # Not mapped into memory: a file that is cut off while it is read must give an error
-            # and not end the process.
+            # Not memory-mapped: a file that is truncated while it is read must raise an error, not
+            # end the process.
             self._source = pa.OSFile(path, "rb")
         else:
             self._source = location.fs.open(path, "rb")
@@ -74,19 +74,19 @@ class ParquetSplitFile:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has neither columns nor rows, as of a table that never got any."""
+        """Whether the file has neither columns nor rows, as if its table was always empty."""
         return not self.schema.names and not self._file.metadata.num_rows
 
     def batches(
         self, position: Position, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the file's own types, from the first row behind a position on.
+        """Yield batches with the file's own types, starting with the first row after a position.
 
         Args:
-            position: Where to begin.
-            schema: Wanted columns.
-            batch_rows: Most rows of a batch.
-            batch_bytes: Bytes that a batch should not exceed, by what the footer says.
+            position: The position to start from.
+            schema: The wanted columns.
+            batch_rows: The maximum number of rows in a batch.
+            batch_bytes: The target size of a batch in bytes, estimated from the footer.
         """
         wanted = [name for name in schema.names if name in self.schema.names]
         groups = [group for group in self._groups if group.number >= position.offset]
@@ -109,7 +109,7 @@ class ParquetSplitFile:
                 yield batch.slice(dropped)
 
     def behind(self, position: Position, rows: int, bad_records: int = 0) -> Position:
-        """Return the place behind some good rows or bad records that follow a position."""
+        """Return the position after some good rows or bad records that follow a position."""
         left = rows + bad_records
         for group in self._groups:
             if group.number < position.offset:
@@ -129,7 +129,7 @@ class ParquetSplitFile:
         return position
 
     def remaining(self, position: Position) -> int:
-        """Bytes in the row groups from a position on, before compression."""
+        """Return the uncompressed bytes in the row groups from a position on."""
         return sum(group.size for group in self._groups if group.number >= position.offset)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class ParquetSplitFile:
 
 
 def parquet_schema(location: FileLocation, path: str, size: int) -> pa.Schema:
-    """Read the schema in the footer."""
+    """Return the schema in the footer."""
     file = ParquetSplitFile(location, path, start=0, end=0, size=size)
     try:
         return file.schema
@@ -148,7 +148,7 @@ def parquet_schema(location: FileLocation, path: str, size: int) -> pa.Schema:
 
 
 def changed_types(found: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """Return what to say of columns whose type cannot become the wanted one."""
+    """Return a description of the columns whose type cannot become the wanted type."""
     return [
         f"{field.name} ({found.field(field.name).type} instead of {field.type})"
         for field in wanted
@@ -159,16 +159,18 @@ def changed_types(found: pa.Schema, wanted: pa.Schema) -> list[str]:
 def isolating_rows(
     batch: pa.RecordBatch, schema: pa.Schema, where: Callable[[int], str], first: int = 0
 ) -> Iterator[Parsed]:
-    """Convert a batch as a whole, and by halves where that fails, until the bad rows stand alone.
+    """Convert a batch as a whole.
+
+    If that fails, convert its halves until the bad rows are isolated.
 
     Args:
         batch: The rows.
         schema: The wanted types.
-        where: Says where a row of the batch stands.
-        first: Number of the batch's first row.
+        where: Returns the location of a row of the batch.
+        first: The number of the batch's first row.
 
     Yields:
-        Batches and bad rows in their order.
+        Batches and bad rows in order.
     """
     try:
         rows = converted(batch, schema, cast_values)
@@ -184,15 +186,15 @@ def isolating_rows(
 
 
 def _reason(exc: pa.ArrowInvalid) -> str:
-    # "Integer value 300 not in range: -128 to 127" tells the value.
+    # "Integer value 300 not in range: -128 to 127" contains the value.
     return " ".join(word for word in str(exc).split() if not word.strip("-.").isdigit())
 
 
 def _with_instants(file: pq.ParquetFile) -> pa.Schema:
-    """Return the schema of a file, in which the old timestamps of 96 bits are instants.
+    """Return the schema of a file, with legacy 96-bit timestamps as instants in UTC.
 
-    Impala, Hive and Spark (by default, to this day) write instants so, in UTC. Nothing in the file
-    says it, and Arrow takes them for times without a zone.
+    Impala, Hive, and Spark (by default) write instants in this form, in UTC. The file does not say
+    so, and Arrow reads them as times without a zone.
     """
     leaves = iter(range(len(file.schema)))
 

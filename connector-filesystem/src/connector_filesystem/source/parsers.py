@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of CSV and JSON lines to columns. One thread, no Python object for a good record."""
+"""Parses records of CSV and JSON lines into columns.
+
+One thread. Good records create no Python objects.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ __all__ = ["CsvParser", "JsonParser", "TextParser"]
 
 
 class TextParser(Protocol):
-    """Parses whole records of one text format."""
+    """Parses whole records of a text format."""
 
     def parse(self, data: bytes) -> pa.RecordBatch:
         """Parse any number of records.
 
         Raises:
-            pa.ArrowInvalid: One of them is bad.
+            pa.ArrowInvalid: A record is bad.
         """
 
     def explain(self, data: bytes, error: Exception) -> str:
-        """Say why a single record is bad, without its values."""
+        """Return why a single record is bad, without its values."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class CsvParser:
     """Parses lines of CSV.
 
     Attributes:
-        schema: Wanted columns, in order.
+        schema: The wanted columns, in order.
         file_columns: All columns of the file, in order.
         options: The dialect.
     """
@@ -71,7 +74,7 @@ class CsvParser:
         )
 
     def _check_lines(self, data: bytes, rows: int) -> None:
-        """Every line must be one record: an unclosed quote would swallow the lines after it."""
+        """Require one record per line, because an unclosed quote would absorb the next lines."""
         quote = self.options.quote_char.encode()
         if data.count(b"\r") == data.count(b"\r\n"):
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
@@ -120,8 +123,8 @@ class JsonParser:
     """Parses lines of JSON.
 
     Attributes:
-        schema: Wanted fields, in order.
-        ignore_new: Pass over fields that are not wanted; else such a record is bad.
+        schema: The wanted fields, in order.
+        ignore_new: Ignore fields that are not wanted. Otherwise, a record with such a field is bad.
     """
 
     schema: pa.Schema
@@ -138,7 +141,7 @@ class JsonParser:
         return reason.replace("the message is", "the line is")
 
     def new_fields(self, data: bytes) -> list[str]:
-        """Return the top-level fields of a record that are not wanted; none where it is no JSON."""
+        """Return the unwanted top-level fields of a record, or none if the record is not JSON."""
         try:
             found = infer_json(data)
         except pa.ArrowInvalid:
@@ -152,7 +155,7 @@ class JsonParser:
 
 
 def _filled_lines(data: bytes) -> pa.Array:
-    """Cut text into lines, without white space around them, and without blank ones."""
+    """Cut text into lines, without surrounding white space and blank lines."""
     breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1, [len(data)]]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]

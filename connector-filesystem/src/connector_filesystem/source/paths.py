@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the path of a file tells: columns, and the lowest event time in it."""
+"""Columns and the lowest event time from the path of a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors_core.errors import FatalError, InvalidOptionError
 
 __all__ = ["NULL_PARTITIONS", "PathColumns", "PathTime", "event_time_of"]
 
-#: Names of the folders of rows whose partition column is null.
+#: The names of folders for null in a partition column.
 NULL_PARTITIONS: Final = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,12 +25,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class PathColumns:
-    """Columns that come from the path: folders `key=value`, or named groups of a pattern.
+    """Columns from the path: folders `key=value`, or named groups of a pattern.
 
     Attributes:
         fields: The columns.
-        regex: Pattern for the path relative to the source's path; a named group gives a column.
-        roots: What paths are relative to.
+        regex: Pattern for the path relative to the source's path. A named group is a column.
+        roots: The folders that paths are relative to.
     """
 
     fields: tuple[pa.Field, ...] = ()
@@ -39,14 +39,14 @@ class PathColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """The names of the columns."""
         return tuple(field.name for field in self.fields)
 
     def values_of(self, path: str) -> tuple[Any, ...]:
         """Return the values for a file.
 
         Raises:
-            FatalError: The path does not tell one of them, or it does not fit the type.
+            FatalError: The path lacks a value, or the value does not fit the type.
         """
         if not self.fields:
             return ()
@@ -89,13 +89,13 @@ class PathColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class PathTime:
-    """Takes the lowest event time in a file from its path; for `event_time_lower_bound`.
+    """Takes the lowest event time in a file from its path, for `event_time_lower_bound`.
 
     Args:
-        regex: Searched in the path. Its groups, joined by `-`, or without groups the whole match,
-            are the time.
-        format: Pattern of `strptime`.
-        time_zone: Zone of the time, unless the pattern reads one.
+        regex: A pattern to search for in the path. Its groups, joined by `-`, are the time. Without
+            groups, the whole match is.
+        format: The `strptime` pattern of the time.
+        time_zone: The zone of the time, unless the pattern contains a zone.
 
     Raises:
         InvalidOptionError: The pattern cannot be compiled.
@@ -110,13 +110,13 @@ class PathTime:
             re.compile(self.regex)
         except re.error as exc:
             raise InvalidOptionError(
-                "the pattern of the event time is no regular expression",
+                "the pattern of the event time is not a regular expression",
                 found=self.regex,
                 option="event-time.path-regex",
             ) from exc
 
     def __call__(self, path: str) -> datetime | None:
-        """Return the time, None where the path tells none."""
+        """Return the time, or None if the path does not contain one."""
         match = re.search(self.regex, path)
         if match is None:
             return None
@@ -125,7 +125,7 @@ class PathTime:
             moment = datetime.strptime(text, self.format)
         except ValueError as exc:
             raise InvalidOptionError(
-                f"the path {path} tells no event time",
+                f"the path {path} contains no event time",
                 expected=self.format,
                 found=text,
                 option="event-time.format",
@@ -134,7 +134,7 @@ class PathTime:
 
 
 def event_time_of(bound: Callable[[str], datetime | None] | None, path: str) -> int | None:
-    """Return the lowest event time in a file in microseconds, None where it is not known."""
+    """Return the lowest event time in a file in microseconds, or None if it is not known."""
     moment = bound(path) if bound is not None else None
     if moment is None:
         return None
@@ -144,7 +144,7 @@ def event_time_of(bound: Callable[[str], datetime | None] | None, path: str) -> 
 
 
 def relative_to(roots: Sequence[str], path: str) -> str:
-    """Return a path relative to the longest root it lies under; of a root itself its name."""
+    """Return a path relative to its longest root. For a root itself, return its name."""
     best = ""
     for root in roots:
         plain = root.rstrip("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads splits of files: chunks with positions on the fetcher's thread, rows out on the task's."""
+"""Reads splits of files: the fetcher thread reads chunks, and the task's thread emits rows."""
 
 from __future__ import annotations
 
@@ -61,21 +61,21 @@ _FILES_READ: Final = "filesRead"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadSettings:
-    """All that reading needs to know; a part of the source, shipped to executors.
+    """The settings of the readers, which the source ships to executors.
 
     Attributes:
         location: A location on the filesystem of all files.
-        format: Format of all files, None to tell it by the suffix.
-        compression: Compression of all files, None to tell it by the suffix.
+        format: The format of all files, or None to infer it from the suffix.
+        compression: The compression of all files, or None to infer it from the suffix.
         data_schema: Columns that come from the files themselves.
         schema: All columns.
         path_columns: Columns that come from the path.
-        metadata_columns: Columns that come from the file's status, by what they hold.
-        on_schema_change: What may differ between the files and the schema.
-        csv: Dialect of CSV.
-        batch_rows: Most rows of a batch.
-        block_size: Bytes of text that are parsed at a time.
-        max_record_size: Most bytes of one record.
+        metadata_columns: Columns from the file's status, by their content.
+        on_schema_change: The differences allowed between the files and the schema.
+        csv: The dialect of CSV.
+        batch_rows: The maximum number of rows in a batch.
+        block_size: The number of bytes of text to parse at a time.
+        max_record_size: The maximum size of a record in bytes.
     """
 
     location: FileLocation
@@ -92,17 +92,17 @@ class ReadSettings:
     max_record_size: int = 64 << 20
 
     def layout_of(self, path: str) -> tuple[Format, Compression]:
-        """Return how a file is to be read."""
+        """Return the format and compression of a file."""
         return layout_of(path, self.format, self.compression)
 
 
 def layout_of(
     path: str, format: Format | None, compression: Compression | None
 ) -> tuple[Format, Compression]:
-    """Return how a file is to be read: what was told, else what its suffixes say.
+    """Return the format and compression of a file, from the settings or else from its suffixes.
 
     Raises:
-        ConfigurationError: Neither says what format it is.
+        ConfigurationError: Neither determines the format.
     """
     detected, squeezed = detect_format(path)
     found = format or detected
@@ -120,19 +120,19 @@ def layout_of(
 
 
 def read_split(settings: ReadSettings, split: FileSplit) -> Iterator[FileChunk]:
-    """Yield what is left of a split, in order; the same split gives the same rows again.
+    """Yield the rest of a split, in order. The same split always yields the same rows.
 
     Closing the iterator closes the file.
 
     Args:
-        settings: How to read.
-        split: What to read and from where.
+        settings: The settings of the readers.
+        split: The range of the file and the position.
 
     Raises:
-        DataLossError: The file is gone.
-        SplitChangedError: It is another version than was discovered.
-        SchemaChangedError: Its columns are not those of the schema.
-        FatalError: It is truncated or damaged.
+        DataLossError: The file no longer exists.
+        SplitChangedError: The file has another version than at discovery.
+        SchemaChangedError: The columns of the file differ from the schema.
+        FatalError: The file is truncated or damaged.
         RetryableError: The filesystem cannot be read now.
     """
     reading = _SplitReading(settings, split)
@@ -161,7 +161,7 @@ class _SplitReading:
     def where(self) -> str:
         position = self._position
         unit = "row group" if self._format is Format.PARQUET else "byte"
-        return f"{unit} {position.offset}, row {position.rows} behind it"
+        return f"{unit} {position.offset}, row {position.rows} after it"
 
     def chunks(self) -> Iterator[FileChunk]:
         if self._split.size == 0:
@@ -221,7 +221,7 @@ class _SplitReading:
                     expected="lines that end in LF or CRLF",
                     found="CR",
                     option="csv.newlines-in-values",
-                    hint="turn it off, or convert the file, e.g. with mac2unix",
+                    hint="turn quoted line breaks off, or convert the file, e.g. with mac2unix",
                 )
             is_plain = self._compression is Compression.NONE
             to_skip = split.position
@@ -274,7 +274,7 @@ class _SplitReading:
                 pending = self._chunk(piece, remaining + len(block.data))
         self._position = Position(offset=block.end)
         if pending is not None:
-            # The last chunk of a block leads to the next block.
+            # The last chunk of a block links to the next block.
             yield FileChunk(
                 position=self._position,
                 remaining=remaining,
@@ -292,7 +292,7 @@ class _SplitReading:
             yield item.slice(at, self._settings.batch_rows)
 
     def _without_new_fields(self, parsed: Iterator[Parsed], parser: TextParser) -> Iterator[Parsed]:
-        """A record of JSON with a field that was not declared is not bad: the schema changed."""
+        """A JSON record with an undeclared field is not bad: the schema changed."""
         for item in parsed:
             if isinstance(item, Damaged) and isinstance(parser, JsonParser) and item.raw:
                 new = parser.new_fields(item.raw) if "unexpected field" in item.reason else []
@@ -348,7 +348,7 @@ class _SplitReading:
         ):
             raise SchemaChangedError(self._url, missing=missing, new=new, changed=changed)
         _logger.warning(
-            "the columns of %s are not those of the schema: missing %s, new %s; going on, as "
+            "the columns of %s do not match the schema: missing %s, new %s; continuing, because "
             "on-schema-change allows it",
             self._url,
             missing,
@@ -390,12 +390,12 @@ class _SplitReading:
         )
 
 
-#: Rows, or bad records that follow each other.
+#: Rows, or consecutive bad records.
 _Item: TypeAlias = "pa.RecordBatch | tuple[Damaged, ...]"
 
 
 class _Skip:
-    """Drops what was emitted before the position the reading started from."""
+    """Drops rows and bad records before the start position."""
 
     def __init__(self, rows: int, bad_records: int) -> None:
         self.rows = rows
@@ -416,7 +416,7 @@ class _Skip:
 
 
 def _grouped(parsed: Iterator[Parsed]) -> Iterator[_Item]:
-    """Put bad records that follow each other together, and rows too."""
+    """Group consecutive bad records, and consecutive rows."""
     bad: list[Damaged] = []
     good: list[pa.RecordBatch] = []
     for item in parsed:
@@ -450,7 +450,7 @@ def _row_text(position: Position) -> str:
 
 
 class FileSplitReader(SplitReader[FileChunk, FileSplit]):
-    """Reads one split after another, a chunk for each fetch. Fetcher thread."""
+    """Reads one split after another, one chunk per fetch. Fetcher thread."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
@@ -461,7 +461,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
         self._error: Exception | None = None
 
     def fetch(self) -> RecordsBySplits[FileChunk]:
-        """Give the next chunk out."""
+        """Return the next chunk."""
         if self._split is None:
             if not self._waiting:
                 return RecordsBySplits()
@@ -482,9 +482,9 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
         return RecordsBySplits(records, frozenset([split_id]))
 
     def _read_ahead(self) -> None:
-        """Read the chunk after the one that is given out, to know whether that is the last.
+        """Read one chunk ahead, to know whether the current chunk is the last.
 
-        An error then waits: what was read before it is given out first.
+        An error waits until the chunk before it is returned.
         """
         assert self._chunks is not None
         self._next = None
@@ -494,11 +494,11 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
             self._error = exc
 
     def handle_splits_changes(self, change: SplitsAddition[FileSplit]) -> None:
-        """Take more splits."""
+        """Add splits."""
         self._waiting.extend(change.splits)
 
     def wake_up(self) -> None:
-        """A fetch ends by itself after one block."""
+        """Do nothing: a fetch ends by itself after one block."""
 
     def close(self) -> None:
         """Close the open file."""
@@ -507,7 +507,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
 
 
 class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
-    """Gives rows out and hands bad records over. Task's thread."""
+    """Emits rows and reports bad records. Task's thread."""
 
     def __init__(self, context: SourceReaderContext, location: FileLocation) -> None:
         self._context = context
@@ -535,7 +535,7 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
 
 
 class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):
-    """Reads files one after another, the next block while the last one is worked on."""
+    """Reads files one after another, and the next block while the task processes the last one."""
 
     def __init__(self, context: SourceReaderContext, settings: ReadSettings) -> None:
         manager: SingleThreadSequentialFetcherManager[FileChunk, FileSplit] = (
@@ -551,5 +551,5 @@ class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):
         )
 
     def initialized_state(self, split: FileSplit) -> FileSplitState:
-        """The moving position of a split."""
+        """The mutable position in a split."""
         return FileSplitState(split)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A range of a file, with the version of the file and the position within it."""
+"""A range of a file, with the file's version and the position in the range."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ __all__ = ["Damaged", "FileChunk", "FileSplit", "FileSplitState", "Position", "s
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where to go on within a split.
+    """The position in a split.
 
-    The records behind `offset` are counted, not the bytes: reading from there and dropping `rows`
-    rows and `bad_records` bad records gives the rest, whatever the sizes of blocks and batches.
+    The position counts the records after `offset`, not bytes. Reading from there and dropping
+    `rows` rows and `bad_records` bad records gives the rest, independent of the sizes of blocks and
+    batches.
 
     Attributes:
-        offset: Byte at which a record starts (of the decompressed stream, in a compressed file);
-            of Parquet the number of a row group.
-        rows: Good rows behind it that were emitted.
-        bad_records: Bad records behind it that were handed over.
+        offset: The byte at which a record starts, in the decompressed stream. For Parquet, the
+            number of a row group.
+        rows: The number of good rows emitted after `offset`.
+        bad_records: The number of bad records reported after `offset`.
     """
 
     offset: int
@@ -41,18 +42,18 @@ class FileSplit(SourceSplit):
     It owns the lines, or the row groups, that start in the range.
 
     Attributes:
-        split_id: Path, version and range.
-        path: Path on the filesystem.
-        size: Bytes of the file when it was discovered.
+        split_id: The path, version, and range.
+        path: The path on the filesystem.
+        size: The size of the file in bytes at discovery.
         modification_time: Microseconds since the epoch.
-        etag: Tag of the version.
-        start: First byte of the range.
-        end: Byte behind the range.
-        event_time: Lowest event time in the file in microseconds, None if not known.
+        etag: The tag of the version.
+        start: The first byte of the range.
+        end: The byte after the range.
+        event_time: The lowest event time in the file in microseconds, or None if not known.
         offset: See `Position`.
         rows: See `Position`.
         bad_records: See `Position`.
-        remaining: Estimated bytes left.
+        remaining: The estimated number of bytes left.
     """
 
     split_id: str
@@ -69,16 +70,16 @@ class FileSplit(SourceSplit):
     remaining: int = 0
 
     def weight(self) -> int:
-        """Estimated bytes left."""
+        """The estimated number of bytes left."""
         return max(self.remaining, 1)
 
     def event_time_lower_bound(self) -> int | None:
-        """What the path tells."""
+        """The lowest event time, from the path."""
         return self.event_time
 
     @property
     def status(self) -> FileStatus:
-        """The version of the file that was discovered."""
+        """The version of the file at discovery."""
         return FileStatus(
             path=self.path,
             size=self.size,
@@ -88,7 +89,7 @@ class FileSplit(SourceSplit):
 
     @property
     def position(self) -> Position:
-        """Where to go on."""
+        """The position to resume from."""
         return Position(offset=self.offset, rows=self.rows, bad_records=self.bad_records)
 
 
@@ -97,10 +98,10 @@ class Damaged:
     """A record that cannot be read.
 
     Attributes:
-        reason: Why, without its values.
-        position: Where it stands in the file.
-        raw: The record as it stands in the file, None where it has no such form.
-        cause: The error behind it.
+        reason: The reason, without the record's values.
+        position: The position of the record in the file.
+        raw: The bytes of the record in the file, or None if the format has none.
+        cause: The underlying error.
     """
 
     reason: str
@@ -111,16 +112,16 @@ class Damaged:
 
 @dataclass(frozen=True)
 class FileChunk:
-    """What one fetch gives: rows, or bad records, and the position behind them.
+    """The result of one fetch: rows or bad records, and the position after them.
 
-    Bad records come alone, so that a batch which the runtime cuts never has one inside.
+    Bad records have a chunk of their own, so that a batch that the runtime cuts never contains one.
 
     Attributes:
-        position: Where to go on behind this chunk.
-        remaining: Estimated bytes left behind it.
-        batch: The rows, None where there are only bad records.
-        bad_records: Records to hand over.
-        counters: Metrics to count when this chunk is emitted.
+        position: The position after this chunk.
+        remaining: The estimated number of bytes left after it.
+        batch: The rows, or None if the chunk only has bad records.
+        bad_records: The records to report.
+        counters: Metrics to count when the chunk is emitted.
     """
 
     position: Position
@@ -131,14 +132,14 @@ class FileChunk:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The memory of the chunk in bytes."""
         if self.batch is not None:
             return int(self.batch.nbytes)
         return sum(len(bad.raw or b"") for bad in self.bad_records)
 
 
 class FileSplitState(SplitState[FileSplit]):
-    """The moving position of a split."""
+    """The mutable position in a split."""
 
     def __init__(self, split: FileSplit) -> None:
         self._split = split
@@ -146,17 +147,17 @@ class FileSplitState(SplitState[FileSplit]):
         self._remaining = split.remaining
 
     def move_behind(self, chunk: FileChunk) -> None:
-        """A chunk was emitted."""
+        """Advance to the end of an emitted chunk."""
         self._position = chunk.position
         self._remaining = chunk.remaining
 
     def to_split(self) -> FileSplit:
-        """The split to go on from."""
+        """Return the split to resume from."""
         return dataclasses.replace(
             self._split, **dataclasses.asdict(self._position), remaining=self._remaining
         )
 
 
 def split_serializer() -> JsonDataclassSerializer[FileSplit]:
-    """How splits are stored."""
+    """The stored form of splits."""
     return JsonDataclassSerializer(FileSplit)

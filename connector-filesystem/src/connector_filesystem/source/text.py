@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text files as blocks of whole records, each with the byte at which it begins."""
+"""Reads text files as blocks of whole records, each with its byte offset."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ByteStream:
-    """The bytes of a file, decompressed, read forward. Fetcher thread.
+    """The decompressed bytes of a file, read forward. Fetcher thread.
 
-    Lines that end in CR, as the first of them tell, are given with LF in its place.
+    If the first lines end in CR, the stream replaces CR by LF.
 
     Args:
         location: A location on the file's filesystem.
         path: The file.
-        compression: How it is compressed.
-        size: Bytes of the file that are read at most: what is appended meanwhile is not looked at.
+        compression: The compression of the file.
+        size: The maximum number of bytes to read. Bytes appended later are ignored.
 
     Raises:
         FatalError: The text is in UTF-16 or UTF-32.
@@ -61,18 +61,18 @@ class ByteStream:
         except BaseException:
             self.close()
             raise
-        # The last byte may be the half of CRLF.
+        # The last byte can be half of a CRLF.
         if b"\r" in self._head[:-1] and b"\n" not in self._head:
             self._ends_in_cr = True
             self._head = self._head.replace(b"\r", b"\n")
 
     @property
     def ends_in_cr(self) -> bool:
-        """Whether lines end in CR in the file."""
+        """Whether the lines of the file end in CR."""
         return self._ends_in_cr
 
     def seek(self, offset: int) -> None:
-        """Go on at a byte; in a compressed file by decompressing up to it, never back."""
+        """Advance to a byte, never backward. A compressed file is decompressed up to it."""
         if self._compression is Compression.NONE:
             if offset != self._at:
                 self._raw.seek(offset)
@@ -83,7 +83,7 @@ class ByteStream:
                 raise EOFError(f"the stream ends at {self._at}, before {offset}")
 
     def read(self, count: int) -> bytes:
-        """Read up to `count` bytes; nothing at the end."""
+        """Read up to `count` bytes. The result is empty at the end."""
         if self._head:
             data, self._head = self._head[:count], self._head[count:]
         else:
@@ -105,7 +105,7 @@ class ByteStream:
 
     @property
     def consumed(self) -> int:
-        """Bytes of the file read so far, before decompression."""
+        """The bytes of the file read so far, before decompression."""
         return int(self._raw.tell())
 
     def close(self) -> None:
@@ -118,14 +118,14 @@ class ByteStream:
 
 
 def check_encoding(head: bytes, url: str) -> None:
-    """Refuse text of which every second byte is nothing to a reader of UTF-8.
+    """Refuse text in which every second byte is NUL.
 
     Args:
         head: The first bytes.
         url: The file, for the message.
 
     Raises:
-        FatalError: It is in UTF-16 or UTF-32.
+        FatalError: The text is in UTF-16 or UTF-32.
     """
     sparse = head.count(0) * 3 > len(head)
     if head.startswith(_UTF_32) or (sparse and head.count(0) * 2 > len(head) + 1):
@@ -149,7 +149,7 @@ class Block:
     """Whole records.
 
     Attributes:
-        offset: Byte at which the first begins.
+        offset: The byte at which the first record starts.
         data: The bytes.
     """
 
@@ -158,7 +158,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Byte behind the last record."""
+        """The byte after the last record."""
         return self.offset + len(self.data)
 
 
@@ -173,24 +173,24 @@ def blocks_of(
     max_record_size: int,
     quote: bytes | None = None,
 ) -> Iterator[Block]:
-    """Yield the records that begin in a range of bytes.
+    """Yield the records that start in a range of bytes.
 
     Args:
         stream: The file, at its start.
-        start: First byte of the range.
-        offset: Where to go on: `start`, or a byte at which a record begins.
-        end: Byte behind the range; None for the end of the stream.
-        first_record: Byte at which the first record of the file begins, behind its header.
-        block_size: Bytes to read at a time.
-        max_record_size: Most bytes of one record.
-        quote: Where quoted values may hold line breaks, the quote.
+        start: The first byte of the range.
+        offset: The position to read from: `start`, or a byte at which a record starts.
+        end: The byte after the range, or None for the end of the stream.
+        first_record: The byte at which the first record of the file starts, after the header.
+        block_size: The number of bytes to read at a time.
+        max_record_size: The maximum size of a record in bytes.
+        quote: The quote, if quoted values can contain line breaks.
 
     Raises:
         FatalError: A record is too long.
-        EOFError: The file is shorter than it should be.
+        EOFError: The file is shorter than expected.
     """
     if offset == start and start > 0:
-        # The byte before tells whether a record begins right here.
+        # The byte before shows whether a record starts here.
         at, data = _behind_line_break(stream, start - 1)
     else:
         at, data = offset, b""
@@ -205,7 +205,7 @@ def blocks_of(
             ended = not more
             data = data + more if data else more
         if end is not None and at + len(data) >= end:
-            # The last record of the range ends at the first line break from its last byte on.
+            # The last record of the range ends at the first line break at or after its last byte.
             cut = data.find(b"\n", max(0, end - 1 - at)) + 1 if quote is None else 0
             if cut:
                 yield Block(at, data[:cut])
@@ -217,10 +217,10 @@ def blocks_of(
             data = data[cut:]
         elif len(data) > max_record_size:
             raise FatalError(
-                f"a record that begins at byte {at} does not end within {max_record_size} bytes",
+                f"a record that starts at byte {at} does not end within {max_record_size} bytes",
                 expected="records that end in a line break",
                 option="source.max-record-size",
-                hint="raise source.max-record-size, or check format and compression",
+                hint="increase source.max-record-size, or check format and compression",
             )
         if ended:
             return
@@ -242,7 +242,7 @@ def _last_record_end(data: bytes, quote: bytes | None) -> int:
     cut = data.rfind(b"\n") + 1
     if quote is None or not cut:
         return cut
-    # A line break with an odd number of quotes before it is part of a value.
+    # A line break after an odd number of quotes is part of a value.
     quotes = data.count(quote, 0, cut)
     while cut and quotes % 2:
         before = data.rfind(b"\n", 0, cut - 1) + 1
@@ -269,9 +269,9 @@ def lines_of(data: bytes, quote: bytes | None = None) -> list[bytes]:
     return joined
 
 
-# --- Parsing with bad records set apart ----------------------------------------------------------
+# --- Parsing that isolates bad records -----------------------------------------------------------
 
-#: Rows, or a record that is none.
+#: Rows, or a damaged record.
 Parsed: TypeAlias = "pa.RecordBatch | Damaged"
 
 
@@ -281,13 +281,15 @@ def isolating(
     explain: Callable[[bytes, Exception], str],
     quote: bytes | None = None,
 ) -> Iterator[Parsed]:
-    """Parse a block as a whole, and by halves where that fails, until the bad records stand alone.
+    """Parse a block as a whole.
+
+    If that fails, parse its halves until the bad records are isolated.
 
     Args:
         block: The records.
-        parse: Parses any number of records; raises `pa.ArrowInvalid` if one of them is bad.
-        explain: Says why a record is bad, without its values.
-        quote: Where quoted values may hold line breaks, the quote.
+        parse: Parses any number of records. It raises `pa.ArrowInvalid` if a record is bad.
+        explain: Returns why a record is bad, without its values.
+        quote: The quote, if quoted values can contain line breaks.
 
     Yields:
         Batches and bad records in the order of the file.
@@ -342,12 +344,12 @@ def csv_header(
     """Read the header of a CSV file from its start.
 
     Args:
-        read: Reads on in the file.
+        read: Reads the next bytes of the file.
         options: The dialect.
-        max_record_size: Most bytes of the header.
+        max_record_size: The maximum size of the header in bytes.
 
     Returns:
-        The names of the columns, none if the file holds no line, and the byte behind the header.
+        The names of the columns, empty if the file has no line, and the byte after the header.
     """
     quote = options.quote_char.encode() if options.newlines_in_values else None
     data = b""

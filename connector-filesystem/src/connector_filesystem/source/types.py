@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that files have and Spark lacks: what they are read as, and how values become that."""
+"""File types that Spark lacks: the type they are read as, and the conversion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connectors_core.schema import is_any_list
 __all__ = ["can_become", "cast_values", "spark_schema", "spark_type"]
 
 _MOST_DIGITS: Final = 38
-# A decimal of so many digits holds every integer of so many bits.
+# A decimal with this many digits holds every integer with this many bytes.
 _DIGITS_OF_BITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 _UUID_BYTES: Final = 16
 _UUID_TEXT_BYTES: Final = 36
@@ -25,7 +25,7 @@ _UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": 
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the nearest type that Spark has, for schemas that were found in files."""
+    """Return the nearest Spark type, for an inferred schema."""
     types = pa.types
     if types.is_dictionary(kind):
         return spark_type(kind.value_type)
@@ -63,14 +63,14 @@ def _spark_field(field: pa.Field) -> pa.Field:
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a found schema with types that Spark has; every column may be null."""
+    """Return an inferred schema with Spark types. Every column is nullable."""
     return pa.schema([pa.field(field.name, spark_type(field.type)) for field in schema])
 
 
 def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether values of one type fit another, most of them at least.
+    """Return whether at least most values of one type fit another.
 
-    What `spark_type` returns is always possible.
+    It always allows the conversion to the result of `spark_type`.
     """
     types = pa.types
     if types.is_null(found) or found.equals(wanted):
@@ -96,7 +96,7 @@ def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
             found.item_type, wanted.item_type
         )
     if _kind(found) == "number" and _kind(wanted) == "number":
-        # 1.5 must not become 1, nor 0.1 a decimal; whole numbers may become broken ones.
+        # 1.5 must not become 1, nor 0.1 a decimal. Whole numbers can become fractional types.
         if types.is_integer(wanted):
             return bool(types.is_integer(found))
         return not (types.is_decimal(wanted) and types.is_floating(found))
@@ -119,7 +119,7 @@ def cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
         column = _uuid_texts(column.storage) if to_text else column.storage
     found = column.type
     if types.is_integer(found) and types.is_decimal(kind):
-        # Arrow asks for a decimal that holds every integer of the type; here the values decide.
+        # Arrow requires a decimal that holds every integer of the type. Here, the values decide.
         digits = _DIGITS_OF_BITS[found.bit_width] + kind.scale
         return column.cast(pa.decimal256(digits, kind.scale)).cast(kind)
     if types.is_timestamp(found) and types.is_timestamp(kind):
@@ -132,9 +132,9 @@ def cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _moments(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return moments in the unit of a type; what is finer is cut off, as Spark does.
+    """Return timestamps in the unit of a type. Like Spark, truncate a finer fraction.
 
-    A zone is a label: the numbers are counted from the same moment in UTC with it and without.
+    A zone is a label: the numbers count from the same instant in UTC with or without it.
     """
     unit = column.type.unit
     column = column.view(pa.timestamp(unit))
@@ -144,7 +144,7 @@ def _moments(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Return 16 bytes each as texts such as `8c9a7b1e-27a0-4d35-9d34-4d7f0a3c2b11`."""
+    """Return each 16-byte value as a text such as `8c9a7b1e-27a0-4d35-9d34-4d7f0a3c2b11`."""
     rows = len(column)
     found: Any = column.buffers()[1]
     data = np.frombuffer(found, np.uint8) if found is not None else np.zeros(0, np.uint8)

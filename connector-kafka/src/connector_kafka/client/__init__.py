@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only folder, beside `testing`, that imports the client library, kafka-python."""
+"""The only folder, besides `testing`, that imports the client library, kafka-python."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds what kafka-python decompresses: its own codecs take whatever a batch expands to."""
+"""Limits what kafka-python decompresses, because its own codecs do not limit the output."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _lock: Final = threading.Lock()
 
 @contextmanager
 def bounded_decompression(limit: int) -> Iterator[None]:
-    """Bound the batches that this thread parses by kafka-python; other threads see no change.
+    """Limit the batches that kafka-python parses on this thread. Other threads are not affected.
 
     Args:
-        limit: Most bytes that a batch may expand to; a larger one raises a `TooLargeError`.
+        limit: Maximum decompressed size of a batch. A larger one raises a `TooLargeError`.
     """
     with _lock:
         for module in (default_records, legacy_records):

@@ -24,17 +24,18 @@ _BROKER_DEFAULT: Final = -1
 def ensure_topic(
     wire: Wire, name: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None
 ) -> None:
-    """Create a topic where there is none; replicated as the brokers do by default.
+    """Create a topic if it does not exist, with the brokers' default replication.
 
     Args:
         wire: The connection.
-        name: The topic.
-        partitions: Number of partitions of a new topic.
-        settings: Settings of a new topic.
+        name: The name of the topic.
+        partitions: The number of partitions of a new topic.
+        settings: The settings of a new topic.
 
     Raises:
-        KafkaAuthorizationError: The user may not create it; the message says how to.
-        KafkaRetryableError: The cluster cannot do it now.
+        KafkaAuthorizationError: The user lacks the permission to create it. The message has the
+            solution.
+        KafkaRetryableError: The cluster is temporarily unable to create it.
         ConfigurationError: The cluster refuses it.
     """
     metadata = wire.refresh_metadata([name])
@@ -69,14 +70,14 @@ def ensure_topic(
 
 
 def check_reachable(config: ClientConfig, timeout: float) -> None:
-    """Return when one of `bootstrap.servers` has answered. Driver.
+    """Check that one of `bootstrap.servers` responds. Driver.
 
     Args:
         config: Properties of the client.
-        timeout: Seconds until it must have.
+        timeout: The deadline in seconds.
 
     Raises:
-        KafkaError: None has; names them and what happened last.
+        KafkaError: No broker responds. The error names the brokers and the last failure.
     """
     wire = Wire(config)
     try:
@@ -86,7 +87,7 @@ def check_reachable(config: ClientConfig, timeout: float) -> None:
 
 
 def broker_setting(wire: Wire, name: str) -> str | None:
-    """A setting of the brokers; None where the user may not see it or the cluster cannot say."""
+    """Return a setting of the brokers, or None if the user lacks access or the cluster lacks it."""
     (broker, *_) = wire.refresh_metadata().brokers
     entry = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

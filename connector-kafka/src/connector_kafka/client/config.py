@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the client by Kafka's own dotted names, and what they are in kafka-python."""
+"""Client properties by Kafka's own dotted names, and their equivalents in kafka-python."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ BOOTSTRAP_SERVERS: Final = Option(
         "bootstrap-servers",
         "bootstrap_servers",
     ),
-    doc="Brokers to begin with, as `host:port, host:port`.",
+    doc="Bootstrap brokers, as `host:port, host:port`.",
     since=_SINCE,
 )
 CLIENT_ID: Final = Option(
     "client.id",
     str,
     default="connector-kafka",
-    doc="Names the client in the broker's logs.",
+    doc="Name of the client in the broker's logs.",
     since=_SINCE,
 )
 CLIENT_RACK: Final = Option(
     "client.rack",
     str,
     default="",
-    doc="Where this client is; the nearest replica is read.",
+    doc="Rack of this client, so that it reads from the nearest replica.",
     since=_SINCE,
 )
 REQUEST_TIMEOUT_MS: Final = Option(
@@ -74,7 +74,7 @@ REQUEST_TIMEOUT_MS: Final = Option(
     int,
     default=30_000,
     validator=at_least(1),
-    doc="Longest wait for an answer; the connection is closed then.",
+    doc="Maximum wait for a response. After it, the client closes the connection.",
     since=_SINCE,
 )
 API_TIMEOUT_MS: Final = Option(
@@ -82,39 +82,44 @@ API_TIMEOUT_MS: Final = Option(
     int,
     default=60_000,
     validator=at_least(1),
-    doc="Time in which an operation is tried again; each try may last `request.timeout.ms`.",
+    doc="Deadline of an operation with all its retries. Each attempt can take up to "
+    "`request.timeout.ms`.",
     since=_SINCE,
 )
 RETRY_BACKOFF_MS: Final = _milliseconds(
-    "retry.backoff.ms", 100, "Wait before a request is tried again; it doubles each time."
+    "retry.backoff.ms", 100, "Initial wait before a retry. It doubles with each retry."
 )
 RETRY_BACKOFF_MAX_MS: Final = _milliseconds(
-    "retry.backoff.max.ms", 1_000, "Longest wait before a request is tried again."
+    "retry.backoff.max.ms", 1_000, "Maximum wait before a retry."
 )
 METADATA_MAX_AGE_MS: Final = _milliseconds(
-    "metadata.max.age.ms", 300_000, "Age at which what is known of leaders is asked anew."
+    "metadata.max.age.ms", 300_000, "Age at which the client refreshes the partition leaders."
 )
 RECONNECT_BACKOFF_MS: Final = _milliseconds(
-    "reconnect.backoff.ms", 50, "Wait before a broker is connected again; it doubles each time."
+    "reconnect.backoff.ms",
+    50,
+    "Initial wait before reconnecting to a broker. It doubles with each attempt.",
 )
 RECONNECT_BACKOFF_MAX_MS: Final = _milliseconds(
-    "reconnect.backoff.max.ms", 1_000, "Longest wait before a broker is connected again."
+    "reconnect.backoff.max.ms", 1_000, "Maximum wait before reconnecting to a broker."
 )
 CONNECTION_SETUP_TIMEOUT_MS: Final = _milliseconds(
-    "socket.connection.setup.timeout.ms", 10_000, "Longest wait for a connection."
+    "socket.connection.setup.timeout.ms", 10_000, "Timeout for setting up a connection."
 )
 CONNECTION_SETUP_TIMEOUT_MAX_MS: Final = _milliseconds(
-    "socket.connection.setup.timeout.max.ms", 30_000, "The same after failures."
+    "socket.connection.setup.timeout.max.ms",
+    30_000,
+    "Maximum timeout for setting up a connection after failures.",
 )
 CONNECTIONS_MAX_IDLE_MS: Final = _milliseconds(
-    "connections.max.idle.ms", 540_000, "A connection that was idle for so long is closed."
+    "connections.max.idle.ms", 540_000, "Idle time after which a connection is closed."
 )
 RECEIVE_BUFFER_BYTES: Final = Option(
     "receive.buffer.bytes",
     int,
     default=-1,
     validator=at_least(-1),
-    doc="TCP receive buffer; -1 leaves it to the system.",
+    doc="TCP receive buffer. -1 uses the system default.",
     since=_SINCE,
 )
 SEND_BUFFER_BYTES: Final = Option(
@@ -122,7 +127,7 @@ SEND_BUFFER_BYTES: Final = Option(
     int,
     default=-1,
     validator=at_least(-1),
-    doc="TCP send buffer; -1 leaves it to the system.",
+    doc="TCP send buffer. -1 uses the system default.",
     since=_SINCE,
 )
 CLIENT_DNS_LOOKUP: Final = Option(
@@ -130,7 +135,7 @@ CLIENT_DNS_LOOKUP: Final = Option(
     str,
     default="use_all_dns_ips",
     choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    doc="How names of brokers are resolved.",
+    doc="DNS lookup of broker names.",
     since=_SINCE,
 )
 SECURITY_PROTOCOL: Final = Option(
@@ -139,7 +144,7 @@ SECURITY_PROTOCOL: Final = Option(
     default="PLAINTEXT",
     choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     aliases=("kafka.security.protocol",),
-    doc="How brokers are talked to.",
+    doc="Protocol between client and brokers.",
     since=_SINCE,
 )
 SASL_MECHANISM: Final = Option(
@@ -147,16 +152,16 @@ SASL_MECHANISM: Final = Option(
     str,
     choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     aliases=("sasl.mechanisms",),
-    doc="How the user logs in.",
+    doc="Login mechanism.",
     since=_SINCE,
 )
 SASL_USERNAME: Final = Option(
     "sasl.username",
     str,
-    doc="The user; or in `sasl.jaas.config`, as Java's clients have it.",
+    doc="User name. It can also be part of `sasl.jaas.config`, as for Java's clients.",
     since=_SINCE,
 )
-SASL_PASSWORD: Final = Option("sasl.password", Secret, doc="The user's password.", since=_SINCE)
+SASL_PASSWORD: Final = Option("sasl.password", Secret, doc="Password of the user.", since=_SINCE)
 SASL_JAAS_CONFIG: Final = Option(
     "sasl.jaas.config",
     Secret,
@@ -168,45 +173,45 @@ SSL_TRUSTSTORE_TYPE: Final = Option(
     str,
     default="PEM",
     choices=("PEM",),
-    doc="Only PEM can be read.",
+    doc="Only PEM is supported.",
     since=_SINCE,
 )
 SSL_TRUSTSTORE_LOCATION: Final = Option(
     "ssl.truststore.location",
     str,
     aliases=("ssl.ca.location", "ssl.cafile"),
-    doc="PEM file of the authorities that are trusted; by default those of the system.",
+    doc="PEM file of the trusted authorities. The default is the system's authorities.",
     since=_SINCE,
 )
 SSL_TRUSTSTORE_CERTIFICATES: Final = Option(
-    "ssl.truststore.certificates", str, doc="The same as text.", since=_SINCE
+    "ssl.truststore.certificates", str, doc="Trusted authorities as PEM text.", since=_SINCE
 )
 SSL_KEYSTORE_TYPE: Final = Option(
     "ssl.keystore.type",
     str,
     default="PEM",
     choices=("PEM",),
-    doc="Only PEM can be read.",
+    doc="Only PEM is supported.",
     since=_SINCE,
 )
 SSL_KEYSTORE_LOCATION: Final = Option(
     "ssl.keystore.location",
     str,
     aliases=("ssl.certificate.location", "ssl.certfile"),
-    doc="PEM file with the client's private key and its chain of certificates.",
+    doc="PEM file with the client's private key and certificate chain.",
     since=_SINCE,
 )
 SSL_KEYSTORE_CERTIFICATE_CHAIN: Final = Option(
     "ssl.keystore.certificate.chain",
     str,
-    doc="The client's chain of certificates as text.",
+    doc="The client's certificate chain as PEM text.",
     since=_SINCE,
 )
 SSL_KEYSTORE_KEY: Final = Option(
     "ssl.keystore.key",
     Secret,
     aliases=("ssl.key.pem",),
-    doc="The client's private key as text.",
+    doc="The client's private key as PEM text.",
     since=_SINCE,
 )
 SSL_KEY_PASSWORD: Final = Option(
@@ -217,11 +222,11 @@ SSL_ENDPOINT_IDENTIFICATION: Final = Option(
     str,
     default="https",
     choices=("https", "none", ""),
-    doc="`https`: the certificate must name the broker's host. `none` or empty: it need not.",
+    doc="`https`: the certificate must contain the broker's host name. `none` or empty: no check.",
     since=_SINCE,
 )
 
-#: What every client understands.
+#: The properties of every client.
 CLIENT_PROPERTIES: Final = OptionSet(
     BOOTSTRAP_SERVERS,
     CLIENT_ID,
@@ -262,20 +267,20 @@ GROUP_ID: Final = Option(
     since=_SINCE,
 )
 FETCH_MIN_BYTES: Final = _bytes(
-    "fetch.min.bytes", 1, "The broker answers a fetch once it has so many bytes."
+    "fetch.min.bytes", 1, "Minimum number of bytes before the broker answers a fetch."
 )
-FETCH_MAX_BYTES: Final = _bytes("fetch.max.bytes", 16 << 20, "Most bytes of one fetch.")
+FETCH_MAX_BYTES: Final = _bytes("fetch.max.bytes", 16 << 20, "Maximum number of bytes in a fetch.")
 MAX_PARTITION_FETCH_BYTES: Final = _bytes(
-    "max.partition.fetch.bytes", 4 << 20, "Most bytes of one partition in a fetch."
+    "max.partition.fetch.bytes", 4 << 20, "Maximum number of bytes per partition in a fetch."
 )
 FETCH_MAX_WAIT_MS: Final = _milliseconds(
-    "fetch.max.wait.ms", 500, "Longest wait of the broker for `fetch.min.bytes`."
+    "fetch.max.wait.ms", 500, "Maximum time that the broker waits for `fetch.min.bytes`."
 )
 CHECK_CRCS: Final = Option(
-    "check.crcs", bool, default=True, doc="Check that records arrived undamaged.", since=_SINCE
+    "check.crcs", bool, default=True, doc="Verify the checksums of record batches.", since=_SINCE
 )
 
-#: What a source understands beside these, and all of it.
+#: The additional properties of a source, and all of its properties.
 READING_PROPERTIES: Final = OptionSet(
     GROUP_ID,
     CLIENT_RACK,
@@ -294,10 +299,10 @@ ACKS: Final = Option(
     str,
     default="all",
     choices=("all", "-1", "1", "0"),
-    doc="Who must have a record.",
+    doc="Number of replicas that must acknowledge a record.",
     since=_SINCE,
 )
-BATCH_SIZE: Final = _bytes("batch.size", 256 << 10, "Most bytes of a record batch, uncompressed.")
+BATCH_SIZE: Final = _bytes("batch.size", 256 << 10, "Maximum size of a record batch, uncompressed.")
 COMPRESSION_TYPE: Final = Option(
     "compression.type",
     str,
@@ -306,13 +311,13 @@ COMPRESSION_TYPE: Final = Option(
     doc="Codec of the record batches.",
     since=_SINCE,
 )
-MAX_REQUEST_SIZE: Final = _bytes("max.request.size", 1 << 20, "Most bytes of a request.")
+MAX_REQUEST_SIZE: Final = _bytes("max.request.size", 1 << 20, "Maximum size of a request.")
 DELIVERY_TIMEOUT_MS: Final = Option(
     "delivery.timeout.ms",
     int,
     default=120_000,
     validator=at_least(1),
-    doc="Longest time in which a batch is tried again.",
+    doc="Deadline for sending a batch, including retries.",
     since=_SINCE,
 )
 MAX_IN_FLIGHT: Final = Option(
@@ -320,7 +325,7 @@ MAX_IN_FLIGHT: Final = Option(
     int,
     default=5,
     validator=lambda value: None if 1 <= value <= 5 else "1 to 5",
-    doc="Requests on their way to a broker at a time.",
+    doc="Maximum number of requests in flight per broker.",
     since=_SINCE,
 )
 TRANSACTION_TIMEOUT_MS: Final = Option(
@@ -332,7 +337,7 @@ TRANSACTION_TIMEOUT_MS: Final = Option(
     since=_SINCE,
 )
 
-#: What a sink understands beside these, and all of it.
+#: The additional properties of a sink, and all of its properties.
 WRITING_PROPERTIES: Final = OptionSet(
     ACKS,
     BATCH_SIZE,
@@ -346,18 +351,18 @@ PRODUCER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
     *WRITING_PROPERTIES, scope="Kafka's producer"
 )
 
-_CLASSES = "names a class of Java; there is no Java in this client"
-_STORES = "belongs to key stores of Java; give PEM"
-_OURS = "is decided by the connector"
-_GROUPS = "belongs to consumer groups; partitions are assigned by the source, not by the broker"
+_CLASSES = "names a Java class, and this client does not use Java"
+_STORES = "belongs to Java key stores; use PEM"
+_OURS = "is controlled by the connector"
+_GROUPS = "belongs to consumer groups; the source assigns partitions, not the broker"
 
-#: Properties of Java's clients that are not understood here, and why.
+#: Unsupported properties of Java's clients, with the reason.
 _REFUSED: Final[Mapping[str, str]] = {
-    "key.deserializer": f"{_CLASSES}: choose the format of keys by the source's options",
-    "value.deserializer": f"{_CLASSES}: choose the format of values by the source's options",
-    "key.serializer": f"{_CLASSES}: choose the format of keys by the sink's options",
-    "value.serializer": f"{_CLASSES}: choose the format of values by the sink's options",
-    "partitioner.class": f"{_CLASSES}: choose the partitioner by the sink's options",
+    "key.deserializer": f"{_CLASSES}: choose the format of keys in the source's options",
+    "value.deserializer": f"{_CLASSES}: choose the format of values in the source's options",
+    "key.serializer": f"{_CLASSES}: choose the format of keys in the sink's options",
+    "value.serializer": f"{_CLASSES}: choose the format of values in the sink's options",
+    "partitioner.class": f"{_CLASSES}: choose the partitioner in the sink's options",
     "interceptor.classes": _CLASSES,
     "metric.reporters": _CLASSES,
     "sasl.login.class": _CLASSES,
@@ -376,21 +381,22 @@ _REFUSED: Final[Mapping[str, str]] = {
     "session.timeout.ms": _GROUPS,
     "heartbeat.interval.ms": _GROUPS,
     "max.poll.interval.ms": _GROUPS,
-    "auto.offset.reset": f"{_OURS}: give the starting offsets",
-    "enable.auto.commit": f"{_OURS}: positions are those of the checkpoint",
-    "auto.commit.interval.ms": f"{_OURS}: positions are those of the checkpoint",
-    "isolation.level": f"{_OURS}: choose the isolation level by the source's options",
-    "max.poll.records": f"{_OURS}: choose the rows of a batch by the source's options",
-    "exclude.internal.topics": f"{_OURS}: a pattern never finds internal topics",
-    "allow.auto.create.topics": f"{_OURS}: the client never makes topics",
-    "transactional.id": f"{_OURS}: choose the prefix of transactional ids by the sink's options",
+    "auto.offset.reset": f"{_OURS}: set the starting offsets",
+    "enable.auto.commit": f"{_OURS}: the checkpoint stores the positions",
+    "auto.commit.interval.ms": f"{_OURS}: the checkpoint stores the positions",
+    "isolation.level": f"{_OURS}: choose the isolation level in the source's options",
+    "max.poll.records": f"{_OURS}: choose the number of rows in a batch in the source's options",
+    "exclude.internal.topics": f"{_OURS}: a pattern never matches internal topics",
+    "allow.auto.create.topics": f"{_OURS}: the client never creates topics",
+    "transactional.id": f"{_OURS}: choose the prefix of transactional ids in the sink's options",
     "enable.idempotence": f"{_OURS}: the producer is always idempotent",
-    "retries": f"{_OURS}: delivery.timeout.ms limits them",
-    "linger.ms": f"{_OURS}: rows come in batches already",
-    "buffer.memory": f"{_OURS}: memory is bounded by the batches that are on their way",
+    "retries": f"{_OURS}: delivery.timeout.ms limits the retries",
+    "linger.ms": f"{_OURS}: rows already arrive in batches",
+    "buffer.memory": f"{_OURS}: the batches in flight limit the memory",
     "max.block.ms": f"{_OURS}: see default.api.timeout.ms",
-    "sasl.kerberos.service.name": "belongs to Kerberos, which this connector does not offer",
-    "sasl.oauthbearer.token.endpoint.url": "belongs to OAuth, which this connector does not offer",
+    "sasl.kerberos.service.name": "belongs to Kerberos, which this connector does not support",
+    "sasl.oauthbearer.token.endpoint.url": "belongs to OAuth, which this connector does not "
+    "support",
 }
 
 _JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
@@ -402,10 +408,10 @@ _JAAS_MODULES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Checked properties of a client; may be shown, pickled and shipped to executors.
+    """Validated properties of a client, safe to show, pickle, and ship to executors.
 
     Args:
-        options: Values by declaration; made by :meth:`of`.
+        options: Values by declaration, created by :meth:`of`.
     """
 
     options: Options
@@ -414,22 +420,23 @@ class ClientConfig:
     def of(
         cls, properties: Mapping[str, Any], declared: OptionSet = CLIENT_PROPERTIES
     ) -> ClientConfig:
-        """Check properties by Kafka's names, e.g. `{"bootstrap.servers": "host:9092"}`.
+        """Validate properties by Kafka's names, e.g. `{"bootstrap.servers": "host:9092"}`.
 
         Args:
-            properties: Values as a user gave them; passwords may be a `Secret`.
-            declared: What this client understands.
+            properties: The user's values. A password can be a `Secret`.
+            declared: The properties that this client supports.
 
         Raises:
-            UnsupportedError: One makes sense for Java's client only, with the reason.
-            OptionError: One is unknown (with what may have been meant), missing or wrong.
-            ConfigurationError: They do not fit together.
+            UnsupportedError: A property only applies to Java's client. The error has the reason.
+            OptionError: A property is unknown, missing, or not valid. For an unknown one, the error
+                suggests similar names.
+            ConfigurationError: Properties contradict each other.
         """
         for key in properties:
             reason = _REFUSED.get(key.lower())
             if reason is not None:
                 raise UnsupportedError(
-                    f"the property {key!r} cannot be used",
+                    f"the property {key!r} is not supported",
                     found=f"it {reason}",
                     option=f"properties.{key}",
                     hint="remove it",
@@ -442,18 +449,18 @@ class ClientConfig:
         return self.options[option]
 
     def get(self, option: Option[T]) -> T | None:
-        """The value of a property, its default, or None."""
+        """Return the value of a property, its default, or None."""
         return self.options.get(option)
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The brokers to begin with."""
+        """The bootstrap brokers."""
         servers: tuple[str, ...] = self.options.values[BOOTSTRAP_SERVERS.key]
         return servers
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a user logs in."""
+        """Whether the client logs in."""
         return self[SECURITY_PROTOCOL].startswith("SASL")
 
     @property
@@ -462,7 +469,9 @@ class ClientConfig:
         return self[SECURITY_PROTOCOL].endswith("SSL")
 
     def client_arguments(self) -> dict[str, Any]:
-        """What kafka-python's clients are made with; holds secrets in the clear: never show it.
+        """Return the arguments of kafka-python's clients.
+
+        They contain secrets in plain text: never show them.
 
         Raises:
             ConfigurationError: A certificate or key cannot be read.
@@ -518,7 +527,7 @@ class ClientConfig:
         if jaas is not None:
             if self.options.is_given(SASL_USERNAME) or self.options.is_given(SASL_PASSWORD):
                 raise InvalidOptionError(
-                    "the user is given twice",
+                    "the user is set twice",
                     expected="sasl.username and sasl.password, or sasl.jaas.config",
                     option="properties.sasl.jaas.config",
                 )

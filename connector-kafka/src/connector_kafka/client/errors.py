@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one map from the errors of Kafka and of its client to our tree."""
+"""The only mapping from errors of Kafka and its client to connector errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _REQUEST: Final = (
     kafka_errors.UnsupportedVersionError,
     kafka_errors.KafkaConfigurationError,
 )
-# Retriable for Java's client too, although kafka-python does not say so.
+# Java's client also retries these errors, although kafka-python does not mark them.
 _RETRYABLE: Final = (
     kafka_errors.RetriableError,
     kafka_errors.UnknownBrokerIdError,
@@ -78,32 +78,32 @@ def name_of(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Return whether the same request may succeed later, maybe at another broker."""
+    """Return whether the same request can succeed later, possibly on another broker."""
     return issubclass(kafka_errors.for_code(code), _RETRYABLE)
 
 
 def is_missing(code: int | None) -> bool:
-    """Return whether an error code says that a topic or partition is not there."""
+    """Return whether an error code means that a topic or partition does not exist."""
     return code in _MISSING
 
 
 def error_of_code(code: int, doing: str, *, said: str | None = None) -> KafkaError:
-    """Return the error to raise for an error code in an answer.
+    """Return the error to raise for an error code in a response.
 
     Args:
         code: Kafka's error code, not 0.
-        doing: What was asked, as in `reading the end offsets of flights-0`.
-        said: What the broker said beside the code.
+        doing: The operation, e.g. `reading the end offsets of flights-0`.
+        said: The broker's message for the code.
     """
     return error_of_exception(kafka_errors.for_code(code)(*((said,) if said else ())), doing)
 
 
 def error_of_exception(error: BaseException, doing: str) -> KafkaError:
-    """Return the error of our tree for one of the client's, with that as its cause.
+    """Convert an error of the client to a connector error, and keep it as the cause.
 
     Args:
-        error: What kafka-python raised or gave.
-        doing: What was asked.
+        error: The error that kafka-python raised or returned.
+        doing: The operation.
     """
     if isinstance(error, KafkaRequestError):
         return error
@@ -122,14 +122,14 @@ def error_of_exception(error: BaseException, doing: str) -> KafkaError:
             f"the TLS connection failed: {doing}",
             found=refusal,
             option="properties.ssl.*",
-            hint="check the certificates; the broker's certificate must be issued for the host "
-            "in bootstrap.servers by an authority in ssl.truststore.location",
+            hint="check the certificates; an authority in ssl.truststore.location must have "
+            "issued the broker's certificate for the host in bootstrap.servers",
         )
     elif isinstance(error, kafka_errors.AuthorizationError):
         made = KafkaAuthorizationError(
             f"the user lacks a permission: {doing}",
             found=found,
-            hint="ask an administrator to grant the access (ACL) that the message names",
+            hint="ask an administrator to grant the permission (ACL) named in the message",
         )
     elif isinstance(error, _REQUEST):
         made = KafkaRequestError(f"the broker rejected the request: {doing}", found=found)
@@ -145,7 +145,7 @@ def error_of_exception(error: BaseException, doing: str) -> KafkaError:
 
 
 def says_why(error: BaseException) -> bool:
-    """Return whether an error names the reason why a broker did not let the client in."""
+    """Return whether an error contains the broker's reason for rejecting the login."""
     refused = (
         kafka_errors.SaslAuthenticationFailedError,
         kafka_errors.UnsupportedSaslMechanismError,
@@ -170,7 +170,7 @@ def _shown(error: BaseException) -> str:
 
 
 def _tls_refusal(error: BaseException) -> str | None:
-    """What TLS found wrong with a certificate, if that is the reason."""
+    """Return the TLS error for a certificate, if that is the cause."""
     for each in causes_of(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)

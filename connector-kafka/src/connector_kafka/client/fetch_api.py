@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way of reading is used."""
+"""How the client reads records."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _logger = logging.getLogger(__name__)
 
 
 class FetchApi(enum.Enum):
-    """How records are asked for."""
+    """The API for reading records."""
 
     AUTO = "auto"
-    """Below the client's public API where that is as expected, else by it."""
+    """The client's internals if they are as expected, otherwise its public API."""
     PUBLIC = "public"
-    """By the client's public API: slower by far."""
+    """The client's public API, which is far slower."""
 
 
 def open_fetcher(
     config: ClientConfig, settings: FetchSettings, api: FetchApi
 ) -> Fetcher | PollingFetcher:
-    """Make what reads; does no I/O. Executor."""
+    """Create the fetcher, without I/O. Executor."""
     if api is FetchApi.AUTO:
         try:
             check_contract()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches record batches, the next fetch on its way while the last one is decoded."""
+"""Fetches record batches, and requests the next ones while the last ones are decoded."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _logger = logging.getLogger(__name__)
 
 _OUT_OF_RANGE: Final = kafka_errors.OffsetOutOfRangeError.errno
 _NO_LEADER: Final = kafka_errors.LeaderNotAvailableError.errno
-#: From this version on topics are named by id, so that one made anew is told from the old one.
+#: From this version on, requests identify topics by ID, which distinguishes a recreated topic.
 _BY_ID: Final = 13
 _BY_NAME: Final = 12
 _LONGEST_POLL: Final = 1.0
-# Base offset, length, (leader epoch or checksum), magic; format 2: (attributes and checksum), the
-# delta of the last offset.
+# Base offset, length, (leader epoch or checksum), magic; in format 2: (attributes and checksum),
+# and the delta of the last offset.
 _BATCH: Final = struct.Struct(">qi4xb")
 _LAST_OFFSET_DELTA: Final = struct.Struct(">23xi")
 _BEFORE_LENGTH: Final = 12
@@ -65,14 +65,14 @@ class OffsetRange:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionRange:
-    """What is to be read of a partition.
+    """The offsets to read from a partition.
 
     Attributes:
-        key: Tells it from others, also of the same partition.
+        key: A unique key, because there can be several ranges of one partition.
         partition: The partition.
-        topic_id: Of the topic when it was found; empty where it is not known.
+        topic_id: The ID of the topic at discovery, or empty if not known.
         start: The first offset.
-        stop: The first offset that is not read; None reads on for ever.
+        stop: The first offset not to read, or None for no end.
     """
 
     key: str
@@ -84,15 +84,15 @@ class PartitionRange:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchSettings:
-    """How to read.
+    """The settings for reading.
 
     Attributes:
-        isolation: Whether records of open and aborted transactions are read.
-        on_data_loss: `fail`, or where to go on: at the `earliest` offset or at the `latest`.
-        columns: Columns to build, names of `connector_kafka.records.COLUMNS`.
-        batch_rows: Most rows of a batch.
-        batch_bytes: Most bytes of records in a batch.
-        max_record_bytes: Most bytes of a record that had to be decompressed.
+        isolation: Whether to read records of open and aborted transactions.
+        on_data_loss: `fail`, or the offset to continue from: `earliest` or `latest`.
+        columns: The columns to build, with names of `connector_kafka.records.COLUMNS`.
+        batch_rows: The maximum number of rows in a batch.
+        batch_bytes: The maximum number of bytes of records in a batch.
+        max_record_bytes: The maximum size of a record from a compressed batch.
     """
 
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
@@ -105,18 +105,18 @@ class FetchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What came of one partition.
+    """The result of a fetch for one partition.
 
     Attributes:
-        key: Whose it is.
-        records: Columns, or None where there are none and only the position moved.
-        next_offset: Where to go on.
-        raw_bytes: Bytes that came over the network for it.
+        key: The key of the range.
+        records: The columns, or None if only the position advanced.
+        next_offset: The next offset to read.
+        raw_bytes: The number of bytes received for the partition.
         high_watermark: The first offset that consumers cannot see yet.
-        finished: Whether the stop is reached.
-        lost: Offsets that are no longer there, where reading goes on behind them.
-        resume_at: Where records are to be read again; behind the stop where more was lost than the
-            range holds. None where nothing was lost, or that is not known.
+        finished: Whether the range has been read up to its stop.
+        lost: Lost offsets, after which reading continues.
+        resume_at: The offset of the next available record, which is beyond the stop if more was
+            lost than the range contains. None if nothing was lost, or if it is not known.
     """
 
     key: str
@@ -130,19 +130,19 @@ class Fetched:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The memory in bytes."""
         return int(self.records.nbytes) if self.records is not None else 0
 
 
 @dataclass
 class _Read:
-    """A range that is being read, and how that goes."""
+    """A range and its reading progress."""
 
     wanted: PartitionRange
     position: int
     paused: bool = False
     on_its_way: bool = False
-    replica: int | None = None  # the nearest, where the broker named one (KIP-392)
+    replica: int | None = None  # the nearest replica, if the broker named one (KIP-392)
     replica_until: float = 0.0
     not_before: float = 0.0
     failing_since: float | None = None
@@ -155,7 +155,7 @@ class _Read:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What an answer holds for one range, not decoded yet."""
+    """The part of a response for one range, not decoded yet."""
 
     wanted: PartitionRange
     raw: Any
@@ -170,20 +170,20 @@ class _Piece:
 
 
 class Fetcher:
-    """Reads partitions by fetch requests, one on its way to every broker at any time.
+    """Reads partitions by fetch requests, with one in flight per broker at any time.
 
-    Memory holds two answers of each broker at most: one that is decoded, one that comes in. All
-    methods but :meth:`wake_up` are called from one thread. Executor.
+    Memory holds at most two responses per broker: one being decoded and one being received. Call
+    all methods except :meth:`wake_up` from one thread. Executor.
 
     Args:
-        wire: The connections; closed with this.
-        settings: How to read.
+        wire: The connections, which close together with the fetcher.
+        settings: The settings for reading.
     """
 
     def __init__(self, wire: Wire, settings: FetchSettings) -> None:
         self._wire = wire
         self._settings = settings
-        self._reads: dict[str, _Read] = {}  # the unfinished ones, in the order of fetching
+        self._reads: dict[str, _Read] = {}  # the unfinished ranges, in the order of fetching
         self._empty: list[PartitionRange] = []
         self._busy: set[int] = set()
         self._asking_metadata = False
@@ -193,7 +193,7 @@ class Fetcher:
         self._retry_log = retry_log("reading from", wire.config)
 
     def add(self, ranges: Iterable[PartitionRange]) -> None:
-        """Read these too."""
+        """Add ranges."""
         for each in ranges:
             if each.stop is not None and each.start >= each.stop:
                 self._empty.append(each)
@@ -201,20 +201,21 @@ class Fetcher:
                 self._reads[each.key] = _Read(wanted=each, position=each.start)
 
     def pause_or_resume(self, pause: Iterable[str], resume: Iterable[str]) -> None:
-        """Leave these (keys) out of the next fetches, or take them in again."""
+        """Exclude these keys from the next fetches, or include them again."""
         for keys, paused in ((pause, True), (resume, False)):
             for key in keys:
                 if key in self._reads:
                     self._reads[key].paused = paused
 
     def poll(self) -> Iterator[Fetched]:
-        """Wait until something came, or :meth:`wake_up` was called; then give what is there.
+        """Wait for data or a call to :meth:`wake_up`, then yield the available results.
 
-        Take all of it before the next call: the next fetches are on their way meanwhile.
+        Consume all of them before the next call. The next fetches are already in flight.
 
         Raises:
-            DataLossError: Records are gone, and that is to be an error.
-            ConnectorError: Kafka refused, or did not answer for `default.api.timeout.ms`.
+            DataLossError: Records are lost, and the settings make that an error.
+            ConnectorError: Kafka rejected a request, or did not respond within
+                `default.api.timeout.ms`.
         """
         self._begin_fetches()
         pieces = [
@@ -229,17 +230,17 @@ class Fetcher:
             yield from self._decode(piece)
 
     def wake_up(self) -> None:
-        """Make the poll that waits, or else the next one, return. Any thread."""
+        """Make the current or the next poll return. Any thread."""
         self._answers.put(list)
 
     def close(self) -> None:
         """Close the connections."""
         self._wire.close()
 
-    # --- Asking ----------------------------------------------------------------------------------
+    # --- Requests --------------------------------------------------------------------------------
 
     def _begin_fetches(self) -> None:
-        """Send a fetch to every broker that has none on its way."""
+        """Send a fetch to every broker that has none in flight."""
         now = time.monotonic()
         by_node: dict[int, list[_Read]] = {}
         leaderless: set[str] = set()
@@ -257,7 +258,7 @@ class Fetcher:
             self._fetch(node, reads)
 
     def _next_of_partitions(self) -> Iterable[_Read]:
-        """Of each partition the range that is read now: a fetch names a partition once."""
+        """Return the current range of each partition. A fetch names a partition only once."""
         chosen: dict[TopicPartition, _Read] = {}
         for read in self._reads.values():
             first = chosen.setdefault(read.partition, read)
@@ -334,7 +335,7 @@ class Fetcher:
         waits = [read.not_before - now for read in self._reads.values() if read.not_before > now]
         return min([_LONGEST_POLL, *waits])
 
-    # --- Taking answers in -----------------------------------------------------------------------
+    # --- Responses -------------------------------------------------------------------------------
 
     def _take_answer(self, node: int, reads: Sequence[_Read], answer: Future[Any]) -> list[_Piece]:
         self._busy.discard(node)
@@ -398,9 +399,9 @@ class Fetcher:
         ]
 
     def _log_end(self, partition: TopicPartition, behind: int, high_watermark: int) -> int:
-        """Where the log ends, beyond which no true batch reaches.
+        """Return the end of the log, beyond which no valid batch extends.
 
-        A broker notes the high watermark before it reads, so the log may have grown meanwhile.
+        A broker notes the high watermark before it reads, so the log can have grown meanwhile.
         """
         if behind <= high_watermark or behind == _BEYOND:
             return high_watermark
@@ -408,7 +409,11 @@ class Fetcher:
         return max(high_watermark, latest)
 
     def _nothing_came(self, read: _Read, high_watermark: int) -> list[_Piece]:
-        """Without a stop that is no wonder; with one, records must be there, or come soon."""
+        """Check for missing records.
+
+        Without a stop, an empty response is normal. With one, the records must exist or arrive
+        soon.
+        """
         stop = read.wanted.stop
         if stop is None:
             self._succeeded(read)
@@ -426,7 +431,7 @@ class Fetcher:
                 found=f"the high watermark {high_watermark}",
                 option="on-data-loss",
                 hint="an unclean leader election lost the end of the log, or a transaction is "
-                "open; on-data-loss continues without these records",
+                "open; set on-data-loss to continue without these records",
             )
         return [self._pass_over(read, stop)]
 
@@ -454,14 +459,14 @@ class Fetcher:
         ]
 
     def _out_of_range(self, read: _Read) -> list[_Piece]:
-        if read.replica is not None:  # a follower may lag behind
+        if read.replica is not None:  # a follower can lag behind
             read.replica = None
             return []
         partition, position, stop = read.partition, read.position, read.wanted.stop
         cluster = Cluster(self._wire)
         earliest = cluster.offsets([partition], EARLIEST)[partition]
         latest = cluster.offsets([partition], LATEST)[partition]
-        if earliest <= position <= latest:  # as a new leader may answer for a moment
+        if earliest <= position <= latest:  # as a new leader can for a moment
             error = KafkaRetryableError(f"{partition} has offset {position} but does not return it")
             return self._failed(read, error)
         if self._settings.on_data_loss == "fail":
@@ -470,10 +475,10 @@ class Fetcher:
                 expected=f"offsets {earliest} to {latest}",
                 found=f"offset {position}, where reading should continue",
                 option="on-data-loss",
-                hint="keep records longer (retention), or set on-data-loss to earliest or "
-                "latest to continue without the lost records",
+                hint="keep records longer (retention), or set on-data-loss to earliest or latest "
+                "to continue without the lost records",
             )
-        if position > latest:  # the end of the log is lost; the next plan begins where it ends
+        if position > latest:  # the end of the log is lost, and the next plan starts there
             return [self._pass_over(read, position if stop is None else stop)]
         target = earliest if self._settings.on_data_loss == "earliest" else latest
         return [replace(self._pass_over(read, target), resume_at=target)]
@@ -490,7 +495,7 @@ class Fetcher:
         )
 
     def _failed(self, read: _Read, error: KafkaRetryableError) -> list[_Piece]:
-        """Try again later, elsewhere where the leader has changed."""
+        """Retry later, on another broker if the leader has changed."""
         self._wire.forget_leader(read.partition.topic, read.partition.partition)
         read.replica = None
         now = time.monotonic()
@@ -521,14 +526,14 @@ class Fetcher:
             self._retry_log.succeeded()
 
     def _move(self, read: _Read, position: int) -> bool:
-        """Go on behind what came; return whether that is the end."""
+        """Advance past the received records, and return whether that is the end."""
         stop = read.wanted.stop
         read.position = position if stop is None else min(position, stop)
         self._succeeded(read)
         del self._reads[read.wanted.key]
         if read.position == stop:
             return True
-        self._reads[read.wanted.key] = read  # behind the others: an answer is filled in order
+        self._reads[read.wanted.key] = read  # to the back: the broker fills a response in order
         return False
 
     # --- Decoding --------------------------------------------------------------------------------
@@ -564,7 +569,7 @@ class Fetcher:
             max_bytes=settings.batch_bytes,
             max_record_bytes=settings.max_record_bytes,
         ):
-            if held is not None:  # only the last one ends the range
+            if held is not None:  # only the last part ends the range
                 yield replace(
                     last, records=held, next_offset=held_behind, raw_bytes=0, finished=False
                 )
@@ -574,18 +579,19 @@ class Fetcher:
 
 
 def _offset_behind(raw: Any) -> int | None:
-    """The offset behind the last whole batch; None where nothing came."""
+    """Return the offset after the last whole batch, or None without one."""
     behind, at, size = None, 0, len(raw)
     while at + _BATCH.size <= size:
         base, length, magic = _BATCH.unpack_from(raw, at)
         end = at + _BEFORE_LENGTH + length
         if length < _SHORTEST.get(magic, 0):
-            return _BEYOND  # damaged: the decoder says how
+            return _BEYOND  # the decoder reports the damage
         if end > size:
             break
         delta = _LAST_OFFSET_DELTA.unpack_from(raw, at)[0] if magic == 2 else 0
         behind, at = base + delta + 1, end
     if behind is None and size:
-        # Brokers give the first batch as a whole, however large it is (KIP-74): it is damaged.
+        # Brokers return the first batch as a whole, whatever its size (KIP-74), so this one is
+        # damaged.
         return _BEYOND
     return behind

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which security protocol a broker speaks at an address, asked without the client's settings.
+"""Detects the security protocol of a broker's listener, without the client's settings.
 
-A broker closes the connection of a client that speaks another one, and does not say why.
+A broker closes the connection of a client that uses another protocol, without a reason.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NO_LOGIN_HERE: Final = 34
 
 
 def check_protocol(host: str, port: int, configured: str) -> None:
-    """Compare `security.protocol` with what the broker at an address speaks; takes some seconds.
+    """Compare `security.protocol` with the protocol of a broker, which takes some seconds.
 
-    Nothing is sent of the user's: no password, no certificate. Driver and executor.
+    Sends no data of the user: no password and no certificate. Driver and executor.
 
     Args:
-        host: The broker's.
-        port: The broker's.
-        configured: What the client was told.
+        host: The broker's host.
+        port: The broker's port.
+        configured: The client's setting.
 
     Raises:
         KafkaRequestError: The broker speaks another protocol.
@@ -51,7 +51,7 @@ def check_protocol(host: str, port: int, configured: str) -> None:
 
 
 def protocol_at(host: str, port: int) -> str | None:
-    """Return the value of `security.protocol` for an address; None where it cannot be told."""
+    """Return the value of `security.protocol` for an address, or None if it cannot be detected."""
     try:
         encrypted = _speaks_tls(host, port)
         with socket.create_connection((host, port), _SECONDS) as plain:
@@ -60,7 +60,7 @@ def protocol_at(host: str, port: int) -> str | None:
             else:
                 with _context().wrap_socket(plain, server_hostname=host) as secured:
                     login = _wants_login(secured)
-    except OSError:  # gone meanwhile, or it wants a certificate first
+    except OSError:  # closed meanwhile, or requires a client certificate first
         return None
     if login is None:
         return None
@@ -74,7 +74,8 @@ def _speaks_tls(host: str, port: int) -> bool:
             with _context().wrap_socket(plain, server_hostname=host):
                 return True
         except ssl.SSLError as error:
-            # Who sends an alert speaks TLS, and only wants something that is not shown here.
+            # A server that sends an alert uses TLS, and only requires something that the probe
+            # lacks.
             return "ALERT" in (error.reason or "")
         except OSError:
             return False
@@ -83,12 +84,12 @@ def _speaks_tls(host: str, port: int) -> bool:
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # it is asked what it speaks, and told nothing
+    context.verify_mode = ssl.CERT_NONE  # the probe sends no data of the user
     return context
 
 
 def _wants_login(connection: socket.socket) -> bool | None:
-    """Offer a way to log in that there is not: the answer says whether there are others."""
+    """Request an unknown login mechanism: the response lists the supported ones."""
     client = b"listener-check"
     request = struct.pack(">hhih", _SASL_HANDSHAKE, 1, 0, len(client)) + client
     request += struct.pack(">h", len(_NO_MECHANISM)) + _NO_MECHANISM

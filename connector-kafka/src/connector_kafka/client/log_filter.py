@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps passwords out of what kafka-python logs."""
+"""Keeps passwords out of kafka-python's logs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 
 __all__ = ["keep_logins_out_of_logs"]
 
-# Set to DEBUG they log requests, also as bytes; those of a login hold the password.
+# At DEBUG, these loggers log requests, also as bytes. Login requests contain the password.
 _LOGGERS: Final = ("kafka.net.connection", "kafka.protocol.parser")
 _HIDDEN: Final = "(not shown)"
 
 
 class _LoginFilter(logging.Filter):
-    """Replaces logins among the arguments of a log record."""
+    """Replaces logins in the arguments of a log record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, without logins."""
+        """Pass every record through, without logins."""
         if isinstance(record.args, tuple):
             record.args = tuple(_HIDDEN if _may_be_login(each) else each for each in record.args)
         return True
@@ -33,6 +33,6 @@ _filter: Final = _LoginFilter()
 
 
 def keep_logins_out_of_logs() -> None:
-    """Install the filter; again has no effect."""
+    """Install the filter. Repeated calls have no effect."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_filter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cluster knows of topics, partitions, offsets and groups."""
+"""Reads and writes the cluster's state of topics, partitions, offsets, and groups."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ __all__ = [
     "TopicPartition",
 ]
 
-#: Instead of a time: the first offset that is still there, and the one behind the last.
+#: Special times: the first available offset, and the one after the last record.
 EARLIEST: Final = -2
 LATEST: Final = -1
 
 _MISSING: Final = kafka_errors.UnknownTopicOrPartitionError.errno
-# Later versions of these requests name topics by id only, or ask for several groups.
+# Later versions of these requests identify topics by ID only, or request several groups.
 _OFFSET_FETCH: Final = 7
 _OFFSET_COMMIT: Final = 8
 _LIST_OFFSETS: Final = 7
 
 
 class IsolationLevel(enum.Enum):
-    """Whether records of transactions that are open or aborted are read (KIP-98)."""
+    """Whether to read records of open and aborted transactions (KIP-98)."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
     @property
     def level(self) -> int:
-        """What the protocol calls it."""
+        """The protocol's value."""
         return 1 if self is IsolationLevel.READ_COMMITTED else 0
 
 
@@ -67,12 +67,12 @@ class TopicPartition:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it is now.
+    """The current state of a topic.
 
     Attributes:
-        name: Its name.
-        topic_id: Tells it from another topic of the same name made later; empty before Kafka 2.8.
-        partitions: Numbers of its partitions.
+        name: The name of the topic.
+        topic_id: Distinguishes a topic from a later one of the same name. Empty before Kafka 2.8.
+        partitions: The numbers of its partitions.
     """
 
     name: str
@@ -81,21 +81,23 @@ class Topic:
 
 
 class Cluster:
-    """Asks the cluster, and commits offsets of a group; blocking, tries again what may succeed.
+    """Sends requests to the cluster, and commits offsets of a group. Blocks and retries.
 
     Args:
-        wire: The connections; closed by their owner. Fetches should not wait on them.
+        wire: The connections, which the owner closes. Fetches must not share them.
     """
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """The topics of these names that exist; without names all but internal ones.
+        """Return the existing topics of these names.
+
+        Without names, return all except internal ones.
 
         Raises:
-            KafkaAuthorizationError: One may not be read.
-            KafkaRetryableError: Kafka did not answer in `default.api.timeout.ms`.
+            KafkaAuthorizationError: The user lacks the permission to read a topic.
+            KafkaRetryableError: Kafka did not respond within `default.api.timeout.ms`.
         """
         wanted = None if names is None else sorted(set(names))
         return retrying(lambda: self._topics(wanted), self._wire.config)
@@ -106,16 +108,16 @@ class Cluster:
         at: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions at a time; a partition with nothing at or after it is left out.
+        """Return the offsets of partitions at a time, without partitions that have no later record.
 
         Args:
-            partitions: The partitions; all must exist.
+            partitions: The partitions, which must all exist.
             at: Milliseconds since the epoch, :data:`EARLIEST` or :data:`LATEST`.
-            isolation: With read_committed the latest offset is that before the first transaction
-                that is open (the last stable offset).
+            isolation: With read_committed, the latest offset is the one before the first open
+                transaction (the last stable offset).
 
         Raises:
-            KafkaRetryableError: A partition does not exist, or Kafka did not answer in time.
+            KafkaRetryableError: A partition does not exist, or Kafka did not respond in time.
         """
         found: dict[TopicPartition, int] = {}
         missing = set(partitions)
@@ -136,10 +138,10 @@ class Cluster:
         at: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaRetryableError]]:
-        """Ask once for offsets at a time, see :meth:`offsets`; -1 stands for nothing there.
+        """Request offsets at a time once; see :meth:`offsets`. -1 means no record.
 
         Returns:
-            The offsets, and for the other partitions why there is none.
+            The offsets, and the errors of the other partitions.
         """
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         found: dict[TopicPartition, int] = {}
@@ -165,7 +167,7 @@ class Cluster:
     def committed(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Offsets that a group has committed; partitions without one are left out."""
+        """Return a group's committed offsets, without the partitions that have none."""
         request = OffsetFetchRequest(
             group_id=group,
             topics=[
@@ -198,17 +200,18 @@ class Cluster:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Commit offsets of a group that has no members.
+        """Commit offsets of a group without members.
 
         Args:
             group: The group.
-            offsets: Offset of the next record of each partition.
-            timeout: Seconds for all tries; None for the client's `default.api.timeout.ms`.
+            offsets: The offset of the next record of each partition.
+            timeout: The deadline in seconds, including retries. The default is the client's
+                `default.api.timeout.ms`.
 
         Raises:
-            KafkaFatalError: The group has members, which commit for themselves.
-            KafkaAuthorizationError: The user may not write to the group.
-            KafkaRetryableError: Kafka did not answer in time.
+            KafkaFatalError: The group has members, which commit offsets themselves.
+            KafkaAuthorizationError: The user lacks the permission to write to the group.
+            KafkaRetryableError: Kafka did not respond in time.
         """
         topics = OffsetCommitRequest.OffsetCommitRequestTopic
         partitions = topics.OffsetCommitRequestPartition

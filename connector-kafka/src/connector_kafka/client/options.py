@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a client, which source and sink share."""
+"""The settings of a client, which the source and the sink share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ClientOptions(
         "kafka.*": _OF_PROPERTIES,
     },
 ):
-    """How the cluster is reached."""
+    """The connection to the cluster."""
 
     bootstrap_servers: Setting[tuple[str, ...], str | Sequence[str]] = option(
         f"properties.{BOOTSTRAP_SERVERS.key}",
@@ -29,7 +29,7 @@ class ClientOptions(
         kw_only=False,
         validator=not_empty,
         aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
-        doc="Brokers to begin with, as `host:port, host:port`.",
+        doc="Bootstrap brokers, as `host:port, host:port`.",
         since="2.0.0",
     )
     properties: Setting[dict[str, Any], Mapping[str, Any] | None] = option(
@@ -39,7 +39,7 @@ class ClientOptions(
         secret=True,
         aliases=("kafka.*", "kafka.group.id", "kafka.security.protocol"),
         doc="Properties of Kafka's client by their own names, such as `properties.group.id`, "
-        "`properties.security.protocol` or `properties.compression.type`. Passwords may be a "
+        "`properties.security.protocol`, or `properties.compression.type`. A password can be a "
         "`Secret`.",
         since="2.0.0",
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads by the public API of kafka-python, record by record and so slower by far.
+"""Reads with kafka-python's public API, record by record and therefore far slower.
 
-It stands in where the private parts are not as `wire` expects them.
+Replaces the fast fetcher if the private parts are not as `wire` expects them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _DAMAGE: Final = (kafka_errors.CorruptRecordError, MalformedError)
 
 
 class PollingFetcher:
-    """Does what `Fetcher` does, record by record. Executor.
+    """Does the same as `Fetcher`, record by record. Executor.
 
-    Topics are known by name only: one made anew is taken for the old one.
+    It knows topics only by name, so it cannot detect a recreated topic.
 
     Args:
         config: Properties of the client.
-        settings: How to read.
+        settings: The settings for reading.
     """
 
     def __init__(self, config: ClientConfig, settings: FetchSettings) -> None:
@@ -61,15 +61,15 @@ class PollingFetcher:
         self._moved_at = 0.0
 
     def add(self, ranges: Iterable[PartitionRange]) -> None:
-        """Read these too; of one partition one after another."""
+        """Add ranges. It reads several ranges of one partition one after another."""
         self._waiting.extend(ranges)
 
     def pause_or_resume(self, pause: Iterable[str], resume: Iterable[str]) -> None:
-        """Leave these (keys) out of the next polls, or take them in again."""
+        """Exclude these keys from the next polls, or include them again."""
         self._paused = (self._paused | set(pause)) - set(resume)
 
     def poll(self) -> Iterator[Fetched]:
-        """Wait until something came, or :meth:`wake_up` was called; then give what is there."""
+        """Wait for data or a call to :meth:`wake_up`, then yield the available results."""
         yield from self._begin()
         while not self._woken.is_set() and self._reading:
             try:
@@ -90,7 +90,7 @@ class PollingFetcher:
         self._woken.clear()
 
     def wake_up(self) -> None:
-        """Make the poll that waits, or else the next one, return. Any thread."""
+        """Make the current or the next poll return. Any thread."""
         self._woken.set()
 
     def close(self) -> None:
@@ -128,8 +128,8 @@ class PollingFetcher:
         return came
 
     def _damaged(self, error: Exception) -> Exception:
-        """Name the batch: whose partition fails where it is read alone."""
-        self.close()  # a client that met damage hangs in its next poll
+        """Identify the damaged batch by reading each partition separately."""
+        self.close()  # the client hangs in its next poll after a damaged batch
         self._consumer = None
         consumer = self._opened()
         for partition, position in self._positions.items():
@@ -150,7 +150,7 @@ class PollingFetcher:
         return error_of_exception(error, "polling")
 
     def _begin(self) -> Iterator[Fetched]:
-        """Take ranges of partitions that are free, and tell the client."""
+        """Start the ranges of idle partitions, and assign them to the client."""
         started = []
         for wanted in list(self._waiting):
             if wanted.stop is not None and wanted.start >= wanted.stop:
@@ -198,14 +198,14 @@ class PollingFetcher:
         return Fetched(key=wanted.key, next_offset=position, finished=finished, **came)
 
     def _passed(self) -> Iterator[Fetched]:
-        """Markers and what was aborted or compacted take up offsets, and come as nothing."""
+        """Advance past offsets without records, such as markers and compacted records."""
         for partition, position in list(self._positions.items()):
             reached = self._opened().position(_of_client(partition))
             if reached is not None and reached > position:
                 yield self._moved(partition, reached, records=None)
 
     def _check_patience(self) -> None:
-        """What has a stop is there, or comes soon."""
+        """Check for missing records. With a stop, records exist or arrive soon."""
         waiting = [
             str(each.partition)
             for each in self._reading.values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes record batches: in order within a partition, several partitions and brokers at a time."""
+"""Writes record batches, in order within a partition, to several partitions at a time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from connectors_core.errors import ConnectorError
 __all__ = ["NOT_IDEMPOTENT", "Producer"]
 
 NOT_IDEMPOTENT: Final = ProducerIdentity(-1, -1)
-"""The identity of a producer whose records brokers cannot tell from repeated ones."""
+"""The identity of a producer, whose duplicate records brokers cannot detect."""
 
 _DUPLICATE_SEQUENCE: Final = 46
 _TOO_LARGE: Final = frozenset({10, 18})  # MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 _SEQUENCES: Final = 1 << 31
 _FIRST_BACKOFF: Final = 0.005
-# What waits to be sent, beside what is on its way; batches come faster than brokers take them.
+# The limit of bytes waiting to be sent in addition to those in flight, because batches can arrive
+# faster than brokers accept them.
 _MAX_PENDING_BYTES: Final = 32 << 20
 
-# Newer ones let the broker change the epoch by itself (Kafka's KIP-890).
+# In newer versions, the broker changes the epoch by itself (Kafka's KIP-890).
 _PRODUCE_VERSION: Final = 11
 
 _Place = tuple[str, int]
@@ -51,7 +52,7 @@ class _Waiting:
 
 @dataclass
 class _Partition:
-    """What is to be written to one partition; its first batch may be on its way."""
+    """The batches to write to one partition. The first one can be in flight."""
 
     queue: deque[_Waiting] = field(default_factory=deque)
     next_sequence: int = 0
@@ -60,12 +61,11 @@ class _Partition:
 
 
 class Producer:
-    """Writes encoded batches to partitions; memory is bounded. Executor, one thread.
+    """Writes encoded batches to partitions, with bounded memory. Executor, one thread.
 
-    One batch of a partition is on its way at a time: what was written first stands first, and a
-    batch that is sent again cannot overtake one. Brokers drop a batch that they have already, as
-    its producer id and sequence say so. Used again for many transactions or epochs; after an error
-    it is of no use any more.
+    Each partition has one batch in flight at a time, so batches keep their order even after a
+    retry. Brokers use the producer ID and the sequence number to drop duplicate batches. A producer
+    can be reused for many transactions or epochs, but not after an error.
 
     Args:
         config: Properties of the producer.
@@ -82,7 +82,7 @@ class Producer:
         self._joined: set[_Place] = set()
         self._partitions: dict[_Place, _Partition] = {}
         self._counts: dict[str, tuple[int, float]] = {}
-        # Partitions whose first batch may be sent, in the order in which they are served.
+        # Partitions whose first batch can be sent, in the order of service.
         self._ready: dict[_Place, None] = {}
         self._on_their_way: dict[Future[Any], tuple[int, list[_Place]]] = {}
         self._pending_bytes = 0
@@ -90,14 +90,14 @@ class Producer:
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether brokers know what is sent to them twice."""
+        """Whether brokers detect duplicates."""
         return self.identity != NOT_IDEMPOTENT
 
     def be_idempotent(self) -> None:
-        """Get a producer id, once: from then on brokers know what is sent to them twice.
+        """Get a producer ID once, after which brokers detect duplicates.
 
         Raises:
-            KafkaRetryableError: No broker answers.
+            KafkaRetryableError: No broker responds.
         """
         if self.is_idempotent:
             return
@@ -120,10 +120,10 @@ class Producer:
         self._partitions.clear()
 
     def begin(self, transaction: Transaction) -> None:
-        """Begin a transaction; what is sent from now on is part of it.
+        """Start a transaction, which contains everything sent from now on.
 
         Args:
-            transaction: Its identity was never used before.
+            transaction: Its identity has never been used before.
         """
         assert not self._pending_bytes, "a transaction starts only after a flush"
         self._transaction = transaction
@@ -132,14 +132,14 @@ class Producer:
         self._partitions.clear()
 
     def partitions_of(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions topics have, as known since `metadata.max.age.ms` at the longest.
+        """Return the number of partitions of topics, at most `metadata.max.age.ms` old.
 
         Args:
-            topics: Names that Kafka allows; those that do not exist are left out.
+            topics: Valid names. Topics that do not exist are omitted.
 
         Raises:
-            KafkaAuthorizationError: One may not be seen.
-            KafkaRetryableError: Kafka does not answer.
+            KafkaAuthorizationError: The user lacks access to a topic.
+            KafkaRetryableError: Kafka does not respond.
         """
         now = time.monotonic()
         oldest = now - self._config[properties.METADATA_MAX_AGE_MS] / 1000
@@ -152,19 +152,20 @@ class Producer:
         return {name: self._counts[name][0] for name in fresh}
 
     def next_sequence(self, topic: str, partition: int) -> int:
-        """Sequence number of the next record of a partition, which an encoder puts into it."""
+        """Return the sequence number of a partition's next record, for the encoder."""
         return self._partition((topic, partition)).next_sequence
 
     def send(self, batches: Mapping[_Place, Iterable[EncodedBatch]]) -> None:
-        """Put batches on their way; waits while too many bytes wait already.
+        """Send batches. Blocks while too many bytes are waiting.
 
         Args:
-            batches: By topic and partition; made with :attr:`identity` and :meth:`next_sequence`.
+            batches: The batches by topic and partition, created with :attr:`identity` and
+                :meth:`next_sequence`.
 
         Raises:
-            KafkaFatalError: The producer is fenced, or a broker refuses a batch for good.
+            KafkaFatalError: The producer is fenced, or a broker permanently rejects a batch.
             KafkaRetryableError: A batch was not acknowledged within `delivery.timeout.ms`.
-            ConfigurationError: A broker does not want what was configured.
+            ConfigurationError: A broker rejects a setting.
         """
         self._join(batches.keys())
         deadline = time.monotonic() + self._config[properties.DELIVERY_TIMEOUT_MS] / 1000
@@ -182,15 +183,19 @@ class Producer:
             self._await_one()
 
     def flush(self) -> None:
-        """Wait until brokers have acknowledged all; raises as :meth:`send` does."""
+        """Wait until brokers have acknowledged all batches.
+
+        Raises the same errors as :meth:`send`.
+        """
         while self._pending_bytes:
             self._await_one()
 
     def close(self) -> None:
-        """Disconnect; what is not acknowledged is given up."""
+        """Disconnect and discard batches that are not acknowledged."""
         self._wire.close()
 
-    # --- In turns ---------------------------------------------------------------------------------
+    # --- Rounds
+    # ------------------------------------------------------------------------------------
 
     def _partition(self, place: _Place) -> _Partition:
         return self._partitions.setdefault(place, _Partition())
@@ -204,7 +209,7 @@ class Producer:
             self._joined |= new
 
     def _pump(self) -> None:
-        """Send the first batch of each partition that waits, a request or more to each leader."""
+        """Send the first waiting batch of each partition, in requests to each leader."""
         limit = self._config[properties.MAX_REQUEST_SIZE]
         now = time.monotonic()
         filling: dict[int, list[_Place]] = {}
@@ -254,7 +259,7 @@ class Producer:
         self._on_their_way[self._wire.send(request, node=leader)] = leader, places
 
     def _await_one(self) -> None:
-        """Wait for an answer, or for the end of a back-off, and go on from there."""
+        """Wait for a response or the end of a back-off, and handle it."""
         now = time.monotonic()
         backoffs = [self._partitions[place].not_before - now for place in self._ready]
         left = min((each for each in backoffs if each > 0), default=None)
@@ -275,7 +280,7 @@ class Producer:
                 self._wire.forget_leader(*place)
                 self._try_later(place, error)
             return
-        if response is None:  # acks=0: nobody answers
+        if response is None:  # acks=0: there is no response
             for place in places:
                 self._acknowledged(place)
             return

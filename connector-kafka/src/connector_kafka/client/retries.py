@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries again what may succeed later."""
+"""Retries temporary failures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _JITTER: Final = 0.2
 def retry_policy(
     config: ClientConfig, *, initial_backoff: float | None = None, timeout: float | None = None
 ) -> RetryPolicy:
-    """When a request is sent again.
+    """Return the retry policy of a request.
 
     Args:
-        config: Its `retry.backoff.ms`, `retry.backoff.max.ms` and `default.api.timeout.ms` hold.
-        initial_backoff: Seconds that hold instead of `retry.backoff.ms`.
-        timeout: Seconds that hold instead of `default.api.timeout.ms`.
+        config: Provides `retry.backoff.ms`, `retry.backoff.max.ms`, and `default.api.timeout.ms`.
+        initial_backoff: Seconds to use instead of `retry.backoff.ms`.
+        timeout: Seconds to use instead of `default.api.timeout.ms`.
     """
     return RetryPolicy(
         initial_backoff=initial_backoff or config[properties.RETRY_BACKOFF_MS] / 1000,
@@ -37,11 +37,11 @@ def retry_policy(
 
 
 def retry_log(doing: str, config: ClientConfig, *, after: float = 0.0) -> RetryLog:
-    """Make the log of a call that is retried; the caller reports its failures and success.
+    """Create the log of a retried call. The caller reports its failures and success.
 
     Args:
-        doing: The action in progress, such as `asking`.
-        config: Has the brokers' addresses.
+        doing: The operation, e.g. `asking`.
+        config: Provides the brokers' addresses.
         after: Seconds of failures before the first line.
     """
     brokers = ", ".join(config.servers)
@@ -49,12 +49,13 @@ def retry_log(doing: str, config: ClientConfig, *, after: float = 0.0) -> RetryL
 
 
 def retrying(attempt: Callable[[], T], config: ClientConfig, *, timeout: float | None = None) -> T:
-    """Call until it does not raise a retryable error of Kafka; blocks meanwhile.
+    """Call a function until it raises no retryable Kafka error. Blocks meanwhile.
 
     Args:
-        attempt: What to do; it is done again as a whole.
-        config: Says how long and how often.
-        timeout: Seconds after which the last error is raised; `default.api.timeout.ms` without it.
+        attempt: The function. Each retry repeats it as a whole.
+        config: Provides the backoff and the timeout.
+        timeout: Seconds after which the last error is raised. The default is
+            `default.api.timeout.ms`.
     """
     log = retry_log("asking", config)
     result = retry_policy(config, timeout=timeout).retrying(log)(attempt)

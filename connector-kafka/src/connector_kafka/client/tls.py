@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates and keys in PEM, as files or as text, and the TLS context made of them."""
+"""Certificates and keys in PEM, as files or as text, and the TLS context that uses them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["TlsFiles"]
 
 @dataclass(frozen=True, kw_only=True)
 class TlsFiles:
-    """What a TLS connection needs; text and file exclude each other.
+    """The inputs of a TLS connection. Text and file exclude each other.
 
     Attributes:
-        authorities_file: PEM file of the authorities that are trusted.
-        authorities: The same as text. Neither: those of the system.
-        identity_file: PEM file with the client's key and its chain of certificates.
-        certificate_chain: The chain as text.
-        key: The key as text.
-        key_password: Password of the key.
-        check_hostname: Whether the broker's certificate must name its host.
+        authorities_file: PEM file of the trusted authorities.
+        authorities: The trusted authorities as PEM text. Without both, the system's authorities.
+        identity_file: PEM file with the client's key and certificate chain.
+        certificate_chain: The chain as PEM text.
+        key: The key as PEM text.
+        key_password: The password of the key.
+        check_hostname: Whether the broker's certificate must contain its host name.
     """
 
     authorities_file: str | None = None
@@ -36,10 +36,10 @@ class TlsFiles:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """A context for a client, TLS 1.2 or newer.
+        """Create a context for a client, with TLS 1.2 or newer.
 
         Raises:
-            ConfigurationError: Something cannot be read, or is given twice.
+            ConfigurationError: A file or text cannot be read, or a value is set twice.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -66,7 +66,7 @@ class TlsFiles:
                 raise _twice("ssl.keystore.location", "ssl.keystore.key")
             self._load(context, self.identity_file, "ssl.keystore.location")
         elif self.certificate_chain and self.key:
-            # The library reads keys from files only; this one never touches a disk.
+            # The library only reads keys from files. This file exists only in memory.
             if not hasattr(os, "memfd_create"):
                 raise UnsupportedError(
                     "a private key as text requires Linux",
@@ -87,7 +87,7 @@ class TlsFiles:
             )
 
     def _load(self, context: ssl.SSLContext, path: str, option: str) -> None:
-        # Without a password OpenSSL would ask for one on the terminal.
+        # Without a password, OpenSSL would ask for one on the terminal.
         password = self.key_password.reveal() if self.key_password else ""
         try:
             context.load_cert_chain(path, password=password)
@@ -107,7 +107,7 @@ def _twice(first: str, second: str) -> ConfigurationError:
 def _unreadable(option: str, cause: Exception) -> ConfigurationError:
     return InvalidOptionError(
         f"the PEM of {option!r} cannot be read",
-        expected="PEM, and for an encrypted key its password in ssl.key.password",
+        expected="PEM, and the password of an encrypted key in ssl.key.password",
         found=f"{type(cause).__name__}: {cause}",
         option=f"properties.{option}",
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions as their coordinators see them: begun, joined and ended from any process.
+"""Starts, extends, and ends transactions through their coordinators, from any process.
 
-The versions of requests are those of brokers before Kafka's KIP-890, which newer brokers keep: an
-epoch then changes when the driver asks for a new one and at no other time.
+It uses the request versions of brokers before Kafka's KIP-890, which newer brokers still support.
+With them, an epoch changes only when the driver requests a new one.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _OPERATION_NOT_ATTEMPTED: Final = 55
 _UNSTABLE_OFFSET_COMMIT: Final = 88
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 _NO_OFFSET: Final = -1
-# A coordinator that is still writing the markers of the last transaction says so; it takes a few
-# milliseconds, so the first retries come sooner than `retry.backoff.ms`.
+# A coordinator that is still writing the markers of the last transaction reports this. It takes a
+# few milliseconds, so the first retries come sooner than `retry.backoff.ms`.
 _FIRST_BACKOFF: Final = 0.002
 
 
 @dataclass(frozen=True)
 class ProducerIdentity:
-    """Who writes: brokers take records of the newest epoch of a producer id only."""
+    """The identity of a producer: brokers accept only records of its newest epoch."""
 
     producer_id: int
     epoch: int
@@ -57,7 +57,7 @@ class ProducerIdentity:
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction of a producer, good for one use: no identity writes a second one."""
+    """A transaction of a producer. Every identity writes only one."""
 
     transactional_id: str
     producer: ProducerIdentity
@@ -65,7 +65,7 @@ class Transaction:
 
 @dataclass(frozen=True, kw_only=True)
 class ListedTransaction:
-    """A transactional id as its coordinator lists it; `state` as Kafka calls it, e.g. Ongoing."""
+    """A transactional ID in the coordinator's list. `state` is Kafka's name, e.g. Ongoing."""
 
     transactional_id: str
     producer_id: int
@@ -74,14 +74,14 @@ class ListedTransaction:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionDescription:
-    """What a coordinator knows of a transactional id.
+    """The coordinator's description of a transactional ID.
 
     Attributes:
-        transaction: Its id and newest producer.
-        state: As Kafka calls it: Empty, Ongoing, PrepareCommit, CompleteCommit, ...
-        timeout_ms: Age at which the broker aborts it.
-        started_ms: When the open transaction began, in milliseconds since 1970; None for none.
-        partitions: What the open transaction wrote to, as topic and partition.
+        transaction: The ID and its newest producer.
+        state: Kafka's name of the state: Empty, Ongoing, PrepareCommit, CompleteCommit, ...
+        timeout_ms: The age at which the broker aborts it.
+        started_ms: The start of the open transaction in milliseconds since 1970, or None.
+        partitions: The topics and partitions that the open transaction wrote to.
     """
 
     transaction: Transaction
@@ -93,9 +93,9 @@ class TransactionDescription:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A request to a coordinator, and how to read the error code of its answer.
+    """A request to a coordinator, and how to read the error code of its response.
 
-    An answer with the code ``not_awaited`` may change later, and is not waited for here.
+    A response with the code ``not_awaited`` can change later, but is not retried here.
     """
 
     kind: CoordinatorType
@@ -107,14 +107,14 @@ class _Ask:
 
 
 class TransactionClient:
-    """Asks coordinators of transactions and groups, about many ids at a time.
+    """Sends requests for many IDs at a time to coordinators of transactions and groups.
 
-    What may succeed later (a coordinator that moves, loads, or is busy with the last transaction)
-    is tried again until `default.api.timeout.ms` is over. Nothing here ever asks for a new epoch
-    by itself. Driver and executor; one thread at a time.
+    It retries temporary errors until `default.api.timeout.ms`: the coordinator moves, loads, or is
+    busy with the last transaction. It never requests a new epoch by itself. Driver and executor,
+    one thread at a time.
 
     Args:
-        wire: The connection; it is not closed here.
+        wire: The connection, which the caller closes.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -123,15 +123,15 @@ class TransactionClient:
     def init_producer_ids(
         self, transactional_ids: Sequence[str], *, timeout_ms: int
     ) -> dict[str, ProducerIdentity]:
-        """Give each id a new epoch: fence its present producer, abort what that one left open.
+        """Give each ID a new epoch, which fences its producer and aborts its open transaction.
 
         Args:
-            transactional_ids: The ids.
-            timeout_ms: Age at which brokers abort a transaction, in milliseconds.
+            transactional_ids: The IDs.
+            timeout_ms: The age in milliseconds at which brokers abort a transaction.
 
         Raises:
-            KafkaRetryableError: A coordinator did not answer in time.
-            ConfigurationError: The broker refuses the ids or the time-out.
+            KafkaRetryableError: A coordinator did not respond in time.
+            ConfigurationError: The broker rejects the IDs or the timeout.
         """
 
         def ask(name: str) -> _Ask:
@@ -161,8 +161,8 @@ class TransactionClient:
         """Commit or abort transactions that any process prepared.
 
         Returns:
-            For each transaction None where the broker did it, now or before; else its answer. Only
-            a retryable one says that nothing happened yet.
+            For each transaction, None if the broker has ended it, now or before. Otherwise, the
+            broker's error. Only a retryable error means that nothing happened yet.
         """
 
         def ask(transaction: Transaction) -> _Ask:
@@ -186,11 +186,11 @@ class TransactionClient:
     def add_partitions(
         self, transaction: Transaction, partitions: Iterable[tuple[str, int]]
     ) -> None:
-        """Tell the coordinator which partitions a transaction is about to write to.
+        """Tell the coordinator which partitions a transaction will write to.
 
         Raises:
             KafkaFatalError: The producer is fenced.
-            KafkaRetryableError: The coordinator did not answer in time.
+            KafkaRetryableError: The coordinator did not respond in time.
         """
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
@@ -203,7 +203,7 @@ class TransactionClient:
                 for topic in response.results_by_topic_v3_and_below
                 for result in topic.results_by_partition
             } - {NO_ERROR}
-            # The others were not attempted because of the one that says why.
+            # One partition has the error, and the coordinator did not attempt the others.
             return min(codes - {_OPERATION_NOT_ATTEMPTED} or codes, default=NO_ERROR)
 
         self._ask_one(
@@ -238,7 +238,7 @@ class TransactionClient:
 
         Raises:
             KafkaFatalError: The producer is fenced.
-            KafkaRetryableError: A coordinator did not answer in time, or there is no such topic.
+            KafkaRetryableError: A coordinator did not respond in time, or the topic does not exist.
         """
         name, producer = transaction.transactional_id, transaction.producer
         doing = f"adding a receipt to the transaction of {name!r}"
@@ -294,16 +294,16 @@ class TransactionClient:
     def stable_offset(
         self, group: str, topic: str, partition: int, *, wait: bool = True
     ) -> int | None:
-        """The offset of a group that no open transaction can change any more; None for none.
+        """Return the offset of a group that no open transaction can change, or None without one.
 
         Args:
             group: The group.
             topic: The topic.
             partition: The partition.
-            wait: Wait for the end of an open transaction until the time is over.
+            wait: Whether to wait until the deadline for the end of an open transaction.
 
         Raises:
-            KafkaRetryableError: An open transaction holds one.
+            KafkaRetryableError: An open transaction can still change the offset.
         """
         entry = OffsetFetchRequest.OffsetFetchRequestTopic
 
@@ -330,10 +330,10 @@ class TransactionClient:
         return None if offset == _NO_OFFSET else offset
 
     def list_transactions(self, *, states: Sequence[str] = ()) -> list[ListedTransaction]:
-        """All transactional ids of the cluster that this user may see, with Kafka's state.
+        """Return all transactional IDs that this user can see, with Kafka's state.
 
         Args:
-            states: Only ids in these; none for all.
+            states: Only IDs in these states. An empty sequence selects all.
         """
         doing = "listing transactions"
         brokers = [broker.node_id for broker in self._wire.refresh_metadata().brokers]
@@ -356,7 +356,7 @@ class TransactionClient:
     def describe_transactions(
         self, transactional_ids: Sequence[str]
     ) -> list[TransactionDescription]:
-        """What coordinators know of ids; one that is gone meanwhile is left out."""
+        """Return the coordinators' descriptions of IDs, without those removed meanwhile."""
 
         def ask(name: str) -> _Ask:
             return _Ask(
@@ -376,13 +376,16 @@ class TransactionClient:
             found.append(_description(answer.transaction_states[0]))
         return found
 
-    # --- Asking, and asking again ---------------------------------------------------------------
+    # --- Requests and retries --------------------------------------------------------------------
 
     def _ask_one(self, ask: _Ask) -> Any:
         return _all(self._ask([ask]))[0]
 
     def _ask(self, asks: Sequence[_Ask]) -> list[Any]:
-        """Ask all at once, then again what may succeed later; answers or errors, in order."""
+        """Send all requests at once and retry temporary errors.
+
+        Return responses or errors in order.
+        """
         answers: list[Any] = [None] * len(asks)
         open_asks = list(range(len(asks)))
 
@@ -399,7 +402,7 @@ class TransactionClient:
             if open_asks:
                 raise answers[open_asks[0]]
 
-        with contextlib.suppress(KafkaRetryableError):  # each has its own answer
+        with contextlib.suppress(KafkaRetryableError):  # each request has its own response
             config = self._wire.config
             policy = retry_policy(config, initial_backoff=_FIRST_BACKOFF)
             policy.retrying(retry_log("asking", config, after=1.0))(turn)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private parts of kafka-python, and nothing else of them anywhere.
+"""The only module that uses the private parts of kafka-python.
 
 kafka-python 3.0 has an event loop (`NetworkSelector`) and a connection manager below its consumer,
-producer and admin client. They log in, encrypt, agree on versions of the protocol and frame
-requests; what they lack is a public name. :func:`check_contract` says what has changed.
+producer, and admin client. They log in, encrypt, negotiate protocol versions, and frame requests,
+but have no public name. :func:`check_contract` reports what has changed.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from connectors_core.errors import FatalError, UnsupportedError
 
 __all__ = ["CoordinatorType", "Node", "Wire", "check_contract"]
 
-#: A broker: its number, or a name for a connection of its own to a coordinator.
+#: A broker: its number, or a name for a separate connection to a coordinator.
 Node = int | str
 
 _logger = logging.getLogger(__name__)
 
 _MAX_FRAME: Final = 2**31 - 1
-# Requests on their way are bounded by those who send them, not by the connection.
+# The callers limit the requests in flight, not the connection.
 _UNBOUNDED: Final = 1 << 30
 _CLOSE_SECONDS: Final = 10.0
 _numbers = itertools.count()
 
-#: What is used of the private classes: attribute, and the arguments that are given by name.
+#: The used parts of private classes: the attribute, and its keyword arguments.
 _CONTRACT: Final[tuple[tuple[type, str, tuple[str, ...]], ...]] = (
     (NetworkSelector, "start", ()),
     (NetworkSelector, "stop", ("timeout_ms",)),
@@ -80,7 +80,7 @@ def check_contract() -> None:
     """Check that the private parts are as this module expects them.
 
     Raises:
-        UnsupportedError: They are not; the message names every difference.
+        UnsupportedError: They differ. The message names every difference.
     """
     differences = []
     for owner, name, arguments in _CONTRACT:
@@ -106,9 +106,9 @@ def check_contract() -> None:
 class Wire:
     """Sends any request of the protocol to any broker, several at a time.
 
-    It connects with the first request, so it costs nothing to make. One daemon thread does all
-    I/O; every method may be called from any thread. It belongs to the process that opened it:
-    make it in the task that uses it. Driver and executor.
+    It connects with the first request, so creating it is cheap. One daemon thread does all I/O.
+    Every method can be called from any thread. It belongs to the process that opened it: create it
+    in the task that uses it. Driver and executor.
 
     Args:
         config: Properties of the client.
@@ -135,18 +135,18 @@ class Wire:
     def send(
         self, request: Any, *, node: Node | None = None, timeout: float | None = None
     ) -> Future[Any]:
-        """Send a request; requests to one broker arrive in the order in which they are sent.
+        """Send a request. Requests to one broker arrive in the order in which they are sent.
 
         Args:
-            request: One of kafka-python's `...Request`; the newest version that both sides know is
-                used, and `max_version` limits it.
-            node: The broker; None for any.
-            timeout: Seconds until the answer must be there; by default `request.timeout.ms`. The
-                connection is closed when it is not.
+            request: One of kafka-python's `...Request` classes. The newest version that both sides
+                support is used, up to `max_version`.
+            node: The broker, or None for any.
+            timeout: Seconds to wait for the response. The default is `request.timeout.ms`. After
+                it, the connection is closed.
 
         Returns:
-            A future with the response. It fails with an error of our tree: retryable where the
-            answer did not come, so that the request may have been carried out or not.
+            A future with the response. It fails with a connector error. The error is retryable if
+            there was no response, in which case the request may or may not have been executed.
 
         Raises:
             ConfigurationError: A certificate or key cannot be read.
@@ -163,18 +163,18 @@ class Wire:
         return self._wait(self.send(request, node=node, timeout=timeout), timeout)
 
     def refresh_metadata(self, topics: Sequence[str] | None = ()) -> Any:
-        """Ask for brokers, topics and leaders anew, and wait; see :meth:`ask_metadata`."""
+        """Request the brokers, topics, and leaders, and wait; see :meth:`ask_metadata`."""
         return self._wait(self.ask_metadata(topics), None)
 
     def ask_metadata(self, topics: Sequence[str] | None = ()) -> Future[Any]:
-        """Ask for brokers, topics and leaders anew.
+        """Request the brokers, topics, and leaders.
 
         Args:
-            topics: The topics of interest; None for all.
+            topics: The topics of interest, or None for all.
 
         Returns:
-            A future with the `MetadataResponse`; the leaders are known when it is done. Errors of
-            single topics are in it and not raised.
+            A future with the `MetadataResponse`. When it is done, the leaders are known. The
+            response contains the errors of single topics, which are not raised.
         """
         net = self._opened()
         request = MetadataRequest(
@@ -189,14 +189,14 @@ class Wire:
         return self._begin(net, "Metadata", self._refresh, request, deadline)
 
     def known_leader(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition as far as it is known; never asks."""
+        """Return the cached leader of a partition, without a request."""
         return self._leaders.get((topic, partition))
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition; from memory where it is known.
+        """Return the leader of a partition, from the cache if it is known.
 
         Raises:
-            KafkaRetryableError: There is none now, or the topic is not known (yet).
+            KafkaRetryableError: There is no leader at present, or the topic is not known (yet).
         """
         leader = self._leaders.get((topic, partition))
         if leader is not None:
@@ -215,15 +215,15 @@ class Wire:
         raise error_of_code(kafka_errors.UnknownTopicOrPartitionError.errno, doing)
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """The broker said that it does not lead the partition: ask again next time."""
+        """Forget the leader of a partition after the broker denied being it."""
         self._leaders.pop((topic, partition), None)
 
     def coordinator(self, kind: CoordinatorType, key: str) -> Node:
-        """The broker that coordinates a group or a transactional id; from memory where known.
+        """Return the coordinator of a group or a transactional ID, from the cache if it is known.
 
         Raises:
-            KafkaRetryableError: There is none now.
-            KafkaAuthorizationError: The user may not ask.
+            KafkaRetryableError: There is no coordinator at present.
+            KafkaAuthorizationError: The user lacks the permission to ask.
         """
         known = self._coordinators.get((kind, key))
         if known is not None:
@@ -244,17 +244,17 @@ class Wire:
         return node
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """The broker said that it is not the coordinator: ask again next time."""
+        """Forget a coordinator after the broker denied being it."""
         self._coordinators.pop((kind, key), None)
 
     def close(self) -> None:
-        """Close all connections and end the thread; what waits for an answer fails."""
+        """Close all connections and end the thread. Pending requests fail."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             if self._pid != os.getpid():
-                return  # never opened, or after a fork: the sockets are those of the parent
+                return  # never opened, or forked: the sockets belong to the parent process
         net = self._net
         closing = net.call_soon_with_future(self._manager.close)
         done = threading.Event()
@@ -298,7 +298,7 @@ class Wire:
                 properties.CONNECTION_SETUP_TIMEOUT_MAX_MS
             ],
             "socket_options": _socket_options(config),
-            # It warns of coroutines that keep the loop busy; a large answer may.
+            # It warns about coroutines that block the loop, as a large response can.
             "slow_task_threshold_secs": 0,
         }
         self._net = NetworkSelector(**arguments)
@@ -309,7 +309,7 @@ class Wire:
         self, net: Any, doing: str, call: Callable[..., Any], *arguments: Any
     ) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # it cannot be cancelled: the request is on its way
+        future.set_running_or_notify_cancel()  # cannot be canceled: the request is in flight
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
         running = net.call_soon_with_future(call, *arguments)
@@ -331,7 +331,7 @@ class Wire:
     def _wait(self, future: Future[Any], timeout: float | None) -> Any:
         seconds = self._request_timeout if timeout is None else timeout
         try:
-            # The thread gives up by itself; a little later only where it has ended.
+            # The thread has its own timeout, which this one exceeds only if the thread has ended.
             return future.result(seconds + _CLOSE_SECONDS)
         except FutureTimeoutError as exc:
             raise KafkaRetryableError(
@@ -343,7 +343,7 @@ class Wire:
     async def _exchange(self, request: Any, node: Node | None, deadline: float) -> Any:
         connection = await self._connection(node, deadline)
         if connection.paused:
-            # Throttled: the public way would refuse, this one sends as soon as it may.
+            # Throttled: the public method would fail, but this one sends as soon as it is allowed.
             return await connection._send_request(request, timeout_at=deadline)
         left = max(1.0, (deadline - time.monotonic()) * 1000)
         return await connection.send_request(request, request_timeout_ms=left)
@@ -352,7 +352,7 @@ class Wire:
         try:
             response = await self._exchange(request, None, deadline)
         except kafka_errors.KafkaConnectionError:
-            # All brokers that were known may be gone: begin again with the first ones.
+            # All known brokers can be gone: start again from the bootstrap brokers.
             self._bootstrap = None
             raise
         self._know(response)
@@ -369,7 +369,7 @@ class Wire:
                     self._leaders.pop(key, None)
 
     def _know_coordinator(self, kind: CoordinatorType, key: str, response: Any) -> Node:
-        # A name of its own gives it a connection of its own: a fetch that waits does not delay it.
+        # A separate name gives it a separate connection, which a waiting fetch does not delay.
         node: Node = self._manager.cluster.add_coordinator(response, kind, key)
         return node
 
@@ -398,7 +398,7 @@ class Wire:
         return connection
 
     async def _find_brokers(self, deadline: float) -> None:
-        """Ask the first brokers for all brokers, until one answers."""
+        """Query the bootstrap brokers one after another for all brokers, until one responds."""
         last: Exception = kafka_errors.KafkaTimeoutError("no time is left")
         policy = RetryPolicy(
             initial_backoff=self._config[properties.RECONNECT_BACKOFF_MS] / 1000,
@@ -414,13 +414,13 @@ class Wire:
                     if not response.brokers:
                         raise kafka_errors.MetadataEmptyBrokerList(broker.host)
                     self._know(response)
-                    # Node numbers are known now; this connection has only a name.
+                    # The node numbers are known now, but this connection only has a name.
                     self._manager.close(node_id=broker.node_id)
                 except Exception as exc:
                     self._check_protocol(broker.host, broker.port, exc)
                     if not isinstance(error_of_exception(exc, ""), KafkaRetryableError):
                         raise
-                    if not isinstance(exc, kafka_errors.NodeNotReadyError):  # failed before: how?
+                    if not isinstance(exc, kafka_errors.NodeNotReadyError):  # find out why
                         last = exc
                     _logger.debug("no response from %s:%s: %s", broker.host, broker.port, exc)
                 else:
@@ -432,19 +432,20 @@ class Wire:
         ) from last
 
     def _check_protocol(self, host: str, port: int, error: Exception) -> None:
-        """Once for each broker: it may not answer because it is talked to in another protocol."""
+        """Once per broker, check whether it does not respond because it uses another protocol."""
         if (host, port) in self._asked_for_protocol or says_why(error):
             return
         self._asked_for_protocol.add((host, port))
-        # Nothing else is on its way on this thread as long as no broker is known.
+        # This thread has no other requests while no broker is known.
         check_protocol(host, port, self._config[properties.SECURITY_PROTOCOL])
 
 
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # it has no types
-    """Gives the last answer of a connection before its end.
+    """Delivers the last response of a connection before its end.
 
-    The client drops what comes together with the end of a connection. Brokers say why they refuse
-    a login, and close: whether that is heard would be a matter of luck.
+    The client drops data that arrives together with the end of a connection. Brokers send the
+    reason for rejecting a login and close the connection. Without this class, the reason would
+    arrive only by chance.
     """
 
     async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
@@ -453,7 +454,7 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # it ha
 
         def received() -> tuple[bytes, Exception | None]:
             data, error = receive()
-            return data, None if data else error  # the end is still there for the next look
+            return data, None if data else error  # the next read sees the end again
 
         transport._sock_recv = received
         return transport

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches of Kafka as Arrow columns and back. No client, no I/O.
+"""Converts Kafka's record batches to Arrow columns and back. No client and no I/O.
 
-`decode` takes what a fetch brought from one partition and gives Arrow batches. `Encoder.encode`
-takes an Arrow batch and gives the record batches of each partition that `Partitioner` assigned.
+`decode` converts the bytes that a fetch returned for one partition to Arrow batches.
+`Encoder.encode` converts an Arrow batch to the record batches of each partition that `Partitioner`
+assigned.
 """
 
 from connector_kafka.records.columns import COLUMNS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches as the broker sends them: their headers, their bounds, which of them count."""
+"""Record batches in the broker's format: headers, bounds, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 # Base offset, length; leader epoch, magic, CRC; attributes, last offset delta, base timestamp,
-# maximum timestamp, producer id, producer epoch, base sequence, number of records.
+# maximum timestamp, producer ID, producer epoch, base sequence, number of records.
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _FRONT = struct.Struct(">qi4xb")
-_LENGTH_END = 12  # what the length counts begins here
-_CRC_END = 21  # what the CRC covers begins here
-_MIN_LEGACY = 14  # the smallest message of the old formats, behind its length
-_MIN_RECORD = 7  # a record with neither key nor value nor headers
-_LAST_OFFSET = 2**63 - 2  # the offset behind it is a number, too
+_LENGTH_END = 12  # the bytes that the length counts start here
+_CRC_END = 21  # the bytes that the CRC covers start here
+_MIN_LEGACY = 14  # the smallest message of the old formats, after its length
+_MIN_RECORD = 7  # a record without key, value, and headers
+_LAST_OFFSET = 2**63 - 2  # the offset after it must be a valid number, too
 
 COMPRESSION = 0x07
 LOG_APPEND_TIME = 0x08
@@ -50,9 +50,9 @@ _ABORT = 0
 
 
 class BatchHeader(NamedTuple):
-    """The header of one record batch, and where the batch lies in the bytes that were fetched.
+    """The header of a record batch, and the position of the batch in the fetched bytes.
 
-    For the old formats (`magic` 0 and 1) only `start`, `end`, `magic` and `base_offset` are set.
+    For the old formats (`magic` 0 and 1), only `start`, `end`, `magic`, and `base_offset` are set.
     """
 
     start: int
@@ -69,12 +69,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def records(self) -> int:
-        """Where the records begin, compressed or not."""
+        """The position of the records, compressed or not."""
         return self.start + HEADER.size
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the batch stands for, whether that record is there or not."""
+        """The last offset of the batch, even if compaction removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -84,51 +84,51 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds a marker of a transaction and no records of a user."""
+        """Whether it contains a transaction marker and no user records."""
         return bool(self.attributes & CONTROL)
 
 
 def next_batch(data: Bytes, at: int) -> BatchHeader | None:
-    """Return the batch that begins at a position.
+    """Return the batch that starts at a position.
 
     Args:
-        data: What was fetched.
-        at: Where the batch before ended.
+        data: The fetched bytes.
+        at: The end of the batch before.
 
     Returns:
-        Its header; None if the batch is cut off, as the last one of a fetch may be.
+        Its header, or None if the batch is cut off, as the last one of a fetch can be.
 
     Raises:
-        MalformedError: The header is impossible.
+        MalformedError: The header is not valid.
     """
     if len(data) - at < _FRONT.size:
         return None
     base_offset, length, magic = _FRONT.unpack_from(data.data, at)
     if length < _MIN_LEGACY:
-        raise MalformedError(f"it gives an impossible length of {length} bytes")
+        raise MalformedError(f"its length of {length} bytes is impossible")
     end = at + _LENGTH_END + length
     if end > len(data):
         return None
     if base_offset < 0:
-        raise MalformedError(f"it gives an impossible offset of {base_offset}")
+        raise MalformedError(f"its base offset of {base_offset} is impossible")
     if magic in {0, 1}:
         return BatchHeader(at, end, magic, base_offset)
     if magic != 2:
         raise MalformedError(f"its format has the unknown number {magic}")
     if end < at + HEADER.size:
-        raise MalformedError(f"it gives an impossible length of {length} bytes")
+        raise MalformedError(f"its length of {length} bytes is impossible")
     _, _, _, _, crc, attributes, delta, base, maximum, producer, _, _, count = HEADER.unpack_from(
         data.data, at
     )
     if delta < 0 or count < 0 or base_offset > _LAST_OFFSET - delta:
-        raise MalformedError(f"it gives {count} records up to offset {base_offset} + {delta}")
+        raise MalformedError(f"it claims {count} records up to offset {base_offset} + {delta}")
     return BatchHeader(
         at, end, magic, base_offset, crc, attributes, delta, base, maximum, producer, count
     )
 
 
 def base_offset(data: Bytes, at: int) -> int | None:
-    """Return the first offset of the batch that begins at a position; None if too little came."""
+    """Return the first offset of the batch at a position, or None if it is cut off."""
     if len(data) - at < _FRONT.size:
         return None
     return int(_FRONT.unpack_from(data.data, at)[0])
@@ -147,25 +147,24 @@ def check_crc(data: Bytes, batch: BatchHeader) -> None:
     """
     found = crc32c(data[batch.start + _CRC_END : batch.end])
     if found != batch.crc:
-        raise MalformedError(f"its checksum is {batch.crc:#010x}, its bytes have {found:#010x}")
+        raise MalformedError(f"its checksum is {batch.crc:#010x}, but its bytes have {found:#010x}")
 
 
 def check_count(batch: BatchHeader, size: int) -> None:
-    """Refuse a number of records that cannot be in so many bytes, before anything is allocated.
+    """Refuse a record count that does not fit the size, before memory is allocated.
 
     Raises:
         MalformedError: There are too few bytes.
     """
     if batch.record_count * _MIN_RECORD > size:
-        raise MalformedError(f"it gives {batch.record_count} records in {size} bytes")
+        raise MalformedError(f"it claims {batch.record_count} records in {size} bytes")
 
 
 class AbortedTransactions:
-    """Which batches of one fetch belong to aborted transactions, found as Java's consumer does.
+    """Finds the batches of a fetch that belong to aborted transactions, like Java's consumer.
 
     Args:
-        aborted: Producer id and first offset of every aborted transaction that the broker named
-            in its answer.
+        aborted: Producer ID and first offset of every aborted transaction in the broker's response.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
@@ -173,10 +172,10 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def drop(self, data: Bytes, batch: BatchHeader) -> bool:
-        """Say whether a batch was aborted; all batches are asked for in their order.
+        """Return whether a batch was aborted. Call it for all batches in order.
 
         Raises:
-            MalformedError: The batch is a marker of a transaction that cannot be read.
+            MalformedError: The batch is a transaction marker that cannot be read.
         """
         if batch.producer_id < 0:
             return False
@@ -190,10 +189,10 @@ class AbortedTransactions:
 
 
 def _is_abort(record: Bytes) -> bool:
-    """Say whether the record of a control batch, which is never compressed, is an abort."""
+    """Return whether the record of a control batch is an abort. It is never compressed."""
     view = record.data
     try:
-        at = _skip(view, 0) + 1  # the length; the attributes
+        at = _skip(view, 0) + 1  # the length, and the attributes
         at = _skip(view, _skip(view, at))  # the deltas of timestamp and offset
         size, at = view[at] >> 1, at + 1
         if size < _MARKER.size or at + size > len(view):
@@ -210,5 +209,5 @@ def _skip(view: memoryview, at: int) -> int:
 
 
 def as_bytes(raw: object) -> Bytes:
-    """Return a view on anything with the buffer protocol."""
+    """Return a view of an object with the buffer protocol."""
     return np.frombuffer(raw, np.uint8)  # type: ignore[call-overload,no-any-return]

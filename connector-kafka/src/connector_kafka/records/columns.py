@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of records, copied out of a buffer into Arrow columns."""
+"""Copies the parts of records from a buffer into Arrow columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["COLUMNS", "build"]
 
 _HEADER = pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())])
 
-# The columns that `build` can make.
+# The columns that `build` can create.
 COLUMNS = pa.schema(
     [
         ("key", pa.binary()),
@@ -34,15 +34,15 @@ def build(data: Bytes, records: Layout, schema: pa.Schema) -> pa.RecordBatch:
     """Copy records into columns.
 
     Args:
-        data: The buffer they are in.
-        records: Where they are; together less than 2 GiB.
+        data: The buffer that contains them.
+        records: Their positions. Together, they must be smaller than 2 GiB.
         schema: Fields of `COLUMNS`.
 
     Returns:
-        A row per record.
+        One row per record.
 
     Raises:
-        MalformedError: Their headers are damaged, which nothing else looks at.
+        MalformedError: Their headers are damaged, which only this function checks.
     """
     columns = [_BUILD[name](data, records) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -53,14 +53,14 @@ def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
 
 
 def _texts(data: Bytes, texts: Texts) -> pa.Array:
-    """Copy byte strings that follow one another, with other bytes between them."""
+    """Copy consecutive byte strings that are separated by other bytes."""
     rows = len(texts.size)
     if not rows:
         return pa.array([], pa.binary())
     end = texts.end
     first = int(texts.start[0])
-    # An Arrow array of text, gap, text, gap, ... over the buffer as it is; Arrow's `take` of every
-    # second one then does the copying.
+    # An Arrow array of text, gap, text, gap, ... is a view of the unchanged buffer. Arrow's `take`
+    # of every second element then copies the texts.
     bounds = np.empty(2 * rows + 1, np.int32)
     bounds[0:-1:2] = texts.start - first
     bounds[1::2] = end - first
@@ -87,7 +87,7 @@ def _utf8(texts: pa.Array) -> pa.Array:
     try:
         return texts.cast(pa.string())
     except pa.ArrowInvalid:
-        # As Java's client reads them: what is no UTF-8 is replaced.
+        # Like Java's client, replaces bytes that are not UTF-8.
         return pa.array([text.decode(errors="replace") for text in texts.to_pylist()], pa.string())
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compression of record batches, as Kafka's Java client writes and reads it.
+"""The compression of record batches, compatible with Kafka's Java client.
 
-What comes out is never larger than the buffer it is read into: a batch says nothing reliable about
-how large it becomes, and a few bytes may become gigabytes.
+The output is never larger than the buffer for it: a batch has no reliable output size, and a few
+bytes can expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
-# Three bytes of snappy stand for 64 at most: a larger length is false, whatever follows it.
+# Three bytes of snappy expand to at most 64. A larger length is wrong in any case.
 _SNAPPY_RATIO: Final = 22
-# A block of snappy is decompressed as a whole; writers of blocks make far smaller ones.
+# A snappy block is decompressed as a whole. Writers of blocks create far smaller ones.
 _LARGEST_BLOCK: Final = 1 << 27
 
-# Anything with the buffer protocol.
+# Any object with the buffer protocol.
 _Buffer = Any
 _Bytes = npt.NDArray[np.uint8]
 
 
 class Compression(IntEnum):
-    """How the records of a batch are compressed: the low three bits of its attributes."""
+    """The compression of a batch's records: the low three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -47,25 +47,25 @@ class Compression(IntEnum):
 
 
 class Decompressor(Protocol):
-    """Gives decompressed bytes bit by bit."""
+    """Returns decompressed bytes piece by piece."""
 
     def read_into(self, buffer: _Bytes) -> int:
         """Fill a buffer with the next bytes.
 
         Returns:
-            How many there were; less than the buffer holds only at the end.
+            The number of bytes, which is less than the buffer's size only at the end.
 
         Raises:
-            MalformedError: The data are none of the codec, or are cut off.
+            MalformedError: The data does not match the codec, or is cut off.
         """
 
 
 def decompressor(data: _Buffer, compression: int) -> Decompressor:
-    """Begin to read the records of a batch as they were before compression; executor.
+    """Start decompressing the records of a batch. Executor.
 
     Args:
-        data: The compressed bytes, all of them; several frames may follow one another.
-        compression: The low three bits of the attributes of the batch, not 0.
+        data: The compressed bytes. Several frames can follow one another.
+        compression: The low three bits of the batch's attributes, not 0.
 
     Raises:
         MalformedError: The codec is unknown.
@@ -78,23 +78,23 @@ def decompressor(data: _Buffer, compression: int) -> Decompressor:
 
 
 def decompress(data: _Buffer, compression: int, *, limit: int) -> _Bytes:
-    """Return all that was compressed; executor.
+    """Return the decompressed bytes. Executor.
 
     Args:
         data: The compressed bytes.
-        compression: The low three bits of the attributes of the batch, not 0.
-        limit: Most bytes that may come out.
+        compression: The low three bits of the batch's attributes, not 0.
+        limit: The maximum size of the output.
 
     Raises:
-        MalformedError: The codec is unknown, or the bytes are none of its.
-        TooLargeError: Too many come out.
+        MalformedError: The codec is unknown, or the bytes do not match it.
+        TooLargeError: The output is too large.
     """
     source = decompressor(data, compression)
     buffer = np.empty(min(limit, 8 * len(data)) + 1, np.uint8)
     filled = 0
     while (filled := filled + source.read_into(buffer[filled:])) == len(buffer):
         if filled > limit:
-            raise TooLargeError(f"it expands to more than the {limit} bytes that are allowed")
+            raise TooLargeError(f"it expands to more than the limit of {limit} bytes")
         larger = np.empty(min(limit, 2 * filled) + 1, np.uint8)
         larger[:filled] = buffer
         buffer = larger
@@ -102,11 +102,11 @@ def decompress(data: _Buffer, compression: int, *, limit: int) -> _Bytes:
 
 
 def compress(data: _Buffer, compression: Compression) -> bytes:
-    """Return the records of a batch compressed so that every client and broker reads them.
+    """Compress the records of a batch in a form that every client and broker reads.
 
     Args:
         data: The records.
-        compression: What to compress with.
+        compression: The codec.
 
     Returns:
         The compressed bytes.
@@ -115,7 +115,7 @@ def compress(data: _Buffer, compression: Compression) -> bytes:
 
 
 class _Frames:
-    """gzip, lz4 and zstd: Arrow reads their frames as a stream."""
+    """gzip, lz4, and zstd, whose frames Arrow reads as a stream."""
 
     def __init__(self, data: _Buffer, compression: Compression) -> None:
         self._name = compression.name.lower()
@@ -164,7 +164,7 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[:8]) != _XERIAL_MAGIC:
         yield view
         return
-    # The framing of xerial's Java library: blocks, each behind its length.
+    # The framing of xerial's Java library: blocks, each after its length.
     at = len(_XERIAL_HEADER)
     if len(view) < at:
         raise MalformedError("its snappy data are cut off")
@@ -180,7 +180,7 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
 
 
 def _snappy_size(block: memoryview) -> int:
-    """The size that a block gives itself, before any memory is taken for it."""
+    """Return the size that a block claims, before memory is allocated for it."""
     try:
         size = int(cramjam.snappy.decompress_raw_len(block))
     except cramjam.DecompressionError as error:
@@ -198,7 +198,7 @@ def _snappy_into(block: memoryview, buffer: _Bytes) -> int:
     except cramjam.DecompressionError as error:
         raise _not_of_codec("snappy", error) from error
     if size != len(buffer):
-        raise MalformedError("a snappy block has another length than it gives")
+        raise MalformedError("a snappy block has another length than it claims")
     return size
 
 
@@ -216,7 +216,7 @@ def _snappy_compress(data: _Buffer) -> bytes:
 
 
 def _lz4_compress(data: _Buffer) -> bytes:
-    # A broker refuses frames whose blocks depend on one another.
+    # A broker rejects frames whose blocks depend on one another.
     return lz4.frame.compress(data, block_linked=False)  # type: ignore[no-any-return]
 
 

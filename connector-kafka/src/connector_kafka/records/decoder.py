@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetched record batches as Arrow columns, without a Python object per record.
+"""Converts fetched record batches to Arrow columns, without a Python object per record.
 
-Batches of format 2 (Kafka's KIP-98) are walked one by one; what is inside of them is done for the
-records of many batches at once: numpy finds where keys, values and headers lie, Arrow copies them.
-Batches of older formats are brought into format 2 first.
+Batches of format 2 (Kafka's KIP-98) are iterated one by one, but their contents are decoded for the
+records of many batches at once: numpy locates keys, values, and headers, and Arrow copies them.
+Batches of older formats are first converted to format 2.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from connector_kafka.records.varints import Bytes
 
 __all__ = ["MAX_RECORD_BYTES", "DecodedRecords", "decode"]
 
-#: The largest record that is decompressed unless another limit is given.
+#: The default limit for the size of a decompressed record.
 MAX_RECORD_BYTES: Final = 128 * 1024 * 1024
-"""Most bytes that a record may have."""
+"""The maximum size of a record in bytes."""
 # Arrow counts the bytes of an array in 32 bits.
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
-# More headers are not located at once.
+# The maximum number of headers to locate at once.
 _MAX_HEADERS: Final = 1 << 20
 
 
@@ -43,9 +43,9 @@ class DecodedRecords:
     """Records that were decoded together.
 
     Attributes:
-        records: The columns asked for; it may have no rows.
-        next_offset: Where to read on. It may lie behind the last row: markers of transactions,
-            aborted and compacted records take up offsets.
+        records: The requested columns. There can be no rows.
+        next_offset: The next offset to read. It can be more than one after the last row, because
+            transaction markers and aborted and compacted records take up offsets.
     """
 
     records: pa.RecordBatch
@@ -67,35 +67,37 @@ def decode(
     max_bytes: int = 32 * 1024 * 1024,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[DecodedRecords]:
-    """Decode what was fetched from one partition; executor.
+    """Decode the bytes that were fetched from one partition. Executor.
 
-    Nothing is kept between calls: whoever reads again from a `next_offset` gets the same records.
+    The function keeps no state between calls: reading again from a `next_offset` returns the same
+    records.
 
     Args:
-        raw: The records of one partition in the answer to a fetch: batches behind one another, the
-            last of which may be cut off. Anything with the buffer protocol.
+        raw: The records of one partition in a fetch response: consecutive batches, the last of
+            which can be cut off. Any object with the buffer protocol.
         topic: The topic, for errors.
         partition: The partition, for errors.
-        start_offset: The first offset that is wanted, from which on the fetch asked for records:
-            the first batch may begin before it, but does not end before it.
-        stop_offset: The first offset that is no longer wanted; None for all.
-        end_offset: The end of the partition's log, beyond which no batch can reach; None where it
-            is not known.
-        columns: Which columns of `COLUMNS` to build, in the order wanted.
-        aborted: For `read_committed`, the aborted transactions that the answer names, each as
-            (producer id, first offset); None for `read_uncommitted`.
-        check_crcs: Whether to compare every batch with its checksum, as Kafka's `check.crcs`.
-        max_rows: The most rows of one Arrow batch.
-        max_bytes: The most bytes of records in one Arrow batch, unless a single record is larger.
-            No more is decompressed at a time, whatever a batch expands to.
-        max_record_bytes: The most bytes of a record that had to be decompressed; of a compressed
-            batch of format 0 or 1, of all its records.
+        start_offset: The first wanted offset, at which the fetch started. The first batch can start
+            before it, but does not end before it.
+        stop_offset: The first offset that is not wanted, or None for all.
+        end_offset: The end of the partition's log, which no batch can exceed, or None if it is not
+            known.
+        columns: The columns of `COLUMNS` to build, in the wanted order.
+        aborted: For `read_committed`, the aborted transactions in the response, each as (producer
+            ID, first offset). None for `read_uncommitted`.
+        check_crcs: Whether to verify the checksum of every batch, like Kafka's `check.crcs`.
+        max_rows: The maximum number of rows in an Arrow batch.
+        max_bytes: The maximum number of bytes of records in an Arrow batch, unless a single record
+            is larger. It also limits the bytes decompressed at a time.
+        max_record_bytes: The maximum size of a record from a compressed batch. For a compressed
+            batch of format 0 or 1, it limits all records together.
 
     Yields:
-        The records in their order, at least once; the last `next_offset` is where to fetch on.
+        The records in order, at least one item. The last `next_offset` is where the next fetch
+        starts.
 
     Raises:
-        CorruptRecordsError: A batch cannot be read. What stands before it was yielded.
+        CorruptRecordsError: A batch cannot be read. The records before it were yielded.
     """
     fetch = _Fetch(
         data=batches.as_bytes(raw),
@@ -129,10 +131,10 @@ class _Group:
     """Records in one buffer that are decoded together.
 
     Attributes:
-        buffer: Where they are.
-        sections: Whose they are.
-        rows: How many there are.
-        size: How many bytes they take.
+        buffer: The buffer that contains them.
+        sections: The sections that they belong to.
+        rows: The number of rows.
+        size: The size in bytes.
     """
 
     buffer: Bytes
@@ -141,7 +143,7 @@ class _Group:
     size: int = 0
 
     def add(self, section: Section) -> None:
-        """Add records, or a batch of which none are wanted."""
+        """Add records, or a batch without wanted records."""
         self.sections.append(section)
         if section.size:
             self.rows += section.header.record_count
@@ -150,7 +152,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Output:
-    """The Arrow batches that were asked for."""
+    """Converts the fetched bytes to Arrow batches."""
 
     schema: pa.Schema
     max_rows: int
@@ -161,7 +163,10 @@ class _Output:
         return group.rows >= self.max_rows or group.size >= self.max_bytes
 
     def build(self, data: Bytes, records: Layout) -> list[tuple[pa.RecordBatch, int]]:
-        """Copy the wanted columns out of a buffer; each batch with the offset behind its rows."""
+        """Copy the wanted columns from a buffer.
+
+        Each batch comes with the offset after its rows.
+        """
         headers = np.cumsum(records.header_count) if "headers" in self.schema.names else None
         parts = []
         start = 0
@@ -180,12 +185,12 @@ class _Output:
 
 
 class _Collector:
-    """Collects batches until they are worth decoding.
+    """Collects batches until there are enough to decode together.
 
     Args:
-        data: What was fetched.
-        max_bytes: How much is decompressed at a time.
-        max_record_bytes: The most bytes of a record.
+        data: The fetched bytes.
+        max_bytes: The number of bytes to decompress at a time.
+        max_record_bytes: The maximum size of a record in bytes.
     """
 
     def __init__(self, data: Bytes, max_bytes: int, max_record_bytes: int) -> None:
@@ -196,12 +201,12 @@ class _Collector:
         self.group = _Group(data)
 
     def flushed(self) -> Iterator[_Group]:
-        """Give the present group and begin the next one."""
+        """Yield the current group and start the next one."""
         yield self.group
         self.group = _Group(self._data)
 
     def take_plain(self, header: BatchHeader) -> Iterator[_Group]:
-        """Take a batch that is not compressed; give groups that are complete."""
+        """Add a batch that is not compressed, and yield complete groups."""
         if header.record_count > MAX_RECORDS:
             records = self._data[header.records : header.end]
             yield from self._cut(header, InMemory(records[:0]), records, len(records))
@@ -211,7 +216,7 @@ class _Collector:
         self.group.add(Section(header, header.records, header.end))
 
     def take(self, header: BatchHeader, source: Decompressor) -> Iterator[_Group]:
-        """Take a batch whose records are elsewhere; give groups that are complete."""
+        """Add a batch whose records are in another buffer, and yield complete groups."""
         if self._arena is None:
             self._arena = np.empty(self._max_bytes, np.uint8)
         arena, group = self._arena, self.group
@@ -248,7 +253,7 @@ class _Collector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fetch:
-    """What was fetched from one partition, and what is wanted of it."""
+    """The bytes fetched from one partition, and the wanted range."""
 
     data: Bytes
     topic: str
@@ -262,7 +267,10 @@ class _Fetch:
     def groups(
         self, output: _Output, aborted: Iterable[tuple[int, int]] | None
     ) -> Iterator[_Group]:
-        """Collect batches; the last group may have no records. The next one may take its buffer."""
+        """Collect batches.
+
+        The last group can have no records. The next group can reuse its buffer.
+        """
         transactions = None if aborted is None else AbortedTransactions(aborted)
         collector = _Collector(self.data, output.max_bytes, self.max_record_bytes)
         try:
@@ -279,13 +287,16 @@ class _Fetch:
         yield collector.group
 
     def behind(self, group: _Group, position: int) -> int:
-        """Return where to read on when a group is done, and `position` is behind its rows."""
+        """Return the next offset to read after a group, whose rows end before `position`."""
         if not group.sections or not group.sections[-1].is_last:
             return position
         return max(self.start, min(self.stop, group.sections[-1].header.last_offset + 1))
 
     def build(self, group: _Group, output: _Output, reached: int) -> Iterator[DecodedRecords]:
-        """Decode some batches together; one by one if that fails, to name the one at fault."""
+        """Decode several batches together.
+
+        If that fails, decode them one by one to find the bad one.
+        """
         sections = [section for section in group.sections if section.size]
         if not sections:
             return
@@ -312,10 +323,10 @@ class _Fetch:
             )
 
     def _walk(self) -> Iterator[tuple[BatchHeader, Bytes | None]]:
-        """Go from batch to batch, and check what no checksum covers.
+        """Iterate over batches, and check what no checksum covers.
 
         Yields:
-            The header of a batch, and its records where they had to be converted.
+            The header of a batch, and its records if they had to be converted.
         """
         position = at = 0
         while position < self.stop:
@@ -334,7 +345,7 @@ class _Fetch:
                 follows = batches.base_offset(self.data, at)
                 if follows is not None and follows < position:
                     raise MalformedError(
-                        f"it ends at offset {position - 1}, and the next one begins at {follows}"
+                        f"it ends at offset {position - 1}, and the next one starts at {follows}"
                     )
             except MalformedError as error:
                 raise self._corrupt(error, offset) from error
@@ -350,12 +361,12 @@ class _Fetch:
             batches.check_crc(self.data, header)
         if header.last_offset < self.start:
             raise MalformedError(
-                f"it ends at offset {header.last_offset}, before {self.start}, which was asked for"
+                f"it ends at offset {header.last_offset}, before the requested offset {self.start}"
             )
         if header.last_offset >= self.end:
             raise MalformedError(
-                f"it gives the offsets {header.base_offset} to {header.last_offset}, and the log "
-                f"ends at offset {self.end}"
+                f"it contains the offsets {header.base_offset} to {header.last_offset}, but the "
+                f"log ends at offset {self.end}"
             )
         return header, converted
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns as record batches, without a Python object per record.
+"""Converts Arrow columns to record batches, without a Python object per record.
 
-The records of an Arrow batch are encoded together, whatever partitions they go to: numpy makes the
-numbers between keys and values, Arrow joins them. Python touches each record batch once.
+The records of an Arrow batch are encoded together, whatever their partitions: numpy creates the
+numbers between keys and values, and Arrow joins them. Python handles each record batch once.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["EncodedBatch", "Encoder", "measured", "refused_rows"]
 
 _FRONT = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, CRC
 _COVERED = struct.Struct(">hiqqqhii")  # the rest of the header, which the CRC covers
-_LENGTH_END = 12  # what the length counts begins here
+_LENGTH_END = 12  # the bytes that the length counts start here
 
-# Length, attributes and the deltas of timestamp and offset at their longest.
+# The maximum length of the length, the attributes, and the deltas of timestamp and offset.
 _MAX_OVERHEAD = 5 + 1 + 10 + 5
 
 _SIZE = "_size"
 
-# How many bytes are encoded together: Arrow counts them in 32 bits, and memory is bounded.
+# The number of bytes to encode together. Arrow counts them in 32 bits, and memory must be bounded.
 _RUN_BYTES = 64 * 1024 * 1024
 
 _SEQUENCES = 2**31
@@ -44,8 +44,8 @@ class EncodedBatch:
     """A record batch.
 
     Attributes:
-        data: The batch in Kafka's format, whole.
-        records: How many records it holds.
+        data: The whole batch in Kafka's format.
+        records: The number of records.
     """
 
     data: bytes
@@ -54,19 +54,19 @@ class EncodedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
-    """Makes record batches of Arrow batches; executor.
+    """Converts Arrow batches to record batches. Executor.
 
-    The columns of an Arrow batch are `value` and, where wanted, `key` (bytes or text, null
-    allowed), `timestamp` (of a timestamp type, or milliseconds since 1970) and `headers` (lists of
-    key and value). Other columns are not looked at.
+    The columns of an Arrow batch are `value` and optionally `key` (bytes or text, nullable),
+    `timestamp` (of a timestamp type, or milliseconds since 1970), and `headers` (lists of key and
+    value). Other columns are ignored.
 
     Args:
-        compression: What batches are compressed with. One that would grow is left as it is.
-        batch_size: The most bytes of records in a batch before compression, unless a single
+        compression: The codec of batches. A batch that would grow stays uncompressed.
+        batch_size: The maximum size of the records in a batch before compression, unless a single
             record is larger.
-        producer_id: The id that a coordinator gave; -1 without idempotence.
+        producer_id: The ID from a coordinator, or -1 without idempotence.
         producer_epoch: Its epoch.
-        transactional: Whether the batches are parts of a transaction.
+        transactional: Whether the batches are part of a transaction.
     """
 
     compression: Compression = Compression.NONE
@@ -83,17 +83,17 @@ class Encoder:
         now: int,
         next_sequence: Callable[[int], int] | None = None,
     ) -> dict[int, list[EncodedBatch]]:
-        """Encode records; those of one partition stay in their order.
+        """Encode records. Those of one partition keep their order.
 
         Args:
-            records: The columns; no row is one of `refused_rows`.
+            records: The columns, without the rows that `refused_rows` returns.
             partitions: The partition of each row.
             now: The timestamp of rows without one, in milliseconds since 1970.
-            next_sequence: Gives the sequence number of the next record of a partition; None
-                without idempotence.
+            next_sequence: Returns the sequence number of a partition's next record. None without
+                idempotence.
 
         Returns:
-            The batches of each partition, in their order.
+            The batches of each partition, in order.
         """
         if (partitions[1:] != partitions[:-1]).any():
             order = np.argsort(partitions, kind="stable")
@@ -121,7 +121,7 @@ class Encoder:
         return batches
 
     def _seal(self, content: Bytes, times: Ints, sequence: int) -> EncodedBatch:
-        """Compress records and put the header before them."""
+        """Compress records and prepend the header."""
         attributes = TRANSACTIONAL if self.transactional else 0
         if self.compression != Compression.NONE:
             compressed = np.frombuffer(compress(content, self.compression), np.uint8)
@@ -145,9 +145,9 @@ class Encoder:
 
 
 def measured(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Add a column with the most bytes that each record may take, unless it is there; executor.
+    """Add a column with the maximum encoded size of each record, unless it exists. Executor.
 
-    It goes with the rows that are chosen later, so that they are measured once.
+    It stays with rows that are selected later, so that they are measured once.
     """
     if _SIZE in records.schema.names:
         return records
@@ -166,15 +166,15 @@ def measured(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int, str]:
-    """Find the records that Kafka would not take; executor.
+    """Find the records that Kafka would reject. Executor.
 
     Args:
         records: The columns that `Encoder.encode` takes.
-        max_request_size: Kafka's `max.request.size`, in bytes; a record counts as it is before
-            compression, as for Java's producer.
+        max_request_size: Kafka's `max.request.size` in bytes. As in Java's producer, the size of a
+            record before compression counts.
 
     Returns:
-        For each such row why.
+        The reason for each such row.
     """
     refused = {}
     if "headers" in records.schema.names:
@@ -189,7 +189,7 @@ def refused_rows(records: pa.RecordBatch, *, max_request_size: int) -> dict[int,
             refused[row] = f"the timestamp {time[row]} is before 1970"
     size = measured(records).column(_SIZE).to_numpy() + HEADER.size
     for row in np.flatnonzero(size > max_request_size).tolist():
-        refused[row] = f"it may take {size[row]} bytes, more than {max_request_size}"
+        refused[row] = f"it can take {size[row]} bytes, more than {max_request_size}"
     return refused
 
 
@@ -198,12 +198,11 @@ class _Rows:
     """Records that are encoded together.
 
     Attributes:
-        key: The keys; None if there are none.
+        key: The keys, or None if there are none.
         value: The values.
-        headers: The headers of each row as they are written, with their number before them; None
-            if there are none.
+        headers: The encoded headers of each row, after their number, or None if there are none.
         timestamp: The timestamps.
-        size: The most bytes that each record may take.
+        size: The maximum encoded size of each record.
     """
 
     key: pa.BinaryArray | None
@@ -216,7 +215,9 @@ class _Rows:
         return len(self.timestamp)
 
     def encode(self, starts: Ints) -> tuple[Bytes, Ints]:
-        """Encode the records; return their bytes, and where each begins and the last ends.
+        """Encode the records.
+
+        Return their bytes, and the start of each record and the end of the last.
 
         Args:
             starts: The first row of each batch.
@@ -242,7 +243,7 @@ class _Rows:
 
 
 def _runs(records: pa.RecordBatch, now: int) -> Iterator[_Rows]:
-    """Take rows apart into as many as are encoded together."""
+    """Split rows into groups that are encoded together."""
     records = measured(records)
     columns = {name: records.column(name) for name in records.schema.names}
     value, key, headers = columns["value"], columns.get("key"), columns.get("headers")
@@ -267,7 +268,7 @@ def _runs(records: pa.RecordBatch, now: int) -> Iterator[_Rows]:
 
 
 def _cut(size: Ints, partitions: npt.NDArray[np.int32], batch_size: int) -> Ints:
-    """Return the first row of each batch: no batch has two partitions or too many bytes."""
+    """Return the first row of each batch, so that no batch has two partitions or too many bytes."""
     ends = np.append(np.flatnonzero(partitions[1:] != partitions[:-1]) + 1, len(size))
     behind = np.cumsum(size)
     starts = []
@@ -288,7 +289,7 @@ def _encoded_headers(headers: pa.ListArray) -> pa.BinaryArray:
         text = pc.struct_field(items, [number]).cast(pa.binary())
         parts += [varints.join([varints.write(_lengths(text))]), text]
     data, bounds = _bytes_of(_joined(parts))
-    # The headers of a row stand behind one another already.
+    # The headers of a row are already consecutive.
     of_row = np.ascontiguousarray(bounds[np.cumsum(np.append(0, counts))], np.int32)
     rows = pa.Array.from_buffers(
         pa.binary(), len(headers), [None, pa.py_buffer(of_row), pa.py_buffer(data)]
@@ -297,7 +298,7 @@ def _encoded_headers(headers: pa.ListArray) -> pa.BinaryArray:
 
 
 def _times(column: pa.Array, now: int) -> Ints:
-    """Return milliseconds since 1970, for null what is now."""
+    """Return milliseconds since 1970, with the current time for null."""
     if pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
     times = column.cast(pa.int64()).fill_null(now)
@@ -305,7 +306,7 @@ def _times(column: pa.Array, now: int) -> Ints:
 
 
 def _joined(parts: list[pa.Array]) -> pa.BinaryArray:
-    """Put byte strings of each row behind one another; null is nothing."""
+    """Join the byte strings of each row. Null counts as empty."""
     nothing = pa.scalar(b"", pa.binary())
     return pc.binary_join_element_wise(
         *parts, nothing, null_handling="replace", null_replacement=""
@@ -313,14 +314,14 @@ def _joined(parts: list[pa.Array]) -> pa.BinaryArray:
 
 
 def _bytes_of(array: pa.BinaryArray) -> tuple[Bytes, Ints]:
-    """Return the bytes of an array that begins at 0, and where its elements begin and end."""
+    """Return the bytes of an array as offsets from 0, and the bounds of its elements."""
     _, bounds, data = array.buffers()
     ends = np.frombuffer(bounds, np.int32)[: len(array) + 1].astype(np.int64)
     return np.frombuffer(data or b"", np.uint8), ends
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """Return how many bytes each element has, -1 for null."""
+    """Return the number of bytes of each element, or -1 for null."""
     lengths = pc.binary_length(column).cast(pa.int64()).fill_null(-1)
     return lengths.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
@@ -335,5 +336,5 @@ def _counts(headers: pa.ListArray) -> Ints:
 
 
 def _written(lengths: Ints) -> Ints:
-    """Return how many bytes byte strings take behind their lengths."""
+    """Return the number of bytes of byte strings, each after its length."""
     return varints.size_of(lengths) + np.maximum(lengths, 0)

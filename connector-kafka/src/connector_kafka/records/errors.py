@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this folder raises where it does not know yet which batch of which topic is at fault."""
+"""Errors of this folder, raised before the topic and batch at fault are known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ __all__ = ["MalformedError", "TooLargeError"]
 
 
 class MalformedError(ValueError):
-    """Bytes do not follow the format."""
+    """The bytes do not follow the format."""
 
 
 class TooLargeError(MalformedError):
-    """What is compressed expands to more than is allowed."""
+    """Compressed data expands beyond the limit."""

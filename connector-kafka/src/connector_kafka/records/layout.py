@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where keys, values and headers lie in the records of many batches, found for all at once.
+"""Locates keys, values, and headers in the records of many batches at once.
 
-A record is: length, attributes (one byte), timestamp delta, offset delta, key length, key, value
-length, value, number of headers, headers. All numbers but the attributes are of variable length.
+A record consists of: length, attributes (one byte), timestamp delta, offset delta, key length, key,
+value length, value, number of headers, headers. All numbers except the attributes have a variable
+length.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ __all__ = ["Layout", "Texts", "locate", "locate_headers"]
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Byte strings in a buffer: where they begin and how long they are, -1 for null."""
+    """The positions and lengths of byte strings in a buffer. The length of null is -1."""
 
     start: Ints
     size: Ints
 
     @property
     def end(self) -> Ints:
-        """The positions behind them."""
+        """The positions after them."""
         return self.start + np.maximum(self.size, 0)
 
     def __getitem__(self, rows: slice) -> Texts:
@@ -40,18 +41,18 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Records in a buffer, one element of every array for each.
+    """Records in a buffer. Every array has one element per record.
 
     Attributes:
-        start: Where the record begins, behind its length.
-        end: Where it ends.
+        start: The start of the record, after its length.
+        end: The end of the record.
         offset: Its offset.
         timestamp: Its timestamp in milliseconds since 1970.
         timestamp_type: 0 if the producer set it, 1 if the broker did.
         key: Its key.
         value: Its value.
-        headers: Where its headers begin.
-        header_count: How many it has.
+        headers: The start of its headers.
+        header_count: The number of its headers.
     """
 
     start: Ints
@@ -74,20 +75,20 @@ class Layout:
 def locate(
     data: Bytes, batches: Sequence[BatchHeader], starts: npt.ArrayLike, ends: npt.ArrayLike
 ) -> Layout:
-    """Find the parts of all records of some batches.
+    """Locate the parts of all records of some batches.
 
     Args:
         data: Decompressed records.
-        batches: The headers of the batches, in their order.
-        starts: Where the records of each batch begin in `data`.
-        ends: Where they end.
+        batches: The headers of the batches, in order.
+        starts: The start of each batch's records in `data`.
+        ends: The end of each batch's records.
 
     Returns:
-        The records of all batches. Everything lies between start and end of its record, every
-        record within its batch, and offsets ascend.
+        The records of all batches. All parts lie inside their record, every record inside its
+        batch, and offsets ascend.
 
     Raises:
-        MalformedError: The bytes are not records.
+        MalformedError: The bytes are not valid records.
     """
     counts = np.array([batch.record_count for batch in batches], np.int64)
     start, end = find_records(
@@ -97,15 +98,15 @@ def locate(
     def each(values: Sequence[int]) -> Ints:
         return np.repeat(np.array(values, np.int64), counts)
 
-    # A position that a wrong length leads to is behind the end of its record: one look there, at
-    # the last one, is a look at all of them.
+    # A wrong length leads to a position after the end of its record, so checking the last position
+    # checks all of them.
     timestamp, at = varints.read(data, start + 1, varints.LONG)
     offset, at = varints.read(data, at)
     key, at = _text(data, at)
     value, at = _text(data, at)
     header_count, at = varints.read(data, at)
     count = varints.zigzag(header_count)
-    # A header takes two bytes at least; without headers the record ends here.
+    # A header takes at least two bytes. Without headers, the record ends here.
     if ((count < 0) | (at + 2 * count > end) | ((count == 0) & (at != end))).any():
         raise MalformedError("the parts of a record do not fill its length")
 
@@ -133,19 +134,19 @@ def locate(
 
 
 def locate_headers(data: Bytes, records: Layout) -> tuple[Texts, Texts]:
-    """Find keys and values of the headers of some records.
+    """Locate keys and values in the headers of some records.
 
     Args:
-        data: Where the records are.
+        data: The buffer that contains the records.
         records: The records.
 
     Returns:
         The keys and the values of all headers, record by record.
 
     Raises:
-        MalformedError: The bytes are not headers.
+        MalformedError: The bytes are not valid headers.
     """
-    # Keys and values follow one another as records do, each behind its length.
+    # Keys and values follow one another like records, each after its length.
     start = varints.chain(data, records.headers, records.end, 2 * records.header_count)
     encoded, at = varints.read(data, start)
     texts = Texts(at, varints.zigzag(encoded))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of the formats 0 and 1, from before Kafka 0.11, brought into format 2.
+"""Converts batches of the formats 0 and 1, from before Kafka 0.11, to format 2.
 
-They are rare by now, so this goes record by record. A batch is one message; when it is compressed,
-its value holds the messages that count.
+They are rare today, so this module processes record by record. A batch is one message. If it is
+compressed, its value contains the actual messages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from connector_kafka.records.varints import Bytes
 __all__ = ["upconvert"]
 
 _FRONT = struct.Struct(">qiIbb")  # offset, length, CRC, magic, attributes
-_LENGTH_END = 12  # what the length counts begins here
-_CRC_END = 16  # what the CRC covers begins here
+_LENGTH_END = 12  # the bytes that the length counts start here
+_CRC_END = 16  # the bytes that the CRC covers start here
 _TIMESTAMP = struct.Struct(">q")
 _SIZE = struct.Struct(">i")
 
@@ -43,19 +43,19 @@ class _Message(NamedTuple):
 def upconvert(
     data: Bytes, batch: BatchHeader, *, max_bytes: int, check_crcs: bool = True
 ) -> tuple[BatchHeader, Bytes]:
-    """Return a batch of format 0 or 1 as one of format 2.
+    """Convert a batch of format 0 or 1 to format 2.
 
     Args:
-        data: What was fetched.
-        batch: Where the batch lies in it.
-        max_bytes: The most bytes of messages that are decompressed.
-        check_crcs: Whether to compare messages with their checksums.
+        data: The fetched bytes.
+        batch: The position of the batch in them.
+        max_bytes: The maximum size of decompressed messages.
+        check_crcs: Whether to verify the checksums of messages.
 
     Returns:
-        The header that it would have, and its records.
+        The equivalent header, and the records.
 
     Raises:
-        MalformedError: It cannot be read.
+        MalformedError: The batch cannot be read.
     """
     try:
         (wrapper,) = _messages(data[batch.start : batch.end].data, check_crcs)
@@ -70,7 +70,7 @@ def upconvert(
     except struct.error:
         raise MalformedError("a message is cut off") from None
     if first is None or last is None:
-        raise MalformedError("a compressed message holds none")
+        raise MalformedError("a compressed message contains no messages")
     if not 0 <= first <= last < _LAST_OFFSET:
         raise MalformedError(f"its messages have the impossible offsets {first} to {last}")
     header = batch._replace(
@@ -96,7 +96,7 @@ def _converted(record: _Message, first: int) -> bytearray:
 
 
 def _unwrapped(wrapper: _Message, check_crcs: bool, max_bytes: int) -> Iterator[_Message]:
-    """Give the messages within a message, or itself if there are none."""
+    """Yield the messages inside a message, or the message itself if it has none."""
     compression = wrapper.attributes & COMPRESSION
     if not compression:
         yield wrapper
@@ -104,8 +104,8 @@ def _unwrapped(wrapper: _Message, check_crcs: bool, max_bytes: int) -> Iterator[
     if wrapper.value is None:
         raise MalformedError("a compressed message is null")
     inner = decompress(wrapper.value, compression, limit=max_bytes).data
-    # In format 1 they count from 0, and the message around them has the offset of the last one; the
-    # 0 that some producers gave it instead means that theirs are right.
+    # In format 1, the inner offsets count from 0, and the outer message has the offset of the last
+    # one. Some producers set 0 instead, which means that the inner offsets are absolute.
     base = 0
     if wrapper.magic:
         last = 0
@@ -115,7 +115,7 @@ def _unwrapped(wrapper: _Message, check_crcs: bool, max_bytes: int) -> Iterator[
     appended = wrapper.attributes & LOG_APPEND_TIME
     for message in _messages(inner, check_crcs):
         if message.attributes & COMPRESSION or message.magic != wrapper.magic:
-            raise MalformedError("a message within a compressed one is not as it must be")
+            raise MalformedError("a message inside a compressed one is not valid")
         yield message._replace(
             offset=message.offset + base,
             timestamp=wrapper.timestamp if appended else message.timestamp,
@@ -128,10 +128,10 @@ def _messages(view: memoryview, check_crcs: bool) -> Iterator[_Message]:
         offset, length, crc, magic, attributes = _FRONT.unpack_from(view, at)
         end = at + _LENGTH_END + length
         if length < _FRONT.size - _LENGTH_END or end > len(view) or magic not in {0, 1}:
-            raise MalformedError(f"a message gives the format {magic} and {length} bytes")
+            raise MalformedError(f"a message claims the format {magic} and {length} bytes")
         message = view[at:end]
         if check_crcs and (found := zlib.crc32(message[_CRC_END:])) != crc:
-            raise MalformedError(f"a checksum is {crc:#010x}, the bytes have {found:#010x}")
+            raise MalformedError(f"a checksum is {crc:#010x}, but the bytes have {found:#010x}")
         at = end
         behind = _FRONT.size
         timestamp = _NO_TIMESTAMP

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partition a record goes to: that of its column, of its key as in Java, or the next one."""
+"""Assigns a record to the partition of its column, of its key as in Java, or to the next one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["Partitioner", "murmur2", "wrong_partitions"]
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 
-# What a record takes beside its value, about.
+# The approximate size of a record in addition to its value.
 _OVERHEAD = 16
 
-# With fewer keys than this that still have bytes left, a plain loop is faster.
+# With fewer remaining keys than this, a plain loop is faster.
 _NARROW = 16
 
 
 class Partitioner:
-    """Assigns partitions as Java's producer does; executor, one thread.
+    """Assigns partitions as Java's producer does. Executor, one thread.
 
-    Records with a key go to `murmur2(key)`, those without to one partition until it got
-    `sticky_bytes`, then to the next one (Kafka's KIP-480 and KIP-794), so that batches are large.
-    The same rows in the same calls get the same partitions.
+    A record with a key goes to partition `murmur2(key)`. Records without a key fill one partition
+    up to `sticky_bytes`, and then the next one (Kafka's KIP-480 and KIP-794), so that batches are
+    large. The same rows in the same calls get the same partitions.
 
     Args:
-        sticky_bytes: How many bytes without a key one partition gets, about Kafka's `batch.size`.
-        first: Where it begins; subtasks should differ.
+        sticky_bytes: The number of bytes without a key per partition, about Kafka's `batch.size`.
+        first: The first partition, which should differ between subtasks.
     """
 
     def __init__(self, *, sticky_bytes: int = 128 * 1024, first: int = 0) -> None:
@@ -42,13 +42,13 @@ class Partitioner:
         """Return the partition of each row.
 
         Args:
-            records: Rows with a column `value` and, where wanted, `key` (both of bytes or text)
-                and `partition` (whole numbers; null leaves it to the key).
-            partition_count: How many partitions the topic has.
+            records: Rows with a column `value` and optionally `key` (both bytes or text) and
+                `partition` (whole numbers, where null leaves the choice to the key).
+            partition_count: The number of partitions of the topic.
 
         Returns:
-            Numbers from 0 to below `partition_count`; those of the column `partition` as they are,
-            see `wrong_partitions`.
+            Numbers from 0 up to, but not including, `partition_count`. Those of the column
+            `partition` are unchanged; see `wrong_partitions`.
         """
         assigned = np.zeros(records.num_rows, np.int32)
         rest = np.ones(records.num_rows, np.bool_)
@@ -74,7 +74,7 @@ class Partitioner:
 
 
 def wrong_partitions(column: pa.Array, partition_count: int) -> Ints:
-    """Return the rows whose chosen partition the topic does not have."""
+    """Return the rows whose explicit partition does not exist in the topic."""
     wrong = pc.or_(pc.less(column, 0), pc.greater_equal(column, partition_count)).fill_null(False)
     return np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
 
@@ -89,7 +89,7 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     _, bounds, data = keys.buffers()
     offsets = np.frombuffer(bounds, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     sizes = np.diff(offsets)
-    # Longest first, so that the keys which still have bytes left are always the first ones.
+    # Longest first, so that the keys with remaining bytes are always at the front.
     order = np.argsort(-sizes, kind="stable")
     start, size = offsets[:-1][order], sizes[order]
     words = size >> 2
@@ -122,7 +122,7 @@ def _mixed(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def _finish(hashes: npt.NDArray[np.uint32], contents: Bytes, at: Ints, left: Ints) -> None:
-    """Take in the last bytes, fewer than a word, of which there are `left`."""
+    """Hash the last bytes, fewer than a word, of which there are `left`."""
     for number in (2, 1, 0):
         more = left > number
         if more.any():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that are too large to be decoded at once, cut between their records.
+"""Cuts batches that are too large to decode at once between their records.
 
-A batch may expand to a thousand times its size. It is then decompressed bit by bit, and the records
-that lie in the buffer as a whole are decoded before the next ones are decompressed.
+A batch can expand to a thousand times its size. It is then decompressed piece by piece. Whole
+records in the buffer are decoded before the next ones are decompressed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from connector_kafka.records.varints import Bytes
 
 __all__ = ["MAX_RECORDS", "InMemory", "Section", "cut"]
 
-#: More records are not located at once: each takes a hundred bytes meanwhile.
+#: The maximum number of records to locate at once. Each takes a hundred bytes meanwhile.
 MAX_RECORDS: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Records of one batch that lie in a buffer.
+    """Records of one batch that are in a buffer.
 
     Attributes:
-        header: Of the batch; it counts these records alone.
-        start: Where they begin.
-        end: Where they end; the start for a batch whose records are left out.
-        is_first: Whether the batch begins with them.
-        is_last: Whether it ends with them.
+        header: The header of the batch, which counts only these records.
+        start: The start of the records.
+        end: The end of the records. It equals the start for a batch whose records are skipped.
+        is_first: Whether these are the batch's first records.
+        is_last: Whether these are the batch's last records.
     """
 
     header: BatchHeader
@@ -45,12 +45,12 @@ class Section:
 
     @property
     def size(self) -> int:
-        """How many bytes they take."""
+        """The size in bytes."""
         return self.end - self.start
 
 
 class InMemory:
-    """Bytes that are there already, read like those that are decompressed."""
+    """Uncompressed bytes with the interface of a decompressor."""
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
@@ -71,17 +71,17 @@ def cut(
     *,
     max_record_bytes: int,
 ) -> Iterator[tuple[Bytes, Section]]:
-    """Give the records of a batch section by section; each is gone when the next one comes.
+    """Yield the records of a batch section by section. Each is valid until the next one.
 
     Args:
         header: Of the batch.
-        source: Gives what is not in the buffer yet.
-        buffer: What was read so far is at its beginning; it is written over.
-        filled: How many bytes that is.
-        max_record_bytes: The most bytes of a record.
+        source: Provides the bytes that are not in the buffer yet.
+        buffer: Starts with the bytes read so far, and is overwritten.
+        filled: The number of bytes read so far.
+        max_record_bytes: The maximum size of a record in bytes.
 
     Yields:
-        A section, and the buffer it is in: another one where a record needs more room.
+        A section and its buffer, which is replaced if a record needs more space.
 
     Raises:
         MalformedError: The bytes are not the records that the header counts.
@@ -98,25 +98,25 @@ def cut(
             continue
         if needed > max_record_bytes:
             raise TooLargeError(
-                f"a record gives {needed} bytes, more than the {max_record_bytes} that are allowed"
+                f"a record claims {needed} bytes, more than the limit of {max_record_bytes}"
             )
         larger = buffer if needed <= len(buffer) else np.empty(needed, np.uint8)
         larger[: filled - at] = buffer[at:filled]
         buffer, filled, at = larger, filled - at, 0
         read = source.read_into(buffer[filled:])
         if not read:
-            raise MalformedError("its records do not fill the length that it gives")
+            raise MalformedError("its records do not fill their claimed length")
         filled += read
     if at < filled or source.read_into(np.empty(1, np.uint8)):
-        raise MalformedError("its records do not fill the length that it gives")
+        raise MalformedError("its records do not fill their claimed length")
 
 
 def _whole_records(data: Bytes, start: int, end: int, most: int) -> tuple[int, int, int]:
-    """Follow the records of a buffer.
+    """Iterate over the records of a buffer.
 
     Returns:
-        How many of them lie in it as a whole, where the last one ends, and how many bytes the next
-        one needs.
+        The number of whole records, the end of the last one, and the number of bytes of the next
+        one.
     """
     view = data.data
     for count in range(most):

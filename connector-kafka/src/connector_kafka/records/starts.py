@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the records of batches begin and end.
+"""Locates the starts and ends of the records of batches.
 
-A record begins where the one before it ends, so they would have to be looked for one after the
-other. But the attributes of a record are always 0 and stand behind its length. So every zero byte
-is taken for attributes, what stands before it for a length, and whoever is not where another one
-ends is dropped, until as many are left as there are records. Then they must be the chain from the
-start to the end of each batch. Where they are not (a record ends with a byte like the first one of
-a length), or where zeros are too many or too far between, the chain is followed after all.
+A record starts at the end of the one before, so a plain search is sequential. But the attributes of
+a record are always 0 and follow its length. So the search treats every zero byte as attributes and
+the bytes before it as a length. It drops each candidate whose start is not the end of another one,
+until only as many as there are records remain. These must form the chain from the start to the end
+of each batch. If they do not (a record ends with a byte that looks like the start of a length), or
+if zeros are too frequent or too rare, the search follows the chain.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from connector_kafka.records.varints import Bytes, Ints
 
 __all__ = ["find_records"]
 
-# From so many batches on, it costs less to follow all their chains at once.
+# With this many batches or more, following all their chains at once is faster.
 _MANY = 128
 
-# With larger records it costs less to follow the chain than to look at all bytes.
+# With larger records, following the chain is faster than checking all bytes.
 _MAX_MEAN_SIZE = 512
 
-# With more zeros for each record than this, most are data.
+# With more zeros per record than this, most are data.
 _MAX_ZEROS = 16
 
-# The length of a record without key, value and headers, as it is encoded.
+# The encoded length of a record without key, value, and headers.
 _SHORTEST = 2 * 6
 
-# What is taken for attributes but is data seldom leads to another such byte.
+# Data that looks like attributes seldom leads to another such byte.
 _MAX_ROUNDS = 12
 
 
 def find_records(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Find the records of batches.
+    """Locate the records of batches.
 
     Args:
         data: Decompressed records.
-        starts: Where those of each batch begin.
-        ends: Where those of each batch end.
-        counts: How many records each batch has; at least one.
+        starts: The start of each batch's records.
+        ends: The end of each batch's records.
+        counts: The number of records in each batch, at least one.
 
     Returns:
-        Where the attributes of each record are, which stand behind its length, and where it ends.
-        Records follow one another from the start of their batch to its end.
+        The position of each record's attributes, which follow its length, and the end of the
+        record. Records follow one another from the start of their batch to its end.
 
     Raises:
-        MalformedError: The bytes are not so many records.
+        MalformedError: The bytes do not contain that many records.
     """
     if len(starts) < _MANY:
         found = _guess(data[: int(ends[-1])], starts, ends, counts)
@@ -71,7 +71,7 @@ def _guess(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, I
         return None
     at = np.flatnonzero(zeros) + first + 1
     length, start = _read_back(data, at)
-    # What stands before the first record of a batch is no part of a length.
+    # The bytes before the first record of a batch are not part of a length.
     of_batch = np.minimum(np.searchsorted(at, starts, "right"), len(at) - 1)
     over = np.maximum(starts - start[of_batch], 0)
     length[of_batch] >>= 7 * over
@@ -90,7 +90,7 @@ def _guess(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, I
         at, start, end = at[likely], start[likely], end[likely]
     if len(at) != total:
         return None
-    # A chain from the start to the end of each batch?
+    # Check for a chain from the start to the end of each batch.
     behind = np.cumsum(counts)
     follows = np.empty(total, np.int64)
     follows[:-1] = start[1:]
@@ -101,11 +101,11 @@ def _guess(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, I
 
 
 def _read_back(data: Bytes, behind: Ints) -> tuple[Ints, Ints]:
-    """Read the numbers that end before some positions; return also where they begin."""
+    """Read the numbers that end at some positions, and return their start positions too."""
     at = behind - 1
     byte = data.take(at)
     value = byte.astype(np.int64)
-    more = byte < 0x80  # else it is no last byte; the length, from 128 on, leads nowhere
+    more = byte < 0x80  # otherwise it is not a last byte; a length of 128 or more leads nowhere
     for _ in range(varints.INT - 1):
         byte = data.take(at - 1, mode="clip")
         more &= byte > 0x7F

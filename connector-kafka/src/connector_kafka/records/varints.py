@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variable-length integers of the record format (zig-zag, base 128) for whole columns at once."""
+"""Variable-length integers of the record format (zig-zag, base 128), for whole columns at once."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Ints = npt.NDArray[np.int64]
 INT = 5
 LONG = 10
 
-# With fewer lanes than this a plain loop is faster than steps over arrays.
+# With fewer lanes than this, a plain loop is faster than array operations.
 _NARROW = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Short byte strings, one for each row.
+    """Short byte strings, one per row.
 
     Attributes:
-        bytes: A row of bytes for each, the first `sizes` of which count.
-        sizes: How many bytes count.
+        bytes: One row per string. Its first `sizes` bytes are the string.
+        sizes: The number of bytes in each string.
     """
 
     bytes: npt.NDArray[np.uint8]
@@ -53,19 +53,19 @@ class Pieces:
 def read(data: Bytes, at: Ints, longest: int = INT) -> tuple[Ints, Ints]:
     """Read one number at every position.
 
-    A position behind the end reads the last byte: callers check where they ended, which makes
-    every check of a position before it needless.
+    A position after the end reads the last byte. Callers check the final positions, so checks
+    before each read are unnecessary.
 
     Args:
-        data: The bytes; at least one.
-        at: Where the numbers begin, none of them negative.
-        longest: How many bytes a number may have.
+        data: The bytes, at least one.
+        at: The positions of the numbers, none of them negative.
+        longest: The maximum number of bytes per number.
 
     Returns:
-        The numbers as they are encoded, before `zigzag`, and the positions behind them.
+        The encoded numbers, before `zigzag`, and the positions after them.
 
     Raises:
-        MalformedError: A number is longer than that.
+        MalformedError: A number is longer.
     """
     byte = data.take(at, mode="clip")
     value = (byte & 0x7F).astype(np.int64)
@@ -85,29 +85,29 @@ def read(data: Bytes, at: Ints, longest: int = INT) -> tuple[Ints, Ints]:
 
 
 def zigzag(value: Ints) -> Ints:
-    """Return the signed numbers that zig-zag encodings stand for."""
+    """Return the signed numbers of zig-zag encodings."""
     half = (value.view(np.uint64) >> np.uint64(1)).view(np.int64)
     return half ^ -(value & 1)
 
 
 def chain(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> Ints:
-    """Find the items of lanes, in each of which items follow one another behind their lengths.
+    """Locate the items of lanes. In each lane, items follow one another, each after its length.
 
-    Where an item begins is known only from the one before it, but lanes know nothing of each
-    other: all lanes advance together, one item a step.
+    The start of an item is known only from the one before it, but lanes are independent: all lanes
+    advance together, one item per step.
 
     Args:
         data: The bytes.
-        starts: Where each lane begins.
-        ends: Where each lane must end.
-        counts: How many items each lane has; what the caller allocates for them is bounded.
+        starts: The start of each lane.
+        ends: The required end of each lane.
+        counts: The number of items in each lane. The caller limits the memory for them.
 
     Returns:
-        The positions of the lengths of all items, lane by lane. Every item of a length that is
-        not below -1 lies within its lane.
+        The positions of the lengths of all items, lane by lane. Every item whose length is at least
+        -1 lies within its lane.
 
     Raises:
-        MalformedError: A lane does not end where it must.
+        MalformedError: A lane does not end at its required end.
     """
     items = np.empty(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
@@ -131,12 +131,12 @@ def chain(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> Ints:
             data, int(at[lane]), int(ends[lane]), items[slots[lane] + step :][: counts[lane] - step]
         )
     if (at != ends).any():
-        raise MalformedError("its records do not fill the length that it gives")
+        raise MalformedError("its records do not fill their claimed length")
     return items
 
 
 def _walk(data: Bytes, start: int, end: int, items: Ints) -> int:
-    """Find the items of one lane from `start` on; return where the last one ends."""
+    """Locate the items of one lane from `start` on, and return the end of the last one."""
     if start > end:
         raise MalformedError("a record is longer than its batch")
     lane = data[start:end].tobytes()
@@ -168,7 +168,7 @@ def _walk(data: Bytes, start: int, end: int, items: Ints) -> int:
 
 
 def write(values: Ints) -> Pieces:
-    """Encode numbers, zig-zag, each in as few bytes as it needs."""
+    """Encode numbers as zig-zag, each in as few bytes as possible."""
     left = ((values << 1) ^ (values >> 63)).view(np.uint64)
     sizes = np.ones(len(left), np.int64)
     columns = []
@@ -182,7 +182,7 @@ def write(values: Ints) -> Pieces:
 
 
 def size_of(values: Ints) -> Ints:
-    """Return how many bytes `write` takes for each number."""
+    """Return the number of bytes that `write` needs for each number."""
     left = ((values << 1) ^ (values >> 63)).view(np.uint64)
     sizes = np.ones(len(left), np.int64)
     while (more := (left := left >> np.uint64(7)) > 0).any():
@@ -191,7 +191,7 @@ def size_of(values: Ints) -> Ints:
 
 
 def join(pieces: Sequence[Pieces]) -> pa.Array:
-    """Return the pieces of each row behind one another, as an Arrow array of bytes."""
+    """Concatenate the pieces of each row, as an Arrow array of bytes."""
     table = np.concatenate([each.bytes for each in pieces], axis=1)
     counts = np.concatenate(
         [np.arange(each.bytes.shape[1]) < each.sizes[:, None] for each in pieces], axis=1

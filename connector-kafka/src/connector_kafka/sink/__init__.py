@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka as a sink, exactly once by transactions (Flink's KafkaSink)."""
+"""The Kafka sink, exactly once by transactions (Flink's KafkaSink)."""
 
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.kafka_sink import KAFKA_SINK_OPTIONS, KafkaSink

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in a decision for the transaction that a writer prepared."""
+"""The part of a decision for the transaction that a writer prepared."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["KafkaCommittable"]
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaCommittable:
-    """A complete transaction that waits for its end; enough to end it from any process.
+    """A prepared transaction, with all that is needed to end it from any process.
 
     Attributes:
-        transactional_id: Its id.
-        producer_id: Id of the producer that wrote it.
-        producer_epoch: Epoch of that producer; it is never used for a second transaction.
+        transactional_id: The transactional ID.
+        producer_id: The ID of the producer that wrote it.
+        producer_epoch: The epoch of the producer, which never writes a second transaction.
         subtask_id: The writer.
         checkpoint_id: The epoch.
         receipts_topic: The topic that its receipt refers to.
-        prepared_at: When it was complete, by the clock of the executor. A receipt as old as the
-            broker keeps offsets may be gone.
+        prepared_at: The time of its completion, by the clock of the executor. A receipt older than
+            the broker's retention of offsets may no longer exist.
     """
 
     transactional_id: str

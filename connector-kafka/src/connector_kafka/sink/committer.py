@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the transactions of decided epochs, settles doubts, leases ids to the next epoch."""
+"""Ends the transactions of decided epochs, resolves doubts, and leases IDs to the next epoch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DEFAULT_RECEIPTS_KEPT: Final = timedelta(days=7)
 
 @dataclass(frozen=True, kw_only=True)
 class _Connected:
-    """What a committer talks through, once it does."""
+    """The open connections of a committer."""
 
     wire: Wire
     client: TransactionClient
@@ -45,16 +45,16 @@ class _Connected:
 
 
 class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
-    """Commits prepared transactions; leases transactional ids. Driver.
+    """Commits prepared transactions and leases transactional IDs. Driver.
 
-    One thread of its own talks to Kafka, one task after another, so that the ids of the next epoch
-    are initialised, and the losers of the last one aborted, while Spark goes on.
+    A separate thread talks to Kafka, one task after another. It initializes the IDs of the next
+    epoch and aborts the losers of the last one while Spark continues.
 
     Args:
         config: Properties of the producer.
         receipts: The receipts of the sink, with its names.
-        incarnation: Number of the driver.
-        pool_size: Transactional ids of each writer.
+        incarnation: The number of the driver.
+        pool_size: The number of transactional IDs per writer.
     """
 
     def __init__(
@@ -69,36 +69,36 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         self._has_started = False
 
     def commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
-        """End the transaction of each request, or say on it what became of it.
+        """End the transaction of each request, or record the outcome on the request.
 
-        `NoError` of the broker, now or repeated, is a commit. An answer that may change is asked
-        for again. After any other the transaction is over, and its receipt says how: it was
-        committed before, or it was aborted, as its time was out, and its rows are lost.
+        `NoError` of the broker, now or repeated, is a commit. A temporary error is retried. After
+        any other error, the transaction is over, and its receipt shows the outcome. Either it was
+        committed before, or it was aborted after its timeout and its rows are lost.
 
         Raises:
-            KafkaRetryableError: Kafka does not answer.
+            KafkaRetryableError: Kafka does not respond.
         """
         self._do(lambda: self._commit(requests))
 
     def sweep(self, checkpoint_id: int) -> None:
-        """Abort what attempts of the epoch left open; in the background, at once."""
+        """Abort the open transactions of the epoch's attempts, in the background."""
         self._thread.submit(self._renew)
 
     def recover(self, last_decided: int) -> None:
-        """Fence all writers of former drivers and abort what they left open.
+        """Fence all writers of former drivers and abort their open transactions.
 
         Raises:
-            ConfigurationError: The cluster refuses what the sink needs.
-            KafkaRetryableError: Kafka does not answer.
+            ConfigurationError: The cluster rejects what the sink needs.
+            KafkaRetryableError: Kafka does not respond.
         """
         self._do(self._start)
 
     def lease(self, checkpoint_id: int, number_of_writers: int) -> TransactionLease:
-        """Hand out fresh ids to the writers of an epoch; they were initialised already, mostly.
+        """Lease fresh IDs to the writers of an epoch. Most of them are already initialized.
 
         Raises:
-            ConfigurationError: The cluster refuses the ids.
-            KafkaRetryableError: Kafka does not answer.
+            ConfigurationError: The cluster rejects the IDs.
+            KafkaRetryableError: Kafka does not respond.
         """
 
         def work() -> TransactionLease:
@@ -109,12 +109,12 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         return self._do(work)
 
     def close(self) -> None:
-        """Finish what runs in the background, and disconnect."""
-        with contextlib.suppress(RuntimeError):  # closed before
+        """Finish background tasks, and disconnect."""
+        with contextlib.suppress(RuntimeError):  # already closed
             self._thread.submit(self._disconnect)
         self._thread.shutdown()
 
-    # --- On the thread that talks to Kafka --------------------------------------------------------
+    # --- On the Kafka thread ----------------------------------------------------------------------
 
     def _do(self, work: Callable[[], _T]) -> _T:
         future: Future[_T] = self._thread.submit(work)
@@ -165,15 +165,15 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         try:
             self._open().pool.renew()
         except ConnectorError as error:
-            # The next lease does it again and fails with the reason if it cannot.
+            # The next lease repeats it, and fails with the reason if it cannot.
             _logger.info("the transactional ids are not initialized yet: %s", error)
 
     def _commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
         answers = self._open().client.end(
             [_transaction(request.committable) for request in requests], commit=True
         )
-        # Winners first, all of them: readers see the epoch, and open transactions of others can no
-        # longer be mistaken for one of these.
+        # All winners first: readers see the epoch, and open transactions of others can no longer be
+        # mistaken for one of these.
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, KafkaRetryableError):
                 request.retry_later()
@@ -181,12 +181,12 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
                 self._settle(request, answer)
 
     def _settle(self, request: CommitRequest[KafkaCommittable], answer: ConnectorError) -> None:
-        """Find out what became of a transaction that the broker no longer knows as open."""
+        """Determine the outcome of a transaction that the broker no longer lists as open."""
         committable, connected = request.committable, self._open()
         name = TransactionalId.parse(committable.transactional_id)
         assert name is not None, "a writer of this sink prepared it"
         try:
-            # Whatever is open under the ids of this writer would keep its receipt unstable.
+            # Any open transaction under the IDs of this writer would keep its receipt unstable.
             connected.pool.renew_writer(name)
             last = last_committed(connected.client, name.writer, committable.receipts_topic)
         except KafkaRetryableError:
@@ -200,15 +200,15 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
                 f"{committable.subtask_id} was committed",
                 expected=f"a restart before the broker's {_RECEIPTS_KEPT} expires",
                 found=f"prepared at {committable.prepared_at:%Y-%m-%d %H:%M} UTC, no receipt",
-                hint="check whether the topic contains the rows; then restore or reset the "
-                "pipeline accordingly",
+                hint="check whether the topic contains the rows, and then restore or reset the "
+                "pipeline",
             )
             error.__cause__ = answer
             request.signal_failed(error)
         else:
             _logger.warning(
-                "epoch %d of writer %d was not committed in time (%s): writing its rows again; "
-                "if this happens often, raise transaction.timeout.ms",
+                "epoch %d of writer %d was not committed in time (%s): writing its rows again; if "
+                "this happens often, raise transaction.timeout.ms",
                 committable.checkpoint_id,
                 committable.subtask_id,
                 answer.message,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of Kafka topics, exactly once where it is asked for."""
+"""The Kafka sink, optionally exactly once."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class KafkaSink(
     SupportsRewriting,
     SupportsConnectionCheck,
 ):
-    """Writes rows as records to Kafka, after Flink's `KafkaSink`.
+    """Writes rows as records to Kafka, like Flink's `KafkaSink`.
 
-    *Exactly once*: the rows of each writer and epoch are a transaction, ended after the epoch's
-    decision; readers with `isolation.level=read_committed` see each row once. *At least once*:
-    brokers have all rows when an epoch ends, each once unless an epoch is written again. *None*:
-    the leader of a partition alone has them.
+    *Exactly once*: the rows of each writer and epoch form a transaction, which ends after the
+    epoch's decision. Readers with `isolation.level=read_committed` see each row once. *At least
+    once*: brokers have all rows when an epoch ends, each once unless an epoch is written again.
+    *None*: only the leader of a partition has acknowledged them.
 
-    Immutable and picklable; no I/O in the constructor.
+    Immutable and picklable. The constructor does no I/O.
 
     Raises:
-        ConfigurationError: What was asked for does not go together.
+        ConfigurationError: The settings contradict each other.
     """
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class KafkaSink(
                 expected="all",
                 found=acks,
                 option="properties.acks",
-                hint="leave it out, or choose the delivery guarantee none",
+                hint="remove it, or choose the delivery guarantee none",
             )
         serialization = self.serialization
         if self.upsert is not None and serialization.value_format and not serialization.key_fields:
@@ -97,23 +97,24 @@ class KafkaSink(
         )
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that can never be written. Driver.
+        """Refuse a schema whose rows can never be written. Driver.
 
         Raises:
-            ConfigurationError: A column is missing, left over or has a wrong type.
+            ConfigurationError: A column is missing, unused, or has a wrong type.
         """
         if ROW_KIND_COLUMN in schema.names and self.upsert is None:
             raise ConfigurationError(
-                "rows of a changelog cannot be only inserted",
+                "a changelog contains updates and deletions, which cannot be written as plain "
+                "inserts",
                 expected="no column '_row_kind'",
                 found="one",
                 option="sink.upsert",
-                hint="choose how a changelog is written, or drop the column",
+                hint="set how to write a changelog, or drop the column",
             )
         self.serialization.validate(schema)
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the brokers for an answer; see `SupportsConnectionCheck`. Driver."""
+        """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._config, timeout)
 
     def writer_parallelism(self) -> int | None:
@@ -121,7 +122,7 @@ class KafkaSink(
         return self.parallelism
 
     def create_writer(self, context: WriterInitContext) -> KafkaSinkWriter:
-        """Make the writer of one task of one epoch. Executor."""
+        """Create the writer of one task in one epoch. Executor."""
         transaction = None
         if self._is_exactly_once:
             receipts = self._receipts(context.pipeline_id, context.sink_uid)
@@ -152,7 +153,7 @@ class KafkaSink(
         )
 
     def create_committer(self, context: CommitterInitContext) -> Committer[KafkaCommittable]:
-        """Make the committer. Driver."""
+        """Create the committer. Driver."""
         if not self._is_exactly_once:
             return NothingToCommit()
         timeout = timedelta(milliseconds=self._config[properties.TRANSACTION_TIMEOUT_MS])

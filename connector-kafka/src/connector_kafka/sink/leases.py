@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pool of transactional ids of a sink: who may write under which of them, and when no more."""
+"""The pool of transactional IDs of a sink, which leases them to writers and revokes them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from connector_kafka.sink.transactional_ids import SinkTransactions, Transaction
 
 __all__ = ["TransactionLease", "TransactionPool"]
 
-# Brokers forget an id that nobody used for a week (`transactional.id.expiration.ms`).
+# Brokers forget an ID that is unused for a week (`transactional.id.expiration.ms`).
 _FRESH_SECONDS: Final = 3600.0
-# States of an id under which nothing is open, as Kafka calls them.
+# Kafka's names of the states in which an ID has no open transaction.
 _OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionLease:
-    """What the writers of one epoch may use; made on the driver, read on executors.
+    """The lease of one epoch's writers, created on the driver and read on executors.
 
     Attributes:
         checkpoint_id: The epoch.
-        incarnation: The driver that leases; its number is part of the ids.
-        identities: For each writer the identities under its transactional ids, by slot. Each is
-            good for one transaction of one attempt.
+        incarnation: The driver that grants the lease. Its number is part of the IDs.
+        identities: For each writer, the identities under its transactional IDs, by slot. Each is
+            valid for one transaction of one attempt.
     """
 
     checkpoint_id: int
@@ -36,21 +36,22 @@ class TransactionLease:
 
 
 class TransactionPool:
-    """Leases the ids of a sink's writers; driver, one thread.
+    """Leases the IDs of a sink's writers. Driver, one thread.
 
-    To initialise an id gives it a new epoch, fences whoever had the old one, and aborts what that
-    one left open. So one act ends an epoch's losers, keeps zombies out, and prepares the next
-    lease. No writer ever initialises an id: it could abort a transaction that was decided on.
+    Initializing an ID gives it a new epoch, fences the holder of the old one, and aborts the
+    holder's open transaction. So one operation ends an epoch's losers, keeps out zombies, and
+    prepares the next lease. A writer never initializes an ID, because that could abort a decided
+    transaction.
 
-    A driver initialises its own ids and those of the drivers before it, never those of a later one:
-    whoever was taken for dead and goes on can end nothing that belongs to its successor.
+    A driver initializes its own IDs and those of earlier drivers, never those of a later one. So a
+    driver that was presumed dead but still runs cannot end its successor's transactions.
 
     Args:
-        names: How the ids are called.
-        incarnation: Number of this driver.
-        size: Ids of each writer.
-        client: Talks to the coordinators.
-        timeout_ms: Age at which brokers abort a transaction, in milliseconds.
+        names: The names of the IDs.
+        incarnation: The number of this driver.
+        size: The number of IDs per writer.
+        client: The client for the coordinators.
+        timeout_ms: The age in milliseconds at which brokers abort a transaction.
         clock: Seconds of a monotonic clock.
     """
 
@@ -75,11 +76,11 @@ class TransactionPool:
         self._discovered = False
 
     def lease(self, checkpoint_id: int, number_of_writers: int) -> TransactionLease:
-        """Hand out the ids of all writers of an epoch.
+        """Lease the IDs of all writers of an epoch.
 
         Raises:
-            KafkaRetryableError: The coordinators do not answer.
-            ConfigurationError: They refuse.
+            KafkaRetryableError: The coordinators do not respond.
+            ConfigurationError: The coordinators reject the IDs.
         """
         ids = [
             self._names.transactional_id(subtask, self._incarnation, slot)
@@ -101,23 +102,24 @@ class TransactionPool:
         )
 
     def renew(self) -> None:
-        """Take back all that was handed out: fence its holders, abort what they left open.
+        """Revoke all leases: fence the holders and abort their open transactions.
 
-        The first time in the life of a driver also what former drivers handed out, and one id at
-        least, so that a cluster that refuses them says so at once.
+        A driver's first call also revokes the leases of former drivers, and at least one ID, so
+        that a cluster that rejects the IDs reports it at once.
         """
         if not self._discovered:
-            # First the others': an id of a driver shows that it has fenced those before it.
+            # The others' IDs first: an ID of a driver shows that it has fenced the drivers before
+            # it.
             self._fence(self._left_by_others())
             self._handed_out.add(self._names.transactional_id(0, self._incarnation, 0))
             self._discovered = True
         self._initialise(sorted(self._handed_out))
 
     def _left_by_others(self) -> list[str]:
-        """Ids of the driver before this one, and older ones under which something is open.
+        """Return the IDs of the previous driver, and older ones with an open transaction.
 
-        Other ids of older drivers were fenced by the one that followed. To initialise them would
-        keep brokers from ever forgetting them.
+        The successor of each older driver has already fenced its other IDs. Initializing them again
+        would keep brokers from ever forgetting them.
         """
         found = [
             (parsed, each.state)
@@ -135,11 +137,11 @@ class TransactionPool:
         self._client.init_producer_ids(ids, timeout_ms=self._timeout_ms)
 
     def renew_writer(self, transactional_id: TransactionalId) -> None:
-        """Take back all ids of one writer, whether this driver handed them out or not.
+        """Revoke all IDs of one writer, whether this driver leased them or not.
 
         Args:
-            transactional_id: One of them. When it was handed out, the pool may have been larger
-                and the prefix another one.
+            transactional_id: One of them. At the time of its lease, the pool may have been larger
+                and the prefix different.
         """
         name = transactional_id
         stem = name.name.removesuffix(str(name.slot))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committer of records that are visible as they are written."""
+"""The committer for records that are visible as soon as they are written."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["NothingToCommit"]
 
 
 class NothingToCommit(Committer[KafkaCommittable]):
-    """Stands where the delivery guarantee is not exactly-once. Driver."""
+    """Replaces the committer if the delivery guarantee is not exactly-once. Driver."""
 
     def commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
-        """Refuse transactions that an earlier start decided on.
+        """Refuse transactions that an earlier run decided to commit.
 
-        The sink was exactly-once then, and only that sink may end them.
+        The sink was exactly-once then, and only that sink can end them.
         """
         for request in requests:
             request.signal_failed(
                 CommitError(
-                    "a transaction of an earlier start is still open",
+                    "a transaction of an earlier run is still open",
                     expected="the original delivery guarantee exactly-once",
                     option="sink.delivery-guarantee",
-                    hint="start once more with exactly-once, and change it afterwards",
+                    hint="start once more with exactly-once, and change it afterward",
                 )
             )

@@ -20,11 +20,11 @@ _SINCE: Final = "2.0.0"
 
 
 class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
-    """What is written, and how; the settings of `KafkaSink`."""
+    """What to write and how: the settings of `KafkaSink`."""
 
     serialization: Setting[KafkaRecordSerializationSchema] = part(
         KafkaRecordSerializationSchema,
-        doc="Which column becomes which part of a record, the topic among them.",
+        doc="Maps columns to the parts of a record, including the topic.",
     )
     delivery_guarantee: Setting[
         DeliveryGuarantee, DeliveryGuarantee | Literal["none", "at-least-once", "exactly-once"]
@@ -32,7 +32,7 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         "sink.delivery-guarantee",
         DeliveryGuarantee,
         default=DeliveryGuarantee.AT_LEAST_ONCE,
-        doc="How often a row arrives when something fails.",
+        doc="Delivery guarantee of a row after failures.",
         aliases=("sink.semantic", "delivery.guarantee", "sink.exactly-once"),
         since=_SINCE,
     )
@@ -42,8 +42,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         "sink.partitioner",
         KafkaPartitioner,
         default=KafkaPartitioner.DEFAULT,
-        doc="How records without a partition of their own find one: by the hash of their key as "
-        "Java's clients do, one partition for each writer, or in turn.",
+        doc="Partition of records without an explicit one: by the hash of their key as in Java's "
+        "clients, one partition per writer, or round-robin.",
         aliases=("partitioner.class",),
         since=_SINCE,
     )
@@ -53,8 +53,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         "sink.upsert",
         UpsertMode,
         default=None,
-        doc="Rows are a changelog: `_row_kind` -D becomes a record without value, -U nothing. "
-        "Every row, or only the last of each key within a batch.",
+        doc="How to write a changelog: `_row_kind` -D becomes a record without a value, and -U is "
+        "dropped. Write every row, or only the last of each key within a batch.",
         aliases=("sink.buffer-flush.max-rows", "sink.buffer-flush.interval"),
         since=_SINCE,
     )
@@ -63,8 +63,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         str,
         default="connectors",
         validator=not_empty,
-        doc="What transactional ids, and the groups of receipts, begin with, for the access rules "
-        "of the cluster. Pipeline and sink follow, so that no two queries share an id.",
+        doc="Prefix of transactional IDs and of the groups of receipts, for the access rules of "
+        "the cluster. The pipeline and the sink follow, so that no two queries share an ID.",
         aliases=("transactional.id", "sink.transaction-naming-strategy"),
         since=_SINCE,
     )
@@ -73,7 +73,7 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         int,
         default=4,
         validator=positive,
-        doc="Transactional ids of each writer: attempts of a task that are possible in an epoch.",
+        doc="Transactional IDs per writer: the maximum number of attempts of a task in an epoch.",
         since=_SINCE,
     )
     receipts_topic: Setting[str] = option(
@@ -81,8 +81,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         str,
         default=RECEIPTS_TOPIC,
         validator=not_empty,
-        doc="Topic that receipts of transactions refer to. It stays empty, all sinks may share it, "
-        "and it is created with one partition where it is missing.",
+        doc="Topic that the receipts of transactions refer to. It stays empty, all sinks can "
+        "share it, and the sink creates it with one partition if it is missing.",
         since=_SINCE,
     )
     restart_time: Setting[timedelta, timedelta | str] = option(
@@ -90,8 +90,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         DURATION,
         default=timedelta(minutes=5),
         validator=positive,
-        doc="Longest time in which a pipeline that failed is started again. A transaction that is "
-        "older than `transaction.timeout.ms` then is written again.",
+        doc="Maximum time until a failed pipeline restarts. If a transaction is then older than "
+        "`transaction.timeout.ms`, its rows are written again.",
         since=_SINCE,
     )
     parallelism: Setting[int | None] = option(
@@ -99,6 +99,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         int,
         default=None,
         validator=positive,
-        doc="Number of writers; by default the partitions of the input.",
+        doc="Number of writers. The default is the number of partitions of the input.",
         since=_SINCE,
     )

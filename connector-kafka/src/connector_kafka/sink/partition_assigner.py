@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partition a record goes to."""
+"""Assigns records to partitions."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ __all__ = ["KafkaPartitioner", "PartitionAssigner"]
 
 
 class KafkaPartitioner(StrEnum):
-    """How records without a partition of their own find one (Flink's `sink.partitioner`)."""
+    """How to assign records without an explicit partition (Flink's `sink.partitioner`)."""
 
     DEFAULT = "default"
-    """By the hash of the key, as Java's clients have it; records without a key in turn."""
+    """By the hash of the key, as in Java's clients, and round-robin for records without a key."""
     FIXED = "fixed"
     """Each writer writes to one partition."""
     ROUND_ROBIN = "round-robin"
-    """In turn, whatever the key."""
+    """Round-robin, whatever the key."""
 
 
 class PartitionAssigner:
-    """Assigns the records of one writer; the same rows in the same calls alike. Executor.
+    """Assigns the records of one writer.
+
+    The same rows in the same calls get the same partitions. Executor.
 
     Args:
-        partitioner: How.
-        subtask_id: The writer: it begins its turns elsewhere than others.
-        batch_size: Bytes that one partition gets in its turn, so that its batches are full.
+        partitioner: The strategy.
+        subtask_id: The writer, which determines the first partition.
+        batch_size: The number of bytes per partition before the next one, so that its batches are
+            full.
     """
 
     def __init__(self, partitioner: KafkaPartitioner, *, subtask_id: int, batch_size: int) -> None:
@@ -41,12 +44,12 @@ class PartitionAssigner:
         self._turns: dict[str, Partitioner] = {}
 
     def assign(self, topic: str, records: pa.RecordBatch, count: int) -> npt.NDArray[np.int32]:
-        """The partition of each record.
+        """Return the partition of each record.
 
         Args:
-            topic: Where all of them go.
-            records: As `KafkaRecordSerializationSchema` makes them; partitions in them exist.
-            count: Partitions of the topic.
+            topic: The topic of all of them.
+            records: Records from `KafkaRecordSerializationSchema`, whose explicit partitions exist.
+            count: The number of partitions of the topic.
         """
         if self._partitioner is KafkaPartitioner.FIXED:
             fixed = self._subtask_id % count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to records that a broker will take; what it would refuse is a bad record here."""
+"""Converts rows to records that a broker accepts. Others become bad records here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PreparedRecords:
     Attributes:
         topic: The topic.
         partitions: The partition of each record.
-        records: What `Encoder.encode` takes; other columns are not looked at.
+        records: The input of `Encoder.encode`, which ignores other columns.
     """
 
     topic: str
@@ -49,15 +49,17 @@ class PreparedRecords:
 
 
 class RecordPreparation:
-    """Makes records of the rows of one writer and hands bad ones to the record policy. Executor.
+    """Converts the rows of one writer to records, and reports bad ones to the record policy.
+
+    Executor.
 
     Args:
-        schema: Which column becomes what.
-        upsert: What row kinds do; None where rows are only inserted.
-        max_request_size: A larger record is a bad one.
-        assigner: Gives each record its partition.
-        partitions_of: The number of partitions of topics; those that do not exist are left out.
-        context: What the writer knows of itself.
+        schema: Maps columns to the parts of a record.
+        upsert: How to write row kinds, or None if rows are only inserted.
+        max_request_size: The maximum size of a record. A larger one is a bad record.
+        assigner: Assigns each record to a partition.
+        partitions_of: Returns the number of partitions of topics, without those that do not exist.
+        context: The context of the writer.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class RecordPreparation:
         self._rows_seen = 0
 
     def prepare(self, batch: pa.RecordBatch) -> Iterator[PreparedRecords]:
-        """Make records of a batch of rows, topic by topic.
+        """Convert a batch of rows to records, topic by topic.
 
         Raises:
             BadRecordError: The record policy is `fail` and a row cannot become a record.
@@ -117,7 +119,7 @@ class RecordPreparation:
             counts = self._partitions_of([fixed])
             if fixed not in counts:
                 raise KafkaRequestError(
-                    f"there is no topic {fixed!r}",
+                    f"the topic {fixed!r} does not exist",
                     option="topic",
                     hint="the topic {fixed} does not exist",
                 )
@@ -154,7 +156,7 @@ class RecordPreparation:
     # --- Bad records ------------------------------------------------------------------------------
 
     def _refuse(self, records: pa.RecordBatch, good: _Mask, bad: _Mask, reason: str) -> None:
-        """Hand over the records that are bad now and were good before; they are good no more."""
+        """Report the rows that have become bad, and mark them as bad."""
         for at in np.flatnonzero(bad & good).tolist():
             self._refuse_row(records, at, reason)
         good &= ~bad

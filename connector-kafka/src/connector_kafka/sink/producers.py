@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Producers that a Python worker keeps from one task to the next: to connect anew is dear."""
+"""Producers that a Python worker keeps from one task to the next, because connecting is slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IDLE_SECONDS: Final = 300.0
 
 @dataclass(frozen=True)
 class _Idle:
-    """A producer that nobody uses, what for it is good, and since when."""
+    """An idle producer, its purpose, and the start of its idle time."""
 
     config: ClientConfig
     is_transactional: bool
@@ -28,10 +28,10 @@ class _Idle:
 
 
 class ProducerPool:
-    """Lends producers, each to one writer at a time; executor, any thread.
+    """Lends each producer to one writer at a time. Executor, any thread.
 
     Args:
-        idle_seconds: A producer that nobody used for so long is closed, when another is asked for.
+        idle_seconds: The idle time after which a producer is closed at the next request.
     """
 
     def __init__(self, idle_seconds: float = _IDLE_SECONDS) -> None:
@@ -41,14 +41,15 @@ class ProducerPool:
         self._pid = os.getpid()
 
     def borrow(self, config: ClientConfig, *, is_transactional: bool) -> Producer:
-        """A producer with these properties: one that was given back, or a new one.
+        """Return a producer with these properties, either a returned or a new one.
 
         Args:
             config: Its properties.
-            is_transactional: Whether it writes transactions; it then does nothing else, ever.
+            is_transactional: Whether it writes transactions. It then never does anything else.
         """
         if self._pid != os.getpid():
-            # Forked: connections are the parent's, and the lock may be held by a thread of it.
+            # After a fork, connections belong to the parent, and a thread of the parent can hold
+            # the lock.
             self._lock, self._idle, self._pid = threading.Lock(), [], os.getpid()
         oldest = time.monotonic() - self._idle_seconds
         wanted = (config, is_transactional)
@@ -71,12 +72,12 @@ class ProducerPool:
     def give_back(
         self, config: ClientConfig, producer: Producer, *, is_transactional: bool
     ) -> None:
-        """Take back a producer that has sent all and never failed; others are to be closed."""
+        """Return a producer that has sent everything and never failed. Close all others."""
         with self._lock:
             self._idle.append(_Idle(config, is_transactional, producer, time.monotonic()))
 
     def close(self) -> None:
-        """Close all producers that nobody uses."""
+        """Close all idle producers."""
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: which epoch a writer's last committed transaction belongs to.
+"""Receipts, which record the epoch of a writer's last committed transaction.
 
-A transaction holds, beside its rows, an offset of a consumer group of the writer. Brokers make
-both visible together, so the offset tells for ever whether the rows were committed; the answer to
-a request may have been lost, or its id may belong to another transaction by now.
+A transaction contains, in addition to its rows, an offset of a consumer group of the writer.
+Brokers make both visible together, so the offset permanently shows whether the rows were committed.
+The response to a request can be lost, or its ID can belong to another transaction by now.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from connector_kafka.sink.transactional_ids import SinkTransactions
 __all__ = ["RECEIPTS_TOPIC", "Receipts", "last_committed"]
 
 RECEIPTS_TOPIC: Final = "connectors-receipts"
-"""The topic that receipts refer to by default. It stays empty: brokers want offsets to be of a
-topic that exists. One partition is enough for all sinks, as each writer has a group of its own."""
+"""The default topic that receipts refer to.
+
+It stays empty, but offsets need an existing topic. One partition is enough for all sinks, because
+each writer has its own group.
+"""
 _PARTITION: Final = 0
 
 
@@ -27,8 +30,8 @@ class Receipts:
     """The receipts of one sink.
 
     Attributes:
-        names: How its groups are called.
-        topic: The topic that the offsets are of.
+        names: The names of its groups.
+        topic: The topic of the offsets.
     """
 
     names: SinkTransactions
@@ -43,7 +46,7 @@ class Receipts:
         checkpoint_id: int,
         attempt: str,
     ) -> None:
-        """Put the receipt of an epoch into a writer's transaction. Executor."""
+        """Add the receipt of an epoch to a writer's transaction. Executor."""
         client.commit_offset(
             transaction,
             group=self.names.receipt_group(subtask_id),
@@ -55,13 +58,13 @@ class Receipts:
 
 
 def last_committed(client: TransactionClient, group: str, topic: str) -> int | None:
-    """The last epoch that a writer committed; None where it never did. Driver.
+    """Return the last epoch that a writer committed, or None if it never did. Driver.
 
-    It does not wait for the end of an open transaction: that may be one of a later driver, so a
-    driver looks at its lease before it asks again.
+    It does not wait for the end of an open transaction, which can belong to a later driver. So a
+    driver checks its lease before it retries.
 
     Args:
-        client: Asks the brokers.
+        client: The client for the brokers.
         group: The writer's receipt group.
         topic: The topic that the receipt refers to.
 

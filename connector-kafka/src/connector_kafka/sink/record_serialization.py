@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which columns of a row become which part of a Kafka record."""
+"""Maps the columns of a row to the parts of a Kafka record."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _OF_READERS: Final = frozenset(
     }
 )
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""The type of headers, as Spark's own Kafka source gives them."""
+"""The type of headers, as in Spark's own Kafka source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serialized:
-    """Records, one for each row and in their order.
+    """Records, one per row and in the order of the rows.
 
     Attributes:
-        records: The columns `key` and `value` (bytes) and, where there are such columns, `topic`
-            (text), `partition`, `timestamp` (milliseconds; both 64 bits) and `headers`.
-        bad: Rows that a format cannot encode; their records are of no use.
+        records: The columns `key` and `value` (bytes) and optionally `topic` (text), `partition`,
+            `timestamp` (milliseconds, both 64 bits), and `headers`.
+        bad: Rows that a format cannot encode. Their records are not valid.
     """
 
     records: pa.RecordBatch
@@ -57,21 +57,21 @@ class Serialized:
 
 
 def _written(prefix: str) -> tuple[Option[Any], ...]:
-    """The options of a format as far as they matter to what is written."""
+    """Return the options of a format that affect the output."""
     return tuple(
         each for each in format_options(prefix) if each.key.removeprefix(prefix) not in _OF_READERS
     )
 
 
 class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
-    """Turns the columns of rows into keys, values and the rest of Kafka records, batch by batch.
+    """Converts the columns of rows to keys, values, and other parts of Kafka records, in batches.
 
-    Without a format for the value the rows have the columns that Spark's own Kafka sink takes:
-    `value`, and a `key` if they like, of bytes or text. With one, the value is made of all columns
-    that are nothing else. Immutable and picklable; no I/O.
+    Without a format for the value, the rows have the columns of Spark's own Kafka sink: `value`,
+    and optionally a `key`, both bytes or text. With a value format, the value contains all columns
+    that have no other role. Immutable and picklable, without I/O.
 
     Raises:
-        ConfigurationError: What was asked for does not go together.
+        ConfigurationError: The settings contradict each other.
     """
 
     topic: Setting[str | None] = option(
@@ -79,7 +79,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         str,
         default=None,
         validator=not_empty,
-        doc="The topic of all records.",
+        doc="Topic of all records.",
         since=_SINCE,
     )
     topic_column: Setting[str | None] = option(
@@ -87,7 +87,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         str,
         default=None,
         validator=not_empty,
-        doc="Column of the topic of each record, in place of `topic`.",
+        doc="Column of each record's topic, instead of `topic`.",
         aliases=("topic-column",),
         since=_SINCE,
     )
@@ -97,8 +97,8 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         build=lambda options: format_of(options, "key."),
         accept=as_format,
         default=None,
-        doc="How the columns of the key become bytes, or a format's name. By default there is one "
-        "column, of bytes or text.",
+        doc="Format of the key, or the format's name. By default, the key is one column of bytes "
+        "or text.",
     )
     value_format: Setting[EncodingFormat | None, EncodingFormat | str | None] = part(
         None,
@@ -106,8 +106,8 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         build=lambda options: format_of(options, "value."),
         accept=as_format,
         default=None,
-        doc="How the columns of the value become bytes, or a format's name. By default there is "
-        "the column `value`.",
+        doc="Format of the value, or the format's name. By default, the value is the column "
+        "`value`.",
     )
     headers_column: Setting[str | None] = option(
         "headers.column",
@@ -121,14 +121,15 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         "timestamp.column",
         str,
         default=None,
-        doc="Column of the time of each record; null, or no column, is the time of writing.",
+        doc="Column of each record's timestamp. If it is null or missing, the time of writing is "
+        "used.",
         since=_SINCE,
     )
     partition_column: Setting[str | None] = option(
         "partition.column",
         str,
         default=None,
-        doc="Column of the partition of each record; null leaves it to the partitioner.",
+        doc="Column of each record's partition. Null leaves the choice to the partitioner.",
         since=_SINCE,
     )
 
@@ -158,7 +159,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         if strangers:
             raise InvalidOptionError(
                 "all columns of the key have the prefix",
-                expected=f"names that begin with {self.key_fields_prefix!r}",
+                expected=f"names that start with {self.key_fields_prefix!r}",
                 found=", ".join(strangers),
                 option="key.fields-prefix",
             )
@@ -173,15 +174,15 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
     # --- When the pipeline is built -------------------------------------------------------------
 
     def validate(self, schema: pa.Schema) -> None:
-        """Refuse rows that this cannot make records of. Driver.
+        """Refuse a schema that cannot become records. Driver.
 
         Raises:
-            ConfigurationError: A column is missing, left over, there twice, or of a wrong type.
+            ConfigurationError: A column is missing, unused, duplicate, or of a wrong type.
         """
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise ConfigurationError(
-                "columns have the same name", expected="each name only once", found=", ".join(twice)
+                "columns have the same name", expected="unique column names", found=", ".join(twice)
             )
         for key, name, accepts, wanted in (
             ("topic.column", self.topic_column, _is_text, "text"),
@@ -202,7 +203,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
             if left:
                 raise ConfigurationError(
                     "rows have columns that are not part of a record",
-                    expected="value, key, and the columns that options name",
+                    expected="value, key, and the columns named by options",
                     found=", ".join(left),
                     option="value.format",
                     hint="select the columns to write, name the column in an option such as "
@@ -216,10 +217,10 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
             if form is not None:
                 form.check_writable(pa.schema([schema.field(name) for name in columns]))
 
-    # --- Batch by batch -------------------------------------------------------------------------
+    # --- For each batch -------------------------------------------------------------------------
 
     def serialize(self, batch: pa.RecordBatch) -> Serialized:
-        """Make records of rows. Executor."""
+        """Convert rows to records. Executor."""
         key, bad_keys = _encode(
             self.key_format, batch, self._key_columns(batch.schema), self.key_fields_prefix
         )
@@ -268,7 +269,7 @@ def _encode(
     encoded = form.encode(pa.RecordBatch.from_arrays(columns, names=plain))
     messages = encoded.messages
     if encoded.kept is not None:
-        # As many as there are rows again: what is bad is left out later, with its whole record.
+        # As many rows as before: bad values are dropped later, with their whole record.
         source = np.full(batch.num_rows, -1)
         source[encoded.kept] = np.arange(len(messages))
         messages = messages.take(pa.array(source, mask=source < 0))
@@ -288,7 +289,7 @@ def _check_column(
     found = schema.field(name).type
     if not accepts(found):
         raise ConfigurationError(
-            f"the column {name!r} has a type that cannot be used",
+            f"the column {name!r} has an unsupported type",
             expected=wanted,
             found=found,
             option=option,

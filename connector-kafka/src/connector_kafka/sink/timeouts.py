@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether transactions live long enough for what they have to survive."""
+"""Checks whether transactions live long enough for restarts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _logger = logging.getLogger(__name__)
 def check_timeouts(
     transaction_timeout: timedelta, trigger_interval: float | None, restart_time: timedelta
 ) -> None:
-    """Warn where a restart would find transactions that the broker has aborted; driver, at start.
+    """Warn if a restart would find aborted transactions. Driver, at the start.
 
-    It is no error: what was aborted is written again. But that takes time, and until then readers
-    miss a part of an epoch.
+    It is not an error, because the rows of an aborted transaction are written again. But that takes
+    time, and until then readers miss a part of an epoch.
 
     Args:
-        transaction_timeout: Age at which the broker aborts a transaction.
-        trigger_interval: Least seconds between two epochs, as long as an epoch may well take.
-        restart_time: Longest time in which a pipeline that failed is started again.
+        transaction_timeout: The age at which the broker aborts a transaction.
+        trigger_interval: The minimum number of seconds between two epochs, and a typical duration
+            of an epoch.
+        restart_time: The maximum time until a failed pipeline restarts.
     """
     needed = restart_time + timedelta(seconds=trigger_interval or 0.0)
     if transaction_timeout < needed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How transactions and receipts of a sink are called, so that any driver finds them again."""
+"""The names of a sink's transactions and receipts, which any driver can find again."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _ID: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionalId:
-    """A transactional id of one of our sinks, taken apart.
+    """The parts of a transactional ID of one of our sinks.
 
     Attributes:
-        name: The whole id.
-        prefix: What the sink's option says.
-        pipeline_id: The pipeline.
-        sink_uid: The sink within the pipeline.
+        name: The whole ID.
+        prefix: The sink's option.
+        pipeline_id: The ID of the pipeline.
+        sink_uid: The UID of the sink in the pipeline.
         subtask_id: The writer.
-        incarnation: The driver that leased it; 0 for an id of a release before 3.0.
-        slot: Which of the writer's ids.
+        incarnation: The driver that leased it, or 0 for an ID of a release before 3.0.
+        slot: The number of the ID among the writer's IDs.
     """
 
     name: str
@@ -39,12 +39,12 @@ class TransactionalId:
 
     @property
     def writer(self) -> str:
-        """What all ids of the writer begin with, and its receipt group."""
+        """The prefix of all of the writer's IDs, and its receipt group."""
         return self.name.rpartition("-")[0]
 
     @classmethod
     def parse(cls, name: str) -> TransactionalId | None:
-        """Take an id apart; None for one that no sink of ours made."""
+        """Parse an ID, or return None if none of our sinks created it."""
         found = _ID.fullmatch(name)
         if found is None:
             return None
@@ -63,15 +63,15 @@ class TransactionalId:
 class SinkTransactions:
     """The names that one sink of one pipeline uses.
 
-    An id is `<prefix>-<pipeline>-<sink>-<subtask>-<incarnation>.<slot>`. A bounded pool after
-    Flink's FLIP-511: an id is used again and again, so that brokers keep a few ids per writer and
-    driver instead of one for every epoch. Drivers share none: to initialise an id aborts what is
-    open under it, and a driver that was taken for dead may do so after another has taken over.
+    An ID is `<prefix>-<pipeline>-<sink>-<subtask>-<incarnation>.<slot>`. As in Flink's FLIP-511,
+    the pool is bounded: IDs are reused, so that brokers keep a few IDs per writer and driver
+    instead of one per epoch. Drivers share no IDs. Initializing an ID aborts its open transaction,
+    and a driver that was presumed dead can do so after another has taken over.
 
     Attributes:
-        prefix: What all ids begin with, for access rules of the cluster.
-        pipeline_id: The pipeline.
-        sink_uid: The sink within the pipeline.
+        prefix: The prefix of all IDs, for access rules of the cluster.
+        pipeline_id: The ID of the pipeline.
+        sink_uid: The UID of the sink in the pipeline.
     """
 
     prefix: str
@@ -80,19 +80,19 @@ class SinkTransactions:
 
     @property
     def stem(self) -> str:
-        """What all names of this sink begin with."""
+        """The prefix of all names of this sink."""
         return f"{self.prefix}-{self.pipeline_id}-{self.sink_uid}-"
 
     def transactional_id(self, subtask_id: int, incarnation: int, slot: int) -> str:
-        """The id with this number of a writer of a driver."""
+        """Return the ID with this number, of a writer and a driver."""
         return f"{self.stem}{subtask_id}-{incarnation}.{slot}"
 
     def receipt_group(self, subtask_id: int) -> str:
-        """The consumer group whose offset is the receipt of a writer."""
+        """Return the consumer group whose offset is the receipt of a writer."""
         return f"{self.stem}{subtask_id}"
 
     def own(self, transactional_id: str) -> TransactionalId | None:
-        """Take an id of this sink apart; None for one of another sink."""
+        """Parse an ID of this sink, or return None for one of another sink."""
         parsed = TransactionalId.parse(transactional_id)
         if parsed is None or parsed.writer != self.receipt_group(parsed.subtask_id):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a changelog as records of a compacted topic (Flink's upsert-kafka)."""
+"""Converts rows of a changelog to records of a compacted topic (Flink's upsert-kafka)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ __all__ = [
 
 
 class UpsertMode(StrEnum):
-    """How a changelog becomes records: by key, a deleted row as a record without a value."""
+    """How to convert a changelog to records by key.
+
+    A deleted row becomes a record without a value.
+    """
 
     EVERY_ROW = "every-row"
-    """A record for each row, but for what rows were before an update."""
+    """One record per row, except the old rows of updates."""
     LAST_OF_EACH_KEY = "last-of-each-key"
     """The last record of each key within a batch of rows (Flink's `sink.buffer-flush`)."""
 
 
 def apply_row_kinds(records: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-    """Make tombstones of deleted rows: records with their key and no value."""
+    """Convert deleted rows to tombstones: records with a key and no value."""
     at = records.schema.get_field_index("value")
     values = records.column(at)
     values = pc.if_else(is_deletion(kinds), pa.scalar(None, values.type), values)
@@ -36,7 +39,7 @@ def apply_row_kinds(records: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
 
 
 def last_of_each_key(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Keep the last record of each key, topic and partition, in their order."""
+    """Keep the last record of each key, topic, and partition, in order."""
     by = [name for name in ("key", "topic", "partition") if name in records.schema.names]
     numbered = pa.table(
         [records.column(name) for name in by] + [pa.array(np.arange(records.num_rows))],

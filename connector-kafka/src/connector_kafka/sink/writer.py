@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of records: prepares, encodes, sends; with a lease, inside of a transaction."""
+"""The record writer, which prepares, encodes, and sends, in a transaction if it has a lease."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["KafkaSinkWriter", "WriterTransaction"]
 
 @dataclass(frozen=True)
 class WriterTransaction:
-    """The one transaction that an attempt may write; executor.
+    """The only transaction that an attempt can write. Executor.
 
     Attributes:
-        transaction: Its id and producer.
-        receipts: Where its receipt goes.
+        transaction: Its ID and producer.
+        receipts: The receipts of the sink.
         context: The attempt.
     """
 
@@ -45,10 +45,11 @@ class WriterTransaction:
     def claim(cls, receipts: Receipts, context: WriterInitContext) -> WriterTransaction:
         """Claim one of the transactions that were leased to the writers of an epoch.
 
-        No lease, no attempt: two that share an id would end each other's transaction.
+        An attempt without a lease fails, because two attempts with the same ID would end each
+        other's transaction.
 
         Raises:
-            ConfigurationError: More attempts were made than the pool has ids.
+            ConfigurationError: There were more attempts than the pool has IDs.
         """
         lease, subtask = context.lease, context.subtask_id
         if not isinstance(lease, TransactionLease) or lease.checkpoint_id != context.checkpoint_id:
@@ -73,7 +74,7 @@ class WriterTransaction:
         )
 
     def prepare(self, producer: Producer) -> KafkaCommittable:
-        """Complete the transaction with its receipt; it waits for its end from now on."""
+        """Complete the transaction with its receipt. It then waits for its end."""
         context = self.context
         self.receipts.add(
             producer.transactions,
@@ -94,18 +95,18 @@ class WriterTransaction:
 
 
 class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
-    """Writes the rows of one task of one epoch. Executor, one thread.
+    """Writes the rows of one task in one epoch. Executor, one thread.
 
-    Without a transaction records are visible as they are written, and all brokers have them when
-    :meth:`flush` returns. With one they are complete then, together with their receipt, and the
-    writer is sealed: what it sent later might become part of nothing or of anything.
+    Without a transaction, records are visible as soon as they are written, and all brokers have
+    them when :meth:`flush` returns. With one, they are then complete, including their receipt, and
+    the writer is sealed. Later records could belong to no transaction, or to a wrong one.
 
     Args:
         config: Properties of the producer.
-        producer: Borrowed for this writer; it has begun the transaction, if there is one.
-        preparation: Makes records of rows.
-        context: What the writer knows of itself.
-        transaction: What it has claimed; None for none.
+        producer: Borrowed for this writer. It has started the transaction, if there is one.
+        preparation: Converts rows to records.
+        context: The context of the writer.
+        transaction: The claimed transaction, or None.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
         self._committables: list[KafkaCommittable] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send the rows of a batch; returns while some of them are still on their way."""
+        """Send the rows of a batch. Some can still be in flight on return."""
         producer = self._open()
         for prepared in self._preparation.prepare(batch):
             topic = prepared.topic
@@ -150,7 +151,7 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
             self._records += prepared.records.num_rows
 
     def flush(self) -> None:
-        """Wait until the brokers have all; complete the transaction, if there is one."""
+        """Wait until the brokers have all records, and complete the transaction, if any."""
         producer = self._open()
         producer.flush()
         if self._transaction is not None and self._records:
@@ -159,12 +160,12 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
         self._context.metric_group.inc("numRecordsSend", self._records)
 
     def prepare_commit(self) -> Sequence[KafkaCommittable]:
-        """Return the transaction that waits for its end; none without rows or without phases."""
+        """Return the prepared transaction, or none without rows or without phases."""
         committables, self._committables = self._committables, []
         return committables
 
     def close(self) -> None:
-        """Give the producer back; one that did not get to its end is closed."""
+        """Return the producer. An unfinished one is closed instead."""
         producer, self._producer = self._producer, None
         if producer is None:
             return

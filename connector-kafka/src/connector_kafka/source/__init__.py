@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics as a source."""
+"""The source of topics."""
 
 from connector_kafka.client.metadata import IsolationLevel
 from connector_kafka.source.deserialization import KafkaRecordDeserializationSchema

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How records become rows: the settings."""
+"""The settings for converting records to rows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def _metadata_columns(value: Any) -> dict[str, str]:
 
 
 class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
-    """Which columns keys, values and what is known about a record become.
+    """The columns for keys, values, and metadata of a record.
 
-    Without a format, keys and values are given as they are.
+    Without a format, keys and values are not decoded.
 
     Raises:
-        ConfigurationError: What was asked for does not go together.
+        ConfigurationError: The settings contradict each other.
     """
 
     value_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
@@ -42,15 +42,14 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
         build=lambda options: format_of(options, "value."),
         accept=as_format,
         default=None,
-        doc="How values are decoded, or a format's name. By default keys and values are given as "
-        "they are.",
+        doc="Format of values, or the format's name. By default, keys and values are not decoded.",
     )
     schema: Setting[pa.Schema | None, Any] = option(
         "schema",
         SCHEMA,
         default=None,
         since="2.0.0",
-        doc="Columns that keys and values are decoded into, in the words of Spark SQL.",
+        doc="Columns of the decoded keys and values, as a Spark SQL schema.",
     )
     key_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
         None,
@@ -58,7 +57,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
         build=lambda options: format_of(options, "key."),
         accept=as_format,
         default=None,
-        doc="How keys are decoded, or a format's name.",
+        doc="Format of keys, or the format's name.",
     )
     metadata_columns: Setting[dict[str, str] | None, Mapping[str, str] | Sequence[str] | None] = (
         option(
@@ -67,9 +66,9 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
             default=None,
             since="2.0.0",
             aliases=("includeheaders", "metadata-columns"),
-            doc="Columns about the record: a map from `key`, `value`, `topic`, `partition`, "
-            "`offset`, `timestamp`, `timestamp_type` or `headers` to a column's name. By default "
-            "all but the headers where nothing is decoded, none else.",
+            doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "
+            "`timestamp`, `timestamp_type`, or `headers` to a column name. If nothing is decoded, "
+            "the default is all except the headers. Otherwise, it is none.",
         )
     )
 

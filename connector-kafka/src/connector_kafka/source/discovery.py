@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for partitions, and says where reading of the new ones starts and ends. Driver."""
+"""Discovers partitions, and determines where reading of new ones starts and ends. Driver."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ __all__ = ["Discovery", "EnumerationSettings", "FoundPartitions"]
 
 _logger = logging.getLogger(__name__)
 
-# Ranges are not made smaller than this: a task costs more than it saves.
+# The minimum size of a range, below which a task costs more than it saves.
 _SMALLEST_RANGE: Final = 100_000
 _RANGES_PER_READER: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnumerationSettings:
-    """What is read, and how it is found.
+    """What to read, and how to discover it.
 
     Attributes:
         config: Properties of the client.
-        subscription: Which partitions.
-        start: Where reading begins in partitions found at the start.
-        stop: Where it ends; None for never.
-        bounded: The source is bounded; else one with an end is a stream that ends.
-        isolation: What is read decides where partitions end.
-        on_data_loss: `fail`, `earliest` or `latest`.
-        discovery_interval: Interval of partition discovery; None discovers partitions once.
+        subscription: The selection of partitions.
+        start: The start offsets of partitions found at the start.
+        stop: The end offsets, or None for no end.
+        bounded: Whether the source is bounded. Otherwise, a source with an end is a stream that
+            ends.
+        isolation: The isolation level, which determines where partitions end.
+        on_data_loss: `fail`, `earliest`, or `latest`.
+        discovery_interval: Interval of partition discovery. None discovers partitions once.
         poll_interval: Interval at which the source checks for new records.
-        commit_offsets: Commit the group's offsets.
+        commit_offsets: Whether to commit the group's offsets.
     """
 
     config: ClientConfig
@@ -58,12 +59,12 @@ class EnumerationSettings:
 
 @dataclass(frozen=True)
 class FoundPartitions:
-    """What a look for partitions gave.
+    """The result of a partition discovery.
 
     Attributes:
-        partitions: All that are there, with the ids of their topics.
-        new: Splits of those that were not known.
-        made_anew: Where reading starts in partitions whose topic was made anew.
+        partitions: All existing partitions, with the IDs of their topics.
+        new: Splits of the new partitions.
+        made_anew: The start offsets of partitions whose topic was recreated.
     """
 
     partitions: Mapping[TopicPartition, str]
@@ -72,12 +73,12 @@ class FoundPartitions:
 
 
 class Discovery:
-    """Looks for the partitions of a subscription, on worker threads.
+    """Discovers the partitions of a subscription on worker threads.
 
     Args:
         context: The coordinator.
-        settings: What is read.
-        cluster: Where it is.
+        settings: What to read.
+        cluster: The client of the cluster.
     """
 
     def __init__(
@@ -92,11 +93,12 @@ class Discovery:
         self._group = settings.config.get(GROUP_ID)
 
     def look(self, known: Mapping[str, str], *, started: bool) -> FoundPartitions:
-        """Find partitions and where to read the new ones.
+        """Discover partitions, and the offsets at which to read the new ones.
 
         Args:
-            known: The topic id of every partition that was found before, by `topic-partition`.
-            started: The partitions of the start were found; what is new is read from the earliest.
+            known: The topic ID of every partition found before, by `topic-partition`.
+            started: Whether the first partitions were found. New ones are then read from the
+                earliest offset.
         """
         settings = self._settings
         partitions = settings.subscription.find(self._cluster)
@@ -130,11 +132,11 @@ class Discovery:
     def _within_log(
         self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Compare offsets that do not come from the log with its end; nothing is there beyond it.
+        """Compare offsets from outside the log with its end, because no records exist beyond it.
 
         Returns:
-            Where reading starts. A group's offset that lies beyond the end tells of records that
-            are lost, of which `on-data-loss` says what is done.
+            The offsets at which reading starts. A group's offset beyond the end means that records
+            are lost, and `on-data-loss` determines the reaction.
         """
         settings = self._settings
         ended = settings.bounded and settings.stop is not None and settings.stop.is_given
@@ -162,7 +164,7 @@ class Discovery:
                 found=found,
                 option="on-data-loss",
                 hint="the topic was recreated or lost its end; set on-data-loss to earliest or "
-                "latest, or start elsewhere",
+                "latest, or choose another start",
             )
         _logger.error("offsets of group %r are beyond the end of the log: %s", self._group, found)
         instead = (
@@ -187,8 +189,8 @@ class Discovery:
             "ends now",
             found=_listed(beyond),
             option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
-            hint="latest-offset reads the existing records; a stream that ends (as_stream=True, "
-            "scan.bounded.stream) waits for the missing ones",
+            hint="use latest-offset to read the existing records, or a stream that ends "
+            "(as_stream=True, scan.bounded.stream) to wait for the missing ones",
         )
 
     def _resolve(
@@ -230,6 +232,6 @@ class Discovery:
 
 
 def _listed(offsets: Mapping[TopicPartition, int]) -> str:
-    """A few offsets, for an error."""
+    """Format a few offsets for an error."""
     listed = ", ".join(f"{each}: {offset}" for each, offset in itertools.islice(offsets.items(), 5))
     return listed if len(offsets) <= 5 else f"{listed} and {len(offsets) - 5} more"

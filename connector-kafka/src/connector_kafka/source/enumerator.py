@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds partitions, knows how far they reach, and commits offsets for others to see. Driver."""
+"""Discovers partitions, knows their end offsets, and commits the group's offsets. Driver."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
-# So many looks may fail in a row before the pipeline does; each was tried again by itself.
+# The number of consecutive discoveries that can fail before the pipeline fails. Each one retries by
+# itself.
 _MAX_FAILURES: Final = 5
-# A broker that has just started may not know of a topic that is there.
+# A broker that has just started may not know an existing topic.
 _GONE_SECONDS: Final = 10.0
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _GAUGE_SECONDS: Final = 0.5
@@ -57,14 +58,15 @@ _GAUGE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaEnumeratorState:
-    """What discovery goes on from.
+    """The state of the discovery.
 
     Attributes:
-        known: The topic id of every partition that was found, by `topic-partition`.
-        waiting: Splits that no reader has yet.
-        started: The partitions of the start were found; what comes later is read from the earliest.
-        paused: What a run to what was available has not read to its end.
-        resume_at: Where splits go on whose records are gone, until a plan has it.
+        known: The topic ID of every partition found, by `topic-partition`.
+        waiting: Unassigned splits.
+        started: Whether the first partitions were found. Later ones are read from the earliest
+            offset.
+        paused: Splits that a run up to the available records did not read completely.
+        resume_at: The next offsets of splits with lost records, until a plan contains them.
     """
 
     known: dict[str, str] = field(default_factory=dict)
@@ -75,13 +77,13 @@ class KafkaEnumeratorState:
 
 
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
-    """How the state is stored."""
+    """The stored form."""
     return JsonDataclassSerializer(KafkaEnumeratorState)
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """How far partitions reach, and why that is not known of others."""
+    """The end offsets of partitions, and the errors of the others."""
 
     ends: Mapping[TopicPartition, int]
     errors: tuple[KafkaRetryableError, ...]
@@ -89,11 +91,11 @@ class _Ends:
 
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
-    """Where a partition ended when it was found to be shorter than it was read.
+    """The end of a partition that was found to be shorter than what was read.
 
     Attributes:
-        number: How often that has happened; a split that knows of fewer goes on at `end`.
-        end: The offset.
+        number: How often this has happened. A split that has seen fewer cuts resumes at `end`.
+        end: The end offset.
     """
 
     number: int
@@ -106,12 +108,12 @@ class KafkaEnumerator(
     SupportsCommittedPositions[KafkaPartitionSplit],
     SupportsAvailableNow,
 ):
-    """See the module.
+    """The enumerator of partitions; see the module.
 
     Args:
         context: The coordinator.
-        settings: What is read.
-        state: What to go on from.
+        settings: What to read.
+        state: The state to resume from.
     """
 
     def __init__(
@@ -125,13 +127,13 @@ class KafkaEnumerator(
         self._wire = Wire(settings.config)
         self._cluster = Cluster(self._wire)
         self._discovery = Discovery(context, settings, self._cluster)
-        # Looks run on other threads: what they read of this object is replaced, never changed.
+        # Discovery runs on other threads: what it reads of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
         self._paused = list(state.paused)
         self._resume_at = dict(state.resume_at)
-        # Of topics made anew: the state has the ids that splits had before, so that a restart finds
-        # out again.
+        # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
+        # the recreation again.
         self._former_ids: dict[str, str] = {}
         self._started = state.started
         self._ends: Mapping[TopicPartition, int] = {}
@@ -157,10 +159,10 @@ class KafkaEnumerator(
             else None
         )
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look for partitions and for records."""
+        """Start discovering partitions and records."""
         self._waiting += self._paused
         self._paused.clear()
         if not self._complete:
@@ -173,7 +175,7 @@ class KafkaEnumerator(
             )
 
     def close(self) -> None:
-        """Commit the group's last offsets, as calls under way are dropped now, and disconnect."""
+        """Commit the group's last offsets and disconnect. Pending calls are dropped."""
         try:
             if self._group_offsets is not None:
                 self._group_offsets.close()
@@ -181,14 +183,14 @@ class KafkaEnumerator(
             self._wire.close()
 
     def add_reader(self, subtask_id: int) -> None:
-        """Give the reader what was found for it."""
+        """Assign the reader its discovered splits."""
         self._assign()
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Nothing: splits are assigned when they are found."""
+        """Do nothing: splits are assigned when they are discovered."""
 
     def add_splits_back(self, splits: Sequence[KafkaPartitionSplit], subtask_id: int) -> None:
-        """Give the splits of a reader that went away to others."""
+        """Return the splits of a failed reader for reassignment."""
         self._waiting.extend(splits)
         self._assign()
 
@@ -203,30 +205,30 @@ class KafkaEnumerator(
         )
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """A reader came to the end of this run, or went on behind records that are gone."""
+        """Handle a reader that reached the end of this run, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
             if self._last_stops is not None:
                 self._paused.append(event.split)
-            else:  # told again after a restart: this is a later run
+            else:  # repeated after a restart: this is a later run
                 self.add_splits_back([event.split], subtask_id)
             return
         assert isinstance(event, OffsetsLost)
         stop = event.stop
         if event.resume_at is not None and event.resume_at > stop:
-            # With limits a reader passes over no more than its plan: the next one begins behind
-            # all that is gone, or it would take a plan for each part of it.
+            # With limits, a reader skips at most its plan. The next plan starts after all lost
+            # records, or each part of them would need its own plan.
             stop = self._resume_at[event.split_id] = event.resume_at
         self._count_lost(TopicPartition(event.topic, event.partition), event.start, stop)
 
     @property
     def _complete(self) -> bool:
-        """Whether no further partitions are looked for."""
+        """Whether partition discovery has ended."""
         return self._started and self._settings.discovery_interval is None
 
     # --- partitions ------------------------------------------------------------------------------
 
     def _look(self) -> FoundPartitions:
-        """Find partitions. Worker thread."""
+        """Discover partitions. Worker thread."""
         return self._discovery.look(self._known, started=self._started)
 
     def _take_found(self, found: FoundPartitions | None, error: BaseException | None) -> None:
@@ -239,14 +241,14 @@ class KafkaEnumerator(
         if self._last_stops is not None:
             return  # what appears after the end belongs to a later run
         self._note_vanished(found)
-        # A look that began before another one ended may find the same again; one for what has
-        # vanished may find more than is to be read.
+        # A discovery that started before another one ended can return the same partitions again.
+        # One for a partition that has disappeared can return more than there is to read.
         new = [
             each
             for each in found.new
             if not self._complete and str(each.topic_partition) not in self._known
         ]
-        # In front of those that were found and read before, see `_assign`.
+        # Before the partitions that were found and read earlier; see `_assign`.
         self._waiting[:0] = new
         read = {split.topic_partition for split in new}
         self._known = {
@@ -273,7 +275,7 @@ class KafkaEnumerator(
             self._context.call_async(self._look, self._take_found)
 
     def _note_vanished(self, found: FoundPartitions) -> None:
-        """Partitions that were deleted, or deleted and made anew, have lost their records."""
+        """Report lost records of partitions that were deleted, or deleted and recreated."""
         now = time.monotonic()
         there = {str(each) for each in found.partitions}
         missing = {_partition(name) for name in self._known if name not in there} - self._gone
@@ -313,7 +315,7 @@ class KafkaEnumerator(
     # --- records ---------------------------------------------------------------------------------
 
     def _look_for_ends(self) -> _Ends:
-        """Ask once how far partitions reach. Worker thread."""
+        """Request the end offsets of partitions once. Worker thread."""
         partitions = [each for name in self._known if (each := _partition(name)) not in self._gone]
         found, errors = self._cluster.try_offsets(partitions, LATEST, self._settings.isolation)
         return _Ends(found, tuple(errors.values()))
@@ -324,7 +326,7 @@ class KafkaEnumerator(
             raise error
         now = time.monotonic()
         if found.errors:
-            # Nothing new is read of these meanwhile; a broker that is gone may come back.
+            # Nothing new is read from these meanwhile, and an unavailable broker can come back.
             self._context.metric_group.inc("failedPolls")
             self._poll_log.failed(found.errors[0])
             missing = any(is_missing(each.kafka_code) for each in found.errors)
@@ -340,7 +342,7 @@ class KafkaEnumerator(
             self._set_gauges()
 
     def _note_cut_off(self, ends: Mapping[TopicPartition, int], now: float) -> None:
-        """A partition that stays shorter than it was read has lost its end."""
+        """Report the lost end of a partition that stays shorter than what was read."""
         for partition, end in ends.items():
             position = self._positions.get(partition)
             if position is None or end >= position:
@@ -353,7 +355,7 @@ class KafkaEnumerator(
     def plan_reads(
         self, splits: Sequence[KafkaPartitionSplit], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[KafkaPartitionSplit]]:
-        """Up to where partitions reach, by the last look; limits are spread by lag."""
+        """Plan up to the last known end offsets, and divide limits by lag."""
         moved = [self._as_it_is_now(split) for split in splits]
         for split in moved:
             self._positions[split.topic_partition] = split.offset
@@ -395,10 +397,11 @@ class KafkaEnumerator(
             metrics.set(gauge_of(partition, "recordsLag"), lag)
         metrics.set(SourceMetric.PENDING_RECORDS, pending)
 
-    # --- the end of a run to what is available now -----------------------------------------------
+    # --- the end of a run up to the available records
+    # -----------------------------------------------
 
     def freeze_end(self) -> None:
-        """Look once more; what is there then is the end."""
+        """Request the end offsets once more, which are the end of the run."""
 
         def look() -> tuple[FoundPartitions, dict[TopicPartition, int]]:
             found = self._look()
@@ -428,10 +431,13 @@ class KafkaEnumerator(
         splits: Sequence[KafkaPartitionSplit],
         finished: Sequence[KafkaPartitionSplit],
     ) -> None:
-        """Commit the offsets of the group, for others to see; a failure does not stop anything."""
+        """Commit the offsets of the group for external monitoring.
+
+        Failures do not affect the pipeline.
+        """
         left = _by_partition((split, split.offset) for split in splits)
         ended = _by_partition((split, split.stop) for split in finished)
-        self._positions |= ended  # no plan comes to them any more
+        self._positions |= ended  # no further plan contains them
         self._set_gauges()
         if self._group_offsets is not None:
             self._group_offsets.commit(left | ended)
@@ -441,9 +447,9 @@ class KafkaEnumerator(
     def _assign(self) -> None:
         readers = sorted(self._context.registered_readers)
         if readers:
-            # A driver may hear of a paused partition from a report before it has found it again.
-            # Finding it gives the split of the earlier driver, which is passed over; only then is
-            # the next split of that id a further one.
+            # A driver can learn of a paused partition from a report before it has rediscovered it.
+            # The rediscovery returns the earlier driver's split, which is skipped. Only after it is
+            # the next split of that ID a new one.
             waiting, self._waiting = self._waiting, []
             assignment: dict[int, list[KafkaPartitionSplit]] = {}
             for split in waiting:
@@ -460,7 +466,10 @@ class KafkaEnumerator(
         self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._waiting))
 
     def _owner(self, split: KafkaPartitionSplit, readers: int) -> int:
-        """Partitions of a topic go round, each topic from another reader on, as in Flink."""
+        """Assign the partitions of a topic round-robin.
+
+        As in Flink, each topic starts at another reader.
+        """
         if split.split_id != str(split.topic_partition):
             return next(self._turn) % readers
         return (zlib.crc32(split.topic.encode()) + split.partition) % readers
@@ -474,7 +483,10 @@ def _partition(name: str) -> TopicPartition:
 def _by_partition(
     positions: Iterable[tuple[KafkaPartitionSplit, int | None]],
 ) -> dict[TopicPartition, int]:
-    """Positions of whole partitions; one of several ranges says nothing of the others."""
+    """Return positions of whole partitions.
+
+    One of several ranges does not determine the position.
+    """
     return {
         split.topic_partition: offset
         for split, offset in positions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits the offsets of a consumer group, for others to see. Driver."""
+"""Commits the offsets of a consumer group for external monitoring. Driver."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _LAST_COMMIT_SECONDS: Final = 5.0
 
 
 class GroupOffsets:
-    """The offsets of one group. Commits follow one another, and a failure stops nothing.
+    """The offsets of one group.
+
+    Commits run one after another, and a failure does not affect the pipeline.
 
     Args:
         context: The coordinator.
-        cluster: Where they are committed.
+        cluster: The client of the cluster.
         group: The group.
     """
 
@@ -41,13 +43,13 @@ class GroupOffsets:
         self._closed = False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets, once the commit that is under way has ended."""
+        """Commit these offsets after the pending commit."""
         self._uncommitted |= offsets
         self._commit()
 
     def close(self) -> None:
-        """Commit the last offsets, as calls under way are dropped now."""
-        # A commit that is still under way has older offsets: it must not come last.
+        """Commit the last offsets. Pending calls are dropped."""
+        # A pending commit has older offsets, so it must not complete last.
         ended = self._in_order.acquire(timeout=_LAST_COMMIT_SECONDS)
         self._closed = True
         try:
@@ -97,5 +99,5 @@ class GroupOffsets:
 
 
 def gauge_of(partition: TopicPartition, name: str) -> str:
-    """Name of a gauge of a partition, as Flink's reader calls it."""
+    """Return the name of a partition's gauge, as in Flink's reader."""
     return f"topic.{partition.topic}.partition.{partition.partition}.{name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of topics."""
+"""The Kafka source."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class KafkaSource(
     SupportsConnectionCheck,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
 ):
-    """Reads topics of Apache Kafka, batch and streaming.
+    """Reads topics of Apache Kafka, in batch and streaming.
 
-    Guarantee: exactly once; with `read_committed` also of what is written in transactions. A split
-    is a partition, its position the offset of the next record; where a plan ends stands in the
-    plan. Records that are gone before they were read are an error, or an event where that is
-    allowed (`on_data_loss`).
+    Guarantee: exactly once. With `read_committed`, this includes records written in transactions. A
+    split is a partition, and its position is the offset of the next record. Each plan contains its
+    own end. Records that are lost before they are read are an error, or an event if `on_data_loss`
+    allows it.
 
     Raises:
-        ConfigurationError: Something given cannot be used, or does not fit together.
+        ConfigurationError: A setting is not valid, or settings contradict each other.
     """
 
     event_types: tuple[type[SourceEvent], ...] = (OffsetsLost, PartitionPaused)
@@ -67,7 +67,7 @@ class KafkaSource(
     def __post_init__(self) -> None:
         if self.as_stream and self.bounded is None:
             raise InvalidOptionError(
-                "a stream that ends needs its end",
+                "a stream that ends needs an end",
                 expected="scan.bounded.mode with scan.bounded.stream",
                 found="no end",
                 option="scan.bounded.stream",
@@ -101,23 +101,23 @@ class KafkaSource(
         )
 
     def boundedness(self) -> Boundedness:
-        """Bounded where `bounded` gives an end."""
+        """Bounded if `bounded` sets an end."""
         return (
             Boundedness.BOUNDED if self._enumeration.bounded else Boundedness.CONTINUOUS_UNBOUNDED
         )
 
     def schema(self) -> pa.Schema:
-        """Columns of keys, then of values, then about the record."""
+        """The columns of keys, then of values, then of metadata."""
         return self._layout.schema
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit]
     ) -> KafkaEnumerator:
-        """Begin at the starting offsets."""
+        """Start at the starting offsets."""
         return KafkaEnumerator(context, self._enumeration, KafkaEnumeratorState())
 
     def check_position(self, position: str) -> None:
-        """Refuse a position that `create_enumerator_at` does not understand.
+        """Refuse a position that `create_enumerator_at` cannot parse.
 
         Raises:
             InvalidOptionError: See there.
@@ -127,16 +127,16 @@ class KafkaSource(
     def create_enumerator_at(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], position: str
     ) -> KafkaEnumerator:
-        """Begin at other offsets.
+        """Start at other offsets.
 
         Args:
-            context: What the enumerator works with.
+            context: The context of the enumerator.
             position: `earliest-offset`, `latest-offset`, `group-offsets`, `timestamp:` with
                 milliseconds since the epoch or a time such as `2026-01-31T00:00:00Z`, or offsets
                 such as `flights:0=42; flights:1=latest`.
 
         Raises:
-            InvalidOptionError: It is none of these.
+            InvalidOptionError: The position has another form.
         """
         settings = dataclasses.replace(self._enumeration, start=parse_position(position))
         return KafkaEnumerator(context, settings, KafkaEnumeratorState())
@@ -144,11 +144,11 @@ class KafkaSource(
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], state: KafkaEnumeratorState
     ) -> KafkaEnumerator:
-        """Go on from a snapshot."""
+        """Resume from a snapshot."""
         return KafkaEnumerator(context, self._enumeration, state)
 
     def create_reader(self, context: SourceReaderContext) -> KafkaSourceReader:
-        """A reader of all partitions of a task."""
+        """Create a reader for all partitions of a task."""
         return KafkaSourceReader(
             context, self._enumeration.config, self._fetching, self._layout, self.fetch.api
         )
@@ -162,11 +162,11 @@ class KafkaSource(
         return state_serializer()
 
     def split_traits(self) -> SplitTraits:
-        """Splits end where the plan says, and can be read again; they are read side by side."""
+        """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
         return SplitTraits(end=True, ordered=False, replayable=True)
 
     def check_connection(self, timeout: float) -> None:
-        """Ask the brokers for an answer; see `SupportsConnectionCheck`. Driver."""
+        """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._enumeration.config, timeout)
 
     def __repr__(self) -> str:

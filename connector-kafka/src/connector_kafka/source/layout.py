@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a record becomes: columns of the source out of key, value and what stands beside them."""
+"""Converts a record to the source's columns: key, value, and metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from connectors_core.formats import DecodingFormat
 __all__ = ["METADATA", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())])
-#: Columns about a record, by the names that they have unless others are chosen.
+#: Metadata columns of a record, by their default names.
 METADATA: Final = pa.schema(
     [
         pa.field("key", pa.binary()),
@@ -31,7 +31,7 @@ METADATA: Final = pa.schema(
         pa.field("headers", pa.list_(pa.field("item", _HEADER, False))),
     ]
 )
-#: Those that are given where nothing is decoded.
+#: The metadata columns that are included if nothing is decoded.
 RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
 _MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
 _OF_PARTITION: Final = frozenset({"topic", "partition"})
@@ -42,10 +42,10 @@ class Damaged:
     """A record that cannot be decoded.
 
     Attributes:
-        offset: Where it stands.
-        reason: Why, without its values.
-        raw: Its value, or its key where that is what cannot be decoded.
-        cause: The error behind it; never shown by itself.
+        offset: The offset of the record.
+        reason: The reason, without the record's values.
+        raw: Its value, or its key if the key cannot be decoded.
+        cause: The underlying error, which is never shown by itself.
     """
 
     offset: int
@@ -56,7 +56,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the source, and what could not become one."""
+    """Rows of the source, and the records that could not be decoded."""
 
     rows: pa.RecordBatch
     damaged: tuple[Damaged, ...] = ()
@@ -64,15 +64,15 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordLayout:
-    """Which columns a source gives, and where they come from.
+    """The columns of a source, and their origin.
 
     Attributes:
-        key_format: How keys are decoded; None does not decode them.
-        key_fields: Columns that keys are decoded into.
-        key_names: Their names in the source's schema, which may have a prefix.
-        value_format: How values are decoded; None does not decode them.
-        value_fields: Columns that values are decoded into.
-        metadata: Pairs of a field of `METADATA` and the name of its column; they come last.
+        key_format: The format of keys, or None to leave them undecoded.
+        key_fields: The columns of decoded keys.
+        key_names: Their names in the source's schema, which can have a prefix.
+        value_format: The format of values, or None to leave them undecoded.
+        value_fields: The columns of decoded values.
+        metadata: Pairs of a field of `METADATA` and its column name. These columns come last.
     """
 
     key_format: DecodingFormat | None
@@ -94,10 +94,10 @@ class RecordLayout:
         value_fields: ValueFields,
         metadata_columns: Mapping[str, str] | Sequence[str] | None,
     ) -> RecordLayout:
-        """Fit formats, columns and metadata together; see `KafkaSource` for what they mean.
+        """Combine formats, columns, and metadata. See `KafkaSource` for their meaning.
 
         Raises:
-            ConfigurationError: They do not fit.
+            ConfigurationError: They contradict each other.
         """
         decoded = value_format is not None or key_format is not None
         if decoded != (schema is not None):
@@ -145,17 +145,17 @@ class RecordLayout:
         )
 
     def check(self) -> None:
-        """Check that formats and columns fit each other; driver.
+        """Check on the driver that formats and columns fit each other.
 
         Raises:
-            ConfigurationError: They do not.
+            ConfigurationError: They do not fit.
         """
         names = self.schema.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or not names:
             raise InvalidOptionError(
-                "the columns of the source cannot be used",
-                expected="at least one column, and no name twice",
+                "the source has no columns, or two columns with the same name",
+                expected="at least one column, and unique names",
                 found=f"twice: {', '.join(twice)}" if twice else "no column",
                 option="schema",
                 hint="key.fields-prefix and metadata.columns rename columns",
@@ -167,7 +167,7 @@ class RecordLayout:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the source: of the key, of the value, about the record."""
+        """The columns of the source: of the key, of the value, and metadata."""
         keys = [
             each.with_name(name) for each, name in zip(self.key_fields, self.key_names, strict=True)
         ]
@@ -176,7 +176,7 @@ class RecordLayout:
 
     @property
     def fetched_columns(self) -> tuple[str, ...]:
-        """What must be read of records, names of `connector_kafka.records.COLUMNS`."""
+        """The columns to read from records, with names of `connector_kafka.records.COLUMNS`."""
         wanted = {field for field, _ in self.metadata} - _OF_PARTITION
         if self.key_format is not None:
             wanted |= {"key", "offset"}
@@ -187,7 +187,7 @@ class RecordLayout:
         return tuple(name for name in METADATA.names if name in wanted) or ("offset",)
 
     def rows(self, records: pa.RecordBatch, topic: str, partition: int) -> Rows:
-        """Make rows of records of one partition. Executor."""
+        """Convert records of one partition to rows. Executor."""
         damaged: list[Damaged] = []
         if "timestamp" in records.schema.names:
             records = _in_time(records, damaged)
@@ -232,9 +232,9 @@ def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, st
 
 
 def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:
-    """Leave out records whose time is none in microseconds: that of some producers counts others.
+    """Drop records whose timestamp is out of range, as that of a producer with another time unit.
 
-    Kafka takes any number for a timestamp, and does not look at it.
+    Kafka accepts any number as a timestamp, without validation.
     """
     milliseconds = records.column("timestamp").cast(pa.int64()).to_numpy()
     good = (milliseconds >= -_MAX_MILLISECONDS) & (milliseconds <= _MAX_MILLISECONDS)
@@ -260,7 +260,7 @@ def _decode(
     before: list[pa.Array],
     damaged: list[Damaged],
 ) -> tuple[pa.RecordBatch, list[pa.Array]]:
-    """Decode keys or values; what is bad goes out of all columns."""
+    """Decode keys or values, and drop bad records from all columns."""
     messages = records.column(part)
     decoded = decoding.decode(messages, fields)
     offsets = records.column("offset")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where reading starts, and where it stops."""
+"""The offsets at which reading starts and stops."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class _Kind(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetsInitializer:
-    """Gives an offset for each partition; made by one of its methods, after Flink's class.
+    """Returns an offset for each partition. Create it with one of its methods, as in Flink.
 
-    As a start it is the first offset that is read, as a stop the first that is not read any more.
+    As a start, it is the first offset to read. As a stop, it is the first offset not to read.
     """
 
     _kind: _Kind
@@ -45,32 +45,32 @@ class OffsetsInitializer:
 
     @staticmethod
     def earliest() -> OffsetsInitializer:
-        """The oldest record that is there."""
+        """The oldest available record."""
         return OffsetsInitializer(_kind=_Kind.EARLIEST)
 
     @staticmethod
     def latest() -> OffsetsInitializer:
-        """Behind the newest record that is there.
+        """The end of the log, after the newest record.
 
-        Where only committed records are read, before the first transaction that is open.
+        If only committed records are read, it is the offset of the first open transaction.
         """
         return OffsetsInitializer(_kind=_Kind.LATEST)
 
     @staticmethod
     def committed(fallback: OffsetsInitializer | None = None) -> OffsetsInitializer:
-        """The offsets that the consumer group committed.
+        """The committed offsets of the consumer group.
 
         Args:
-            fallback: For partitions of which the group committed nothing; None makes that an error.
+            fallback: For partitions without a committed offset. None makes that an error.
         """
         return OffsetsInitializer(_kind=_Kind.COMMITTED, _otherwise=fallback)
 
     @staticmethod
     def timestamp(time: datetime | int) -> OffsetsInitializer:
-        """The first record whose timestamp is not before a time; the latest where there is none.
+        """The first record whose timestamp is not before a time, or the end of the log without one.
 
         Args:
-            time: With a time zone, or milliseconds since the epoch.
+            time: A time with a time zone, or milliseconds since the epoch.
         """
         if isinstance(time, datetime):
             if time.tzinfo is None:
@@ -96,11 +96,11 @@ class OffsetsInitializer:
         offsets: Mapping[tuple[str, int], int | OffsetsInitializer],
         otherwise: OffsetsInitializer | None = None,
     ) -> OffsetsInitializer:
-        """A choice for each partition.
+        """An offset for each partition.
 
         Args:
-            offsets: By topic and partition an offset, or another way to find it.
-            otherwise: For all other partitions; by default the earliest.
+            offsets: By topic and partition, an offset or another initializer.
+            otherwise: For all other partitions. The default is the earliest offset.
         """
         for key, offset in offsets.items():
             if isinstance(offset, int) and offset < 0:
@@ -124,16 +124,16 @@ class OffsetsInitializer:
         group: str | None,
         isolation: IsolationLevel,
     ) -> dict[TopicPartition, int]:
-        """Ask the cluster; may block. Driver.
+        """Return the offsets. This can block, because it sends requests to the cluster. Driver.
 
         Args:
-            cluster: Whom to ask.
-            partitions: The partitions; all are in the result.
+            cluster: The client of the cluster.
+            partitions: The partitions. The result contains all of them.
             group: The consumer group.
-            isolation: What is read decides where the end is.
+            isolation: The isolation level, which determines the end of the log.
 
         Raises:
-            ConfigurationError: There is no group, or it has committed nothing.
+            ConfigurationError: There is no group, or it has committed no offsets.
         """
         if not partitions:
             return {}
@@ -166,11 +166,11 @@ class OffsetsInitializer:
 
     @property
     def is_given(self) -> bool:
-        """Whether offsets come from elsewhere than the log, and so may lie beyond it."""
+        """Whether offsets come from outside the log, and so can be beyond its end."""
         return self._kind in (_Kind.COMMITTED, _Kind.SPECIFIC)
 
     def stated(self, partition: TopicPartition) -> bool:
-        """Whether the user wrote down the offset of a partition."""
+        """Whether the user set the offset of a partition explicitly."""
         return isinstance(dict(self._offsets).get(partition), int)
 
     def _fallback(self, rest: Collection[TopicPartition], group: str | None) -> OffsetsInitializer:
@@ -178,7 +178,7 @@ class OffsetsInitializer:
             raise ConfigurationError(
                 f"the group {group!r} has no committed offset of {', '.join(map(str, rest))}",
                 option="scan.startup.mode",
-                hint="start elsewhere, or use OffsetsInitializer.committed(fallback)",
+                hint="choose another start, or use OffsetsInitializer.committed(fallback)",
             )
         return self._otherwise
 

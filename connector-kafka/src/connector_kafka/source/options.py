@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the source. Keys are Flink's."""
+"""The settings of the source. The keys are Flink's."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _SINCE: Final = "2.0.0"
 
 
 class DataLossPolicy(enum.Enum):
-    """What happens where records are gone that should have been read."""
+    """The reaction to lost records that should have been read."""
 
     FAIL = "fail"
     """The pipeline stops with a `DataLossError`."""
     EARLIEST = "earliest"
-    """Reading continues at the oldest record that is there."""
+    """Reading continues at the oldest available record."""
     LATEST = "latest"
-    """Reading continues after the newest record that is there."""
+    """Reading continues after the newest available record."""
 
 
 class FetchOptions(Configured):
-    """How records are fetched."""
+    """The settings for fetching records."""
 
     batch_rows: Setting[int] = option(
         "source.batch-rows",
@@ -55,7 +55,7 @@ class FetchOptions(Configured):
         validator=positive,
         since=_SINCE,
         aliases=("max.poll.records", "batch-size"),
-        doc="Most rows of a batch.",
+        doc="Maximum number of rows in a batch.",
     )
     max_record_size: Setting[int, int | str] = option(
         "source.max-record-size",
@@ -63,8 +63,8 @@ class FetchOptions(Configured):
         default=MAX_RECORD_BYTES,
         validator=positive,
         since="3.0.0",
-        doc="Largest record that is decompressed, whatever its batch says. A larger one is an "
-        "error, as it may take more memory than a task has.",
+        doc="Maximum size of a decompressed record. A larger record is an error, because it can "
+        "take more memory than a task has.",
     )
     poll_interval: Setting[timedelta, timedelta | str] = option(
         "scan.poll-interval",
@@ -80,8 +80,8 @@ class FetchOptions(Configured):
         FetchApi,
         default=FetchApi.AUTO,
         since=_SINCE,
-        doc="`public` reads by the client's public API, slower by far; `auto` does so only where "
-        "the client's inside is not as expected.",
+        doc="Client API for reading. `public` is far slower, and `auto` uses it only if the "
+        "client's internals are not as expected.",
     )
 
 
@@ -92,7 +92,7 @@ _STARTUP_MODE: Final = Option(
     choices=(Edge.EARLIEST, Edge.LATEST, Edge.GROUP, Edge.TIMESTAMP, Edge.SPECIFIC),
     since=_SINCE,
     aliases=("startingoffsets", "starting-offsets", "startup.mode", "auto.offset.reset"),
-    doc="Where reading starts in partitions that are there at the start; those found later are "
+    doc="Where reading starts in the partitions that exist at the start. Later partitions are "
     "read from the earliest offset.",
 )
 _STARTUP_TIMESTAMP: Final = Option(
@@ -107,7 +107,8 @@ _STARTUP_OFFSETS: Final = Option(
     OFFSETS,
     since=_SINCE,
     aliases=("specific-offsets",),
-    doc="For `specific-offsets`: `topic:0=42; topic:1=latest`; other partitions from the earliest.",
+    doc="For `specific-offsets`: `topic:0=42; topic:1=latest`. Other partitions start at the "
+    "earliest offset.",
 )
 _BOUNDED_MODE: Final = Option(
     "scan.bounded.mode",
@@ -116,7 +117,7 @@ _BOUNDED_MODE: Final = Option(
     choices=(Edge.UNBOUNDED, Edge.LATEST, Edge.GROUP, Edge.TIMESTAMP, Edge.SPECIFIC),
     since=_SINCE,
     aliases=("endingoffsets", "ending-offsets", "bounded.mode"),
-    doc="Where reading ends; makes the source bounded.",
+    doc="Where reading ends. Setting it makes the source bounded.",
 )
 _BOUNDED_TIMESTAMP: Final = Option(
     "scan.bounded.timestamp-millis",
@@ -129,12 +130,12 @@ _BOUNDED_OFFSETS: Final = Option(
     "scan.bounded.specific-offsets",
     OFFSETS,
     since=_SINCE,
-    doc="For `specific-offsets`: the first offset of each partition that is not read.",
+    doc="For `specific-offsets`: for each partition, the first offset not to read.",
 )
 _LIMITS: Final = "limit a micro-batch by `Pipeline.from_source(..., limits=ReadLimits({}))`"
 _PER_PARTITION: Final = (
-    "'scan.{}.mode' timestamp with 'scan.{}.timestamp-millis' is one time for all partitions; for "
-    "others give 'scan.{}.specific-offsets'"
+    "'scan.{}.mode' timestamp with 'scan.{}.timestamp-millis' sets one time for all partitions; "
+    "for different offsets, set 'scan.{}.specific-offsets'"
 )
 
 
@@ -143,12 +144,14 @@ class KafkaSourceOptions(
     scope="Kafka source",
     elsewhere={
         "maxoffsetspertrigger": _LIMITS.format("rows=..."),
-        "minoffsetspertrigger": "the trigger of the pipeline says how long rows are gathered",
-        "maxtriggerdelay": "the trigger of the pipeline says how long rows are gathered",
-        "minpartitions": "the parallelism of the pipeline says how many readers there are; a "
-        "partition is cut into ranges for them",
-        "maxrecordsperpartition": "the parallelism of the pipeline says how many readers there "
-        "are; a partition is cut into ranges for them",
+        "minoffsetspertrigger": "the trigger of the pipeline determines how long rows are "
+        "collected; remove it",
+        "maxtriggerdelay": "the trigger of the pipeline determines how long rows are collected; "
+        "remove it",
+        "minpartitions": "the parallelism of the pipeline determines the number of readers, and "
+        "the source splits partitions into ranges for them; remove it",
+        "maxrecordsperpartition": "the parallelism of the pipeline determines the number of "
+        "readers, and the source splits partitions into ranges for them; remove it",
         "startingoffsetsbytimestamp": _PER_PARTITION.format(*["startup"] * 3),
         "endingoffsetsbytimestamp": _PER_PARTITION.format(*["bounded"] * 3),
         "startingoffsetsbytimestampstrategy": "without a record of that time, reading starts at "
@@ -156,12 +159,13 @@ class KafkaSourceOptions(
         "failondataloss": "use 'on-data-loss': fail for true; earliest or latest for false",
         "includeheaders": "name the headers in 'metadata.columns'",
         "kafkaconsumer.polltimeoutms": "use 'properties.request.timeout.ms'",
-        "fetchoffset.numretries": "use 'properties.default.api.timeout.ms', the time of retries",
+        "fetchoffset.numretries": "use 'properties.default.api.timeout.ms', the deadline of "
+        "retries",
         "fetchoffset.retryintervalms": "use 'properties.retry.backoff.ms'",
-        "groupidprefix": "use 'properties.group.id'; without it there is no group",
+        "groupidprefix": "use 'properties.group.id'; without it, there is no group",
     },
 ):
-    """What is read, and how; the settings of `KafkaSource`."""
+    """What to read and how: the settings of `KafkaSource`."""
 
     topics: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "topic",
@@ -169,7 +173,7 @@ class KafkaSourceOptions(
         default=(),
         since=_SINCE,
         aliases=("topics", "subscribe"),
-        doc="Topics to read. Exactly one of `topic`, `topic-pattern` and `partitions` is given.",
+        doc="Topics to read. Set exactly one of `topic`, `topic-pattern`, and `partitions`.",
     )
     topic_pattern: Setting[str | None] = option(
         "topic-pattern",
@@ -177,7 +181,8 @@ class KafkaSourceOptions(
         default=None,
         since=_SINCE,
         aliases=("subscribepattern", "topics-pattern", "topic.pattern"),
-        doc="Regular expression that whole names of topics match; internal topics never do.",
+        doc="Regular expression that must match the whole topic name. It never matches internal "
+        "topics.",
     )
     partitions: Setting[tuple[TopicPartition, ...], str | Iterable[tuple[str, int]]] = option(
         "partitions",
@@ -196,8 +201,8 @@ class KafkaSourceOptions(
             options, _STARTUP_MODE, _STARTUP_TIMESTAMP, _STARTUP_OFFSETS
         ),
         default=OffsetsInitializer.earliest,
-        doc="Where reading starts in partitions that are there at the start; those found later "
-        "are read from the earliest offset.",
+        doc="Where reading starts in the partitions that exist at the start. Later partitions are "
+        "read from the earliest offset.",
     )
     bounded: Setting[OffsetsInitializer | None] = part(
         OffsetsInitializer,
@@ -208,7 +213,8 @@ class KafkaSourceOptions(
             options, _BOUNDED_MODE, _BOUNDED_TIMESTAMP, _BOUNDED_OFFSETS
         ),
         default=None,
-        doc="Where reading ends; makes the source bounded. By default it does not end.",
+        doc="Where reading ends. Setting it makes the source bounded. By default, the source is "
+        "unbounded.",
     )
     as_stream: Setting[bool] = option(
         "scan.bounded.stream",
@@ -216,12 +222,12 @@ class KafkaSourceOptions(
         default=False,
         since=_SINCE,
         aliases=("setunbounded", "unbounded"),
-        doc="With an end: read it as a stream that ends, not as a bounded source.",
+        doc="With an end, read the source as a stream that ends instead of as a bounded source.",
     )
     group_id: Setting[str | None] = part(
         str,
         default=None,
-        doc="Consumer group of committed offsets; the property `group.id`.",
+        doc="Consumer group of committed offsets. It sets the property `group.id`.",
     )
     commit_offsets_on_checkpoint: Setting[bool] = option(
         "commit.offsets.on.checkpoint",
@@ -229,8 +235,8 @@ class KafkaSourceOptions(
         default=True,
         since=_SINCE,
         aliases=("commit-offsets", "enable.auto.commit"),
-        doc="Commit the offsets of `properties.group.id`, where it is set, once an epoch is "
-        "committed; for others to see, never to continue from.",
+        doc="Commit the offsets of `properties.group.id`, if it is set, after each commit of an "
+        "epoch. They are for monitoring only: the source never resumes from them.",
     )
     discovery_interval: Setting[timedelta | None, timedelta | str | None] = option(
         "scan.topic-partition-discovery.interval",
@@ -239,8 +245,8 @@ class KafkaSourceOptions(
         validator=at_least(timedelta(0)),
         since=_SINCE,
         aliases=("partition.discovery.interval.ms", "partition-discovery.interval"),
-        doc="Interval at which the source discovers new partitions. With 0, and where reading "
-        "has an end, it discovers partitions once, at the start.",
+        doc="Interval at which the source discovers new partitions. If it is 0, or if reading has "
+        "an end, the source discovers partitions only once, at the start.",
     )
     isolation_level: Setting[
         IsolationLevel,
@@ -252,7 +258,7 @@ class KafkaSourceOptions(
         default=IsolationLevel.READ_UNCOMMITTED,
         since=_SINCE,
         aliases=("isolation.level",),
-        doc="With `read-committed`, records of transactions that are open or aborted are not read.",
+        doc="With `read-committed`, the source skips records of open and aborted transactions.",
     )
     on_data_loss: Setting[
         DataLossPolicy, DataLossPolicy | Literal["fail", "earliest", "latest"]
@@ -262,17 +268,17 @@ class KafkaSourceOptions(
         default=DataLossPolicy.FAIL,
         since=_SINCE,
         aliases=("data-loss",),
-        doc="Where records are gone that should have been read: stop, or continue at the earliest "
-        "or after the latest that are there. Losses are counted and logged.",
+        doc="Reaction to lost records that should have been read: fail, or continue at the "
+        "earliest or latest offset. The source counts and logs lost records.",
     )
     deserialization: Setting[
         KafkaRecordDeserializationSchema, KafkaRecordDeserializationSchema | None
     ] = part(
         KafkaRecordDeserializationSchema,
         default=KafkaRecordDeserializationSchema,
-        doc="Which columns keys, values and what is known about a record become; by default they "
-        "are given as they are.",
+        doc="Columns for keys, values, and metadata of a record. By default, keys and values are "
+        "not decoded.",
     )
     fetch: Setting[FetchOptions, FetchOptions | None] = part(
-        FetchOptions, default=FetchOptions, doc="How records are fetched."
+        FetchOptions, default=FetchOptions, doc="Settings for fetching records."
     )

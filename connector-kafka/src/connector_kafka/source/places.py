@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitions and offsets as text: this connector's, Flink's and Spark's."""
+"""Partitions and offsets as text, in the forms of this connector, Flink, and Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED: Final[Mapping[str, OffsetsInitializer]] = {
 
 
 def _parse_partitions(value: object) -> tuple[TopicPartition, ...]:
-    """`topic:0, topic:1`; Spark's `{"topic": [0, 1]}` too, or pairs."""
+    """`topic:0, topic:1`, Spark's `{"topic": [0, 1]}`, or pairs."""
     expected = "topics and numbers of partitions, such as 'flights:0, flights:1'"
     try:
         if isinstance(value, str) and value.strip().startswith("{"):
@@ -46,7 +46,7 @@ def _parse_partitions(value: object) -> tuple[TopicPartition, ...]:
 
 
 def _parse_offsets(value: object) -> dict[tuple[str, int], int | OffsetsInitializer]:
-    """`topic:0=42; topic:1=latest`, or as Flink and Spark write them; Flink names no topic."""
+    """`topic:0=42; topic:1=latest`, or the forms of Flink (without a topic) and Spark."""
     expected = (
         "offsets by partition, such as 'flights:0=42; flights:1=latest', Flink's "
         "'partition:0,offset:42;partition:1,offset:300' or Spark's '{\"flights\": {\"0\": 42}}'"
@@ -81,7 +81,7 @@ def _ours(part: str) -> tuple[tuple[str, str], str]:
 
 
 def _flinks(part: str) -> tuple[tuple[str, str], str] | None:
-    """The topic is empty: it is the only one that is read."""
+    """An empty topic means the only topic of the source."""
     named = dict(each.strip().partition(":")[::2] for each in part.split(","))
     if named.keys() != {"partition", "offset"}:
         return None
@@ -99,7 +99,7 @@ OFFSETS: Final = OptionType("offsets", _parse_offsets, _show_offsets)
 
 
 class Edge(enum.Enum):
-    """Where reading starts or ends, by Flink's names."""
+    """The start or end of reading, by Flink's names."""
 
     UNBOUNDED = "unbounded"
     EARLIEST = "earliest-offset"
@@ -115,10 +115,10 @@ def offsets_of(
     timestamp: Option[int],
     offsets: Option[dict[tuple[str, int], int | OffsetsInitializer]],
 ) -> OffsetsInitializer | None:
-    """The offsets that a mode and its options say; None for a reading without end.
+    """Return the offsets for a mode and its options, or None for no end.
 
     Raises:
-        InvalidOptionError: They do not fit together.
+        InvalidOptionError: They contradict each other.
     """
     edge = options[mode]
     needs: tuple[tuple[Option[Any], Edge], ...] = (
@@ -134,7 +134,7 @@ def offsets_of(
                 option=option.key,
             )
     if edge is Edge.SPECIFIC:
-        # Flink's rule for stops: a partition without one is not read.
+        # By Flink's rule for stops, a partition without an offset is not read.
         return OffsetsInitializer.offsets(_with_topic(options, offsets))
     if edge is Edge.TIMESTAMP:
         return OffsetsInitializer.timestamp(options[timestamp])
@@ -152,14 +152,14 @@ def _place(edge: Edge) -> OffsetsInitializer | None:
 def _with_topic(
     options: Options, offsets: Option[dict[tuple[str, int], int | OffsetsInitializer]]
 ) -> OffsetsByPartition:
-    """Offsets that name their topics; as Flink writes them they are those of the only topic."""
+    """Return offsets with their topics. Those in Flink's form belong to the only topic."""
     found = options[offsets]
     if all(topic for topic, _ in found):
         return found
     topics: tuple[str, ...] = options.values.get("topic") or ()
     if len(topics) != 1:
         raise InvalidOptionError(
-            f"{offsets.key} does not say of which topic the offsets are",
+            f"{offsets.key} does not contain the topic of the offsets",
             expected="one topic, or offsets such as 'flights:0=42'",
             found=f"{len(topics)} topics",
             option=offsets.key,
@@ -168,10 +168,10 @@ def _with_topic(
 
 
 def parse_position(position: str) -> OffsetsInitializer:
-    """Where reading begins, as a person writes it; see `KafkaSource.create_enumerator_at`.
+    """Parse a user's start position; see `KafkaSource.create_enumerator_at`.
 
     Raises:
-        InvalidOptionError: It is not understood.
+        InvalidOptionError: The position cannot be parsed.
     """
     text = position.strip()
     mode, _, time = text.partition(":")
@@ -188,9 +188,9 @@ def parse_position(position: str) -> OffsetsInitializer:
         return OffsetsInitializer.offsets(offsets)
     except (ValueError, InvalidOptionError) as error:
         raise InvalidOptionError(
-            f"{position!r} is no place in topics",
+            f"{position!r} is not a position in topics",
             expected="earliest-offset, latest-offset, group-offsets, "
-            "timestamp:2026-01-31T00:00:00Z or offsets such as flights:0=42; flights:1=latest",
+            "timestamp:2026-01-31T00:00:00Z, or offsets such as flights:0=42; flights:1=latest",
             found=str(error),
             option="at",
         ) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each partition is read in the next plan. Pure functions. Driver."""
+"""Plans how far each partition is read. Pure functions. Driver."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ def plan(
     limits: ReadLimits,
     pauses: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, PlannedRead[KafkaPartitionSplit]]:
-    """Give splits their stops, in the order given where not all can be read.
+    """Set the stops of splits, in the given order if the limits do not suffice for all.
 
     Args:
         splits: Splits at their positions.
-        ends: Where the partitions end now. One that is not here is not known yet, and left out.
-            None: all splits have a last stop, and all before it is there.
-        limits: Most that is read. Offsets count as rows.
-        pauses: Where a run to what is available ends; other partitions end where they are.
+        ends: The current end offsets of the partitions. A partition without one is not known yet,
+            and is omitted. None means that all splits have a last stop and that all records before
+            it exist.
+        limits: The maximum amount to read. Offsets count as rows.
+        pauses: The ends of a run up to the available records. Other partitions end at their
+            position.
 
     Returns:
-        By split id what is read; what a limit leaves out is not in it.
+        The splits to read, by ID. Those beyond the limits are omitted.
     """
     reads: dict[str, PlannedRead[KafkaPartitionSplit]] = {}
     stops: dict[str, tuple[KafkaPartitionSplit, int, int | None]] = {}
@@ -63,15 +65,15 @@ def plan(
 
 
 def _last_stop(split: KafkaPartitionSplit, pause: int | None) -> int | None:
-    """Where a split ends, for good or for this run."""
+    """Return the end of a split, permanently or for this run."""
     known = [each for each in (split.last_stop, pause) if each is not None]
     return min(known, default=None)
 
 
 def shares(available: Sequence[int], limit: int | None) -> list[int]:
-    """Divide a limit among those who have something, by how much they have.
+    """Divide a limit among the partitions with records, in proportion to their lag.
 
-    What does not divide goes to the first ones, so that even the smallest has its turn.
+    The remainder goes to the first ones, so that even the smallest gets its turn.
     """
     total = sum(available)
     if limit is None or total <= limit:

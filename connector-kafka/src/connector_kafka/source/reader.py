@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the partitions of a task: fetched and decoded on one thread, given out on the task's."""
+"""Reads the partitions of a task: a thread fetches and decodes, and the task emits rows."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _NOTHING: Final[RecordsBySplits[Fetched]] = RecordsBySplits()
 
 
 class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
-    """Fetches all partitions of a reader at the same time. Fetcher's thread.
+    """Fetches all partitions of a reader concurrently. Fetcher's thread.
 
     Args:
         config: Properties of the client.
-        settings: How to read.
-        api: How records are asked for.
+        settings: The settings for reading.
+        api: The API for reading records.
     """
 
     def __init__(self, config: ClientConfig, settings: FetchSettings, api: FetchApi) -> None:
@@ -49,7 +49,7 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
         self._came: Iterator[Fetched] = iter(())
 
     def fetch(self) -> RecordsBySplits[Fetched]:
-        """Give the next batch that came; wait where there is none."""
+        """Return the next batch, and wait if there is none."""
         fetched = next(self._came, None)
         if fetched is None:
             self._came = self._fetcher.poll()
@@ -57,13 +57,13 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
         if fetched is None:
             return _NOTHING
         records = [(fetched.key, fetched)]
-        if fetched.lost is not None:  # a split that is finished has no position to tell it by
+        if fetched.lost is not None:  # a finished split has no position to identify it
             records.append((fetched.key, replace(fetched, lost=None, resume_at=None)))
         finished = frozenset([fetched.key] if fetched.finished else ())
         return RecordsBySplits(records, finished)
 
     def handle_splits_changes(self, change: SplitsAddition[KafkaPartitionSplit]) -> None:
-        """Take more partitions."""
+        """Add partitions."""
         self._fetcher.add(
             PartitionRange(
                 key=split.split_id,
@@ -76,11 +76,11 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
         )
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Leave these out of the next fetches, or take them in again."""
+        """Exclude these partitions from the next fetches, or include them again."""
         self._fetcher.pause_or_resume(pause, resume)
 
     def wake_up(self) -> None:
-        """End the wait for records."""
+        """Stop waiting for records."""
         self._fetcher.wake_up()
 
     def close(self) -> None:
@@ -89,10 +89,10 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
 
 
 class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
-    """Makes rows of records. Task's thread.
+    """Converts records to rows. Task's thread.
 
     Args:
-        context: The runtime.
+        context: The context of the reader.
         layout: The columns.
     """
 
@@ -109,7 +109,7 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
         if element.lost is not None:
             resume_at = element.resume_at
             if resume_at is not None and split.last_stop is not None:
-                resume_at = min(resume_at, split.last_stop)  # behind it nothing is to be read
+                resume_at = min(resume_at, split.last_stop)  # nothing is read after it
             self._context.send_source_event_to_coordinator(
                 OffsetsLost(
                     split.topic,
@@ -131,7 +131,7 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
     def _hand_over(self, damaged: Damaged, split: KafkaPartitionSplit) -> None:
         record = BadRecord(
             reason=damaged.reason,
-            source_uid="",  # the runtime knows it
+            source_uid="",  # the runtime knows the split
             split_id=split.split_id,
             position=f"topic {split.topic}, partition {split.partition}, offset {damaged.offset}",
             raw=damaged.raw,
@@ -140,14 +140,14 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
 
 
 class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSplitState]):
-    """Reads all partitions of a task by one thread and one connection to each broker.
+    """Reads all partitions of a task with one thread and one connection per broker.
 
     Args:
-        context: The runtime.
+        context: The context of the reader.
         config: Properties of the client.
-        settings: How to read.
+        settings: The settings for reading.
         layout: The columns.
-        api: How records are asked for.
+        api: The API for reading records.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSpli
         super().__init__(context, manager, KafkaRecordEmitter(context, layout))
 
     def initialized_state(self, split: KafkaPartitionSplit) -> KafkaSplitState:
-        """The moving position of a split."""
+        """The mutable position in a split."""
         return KafkaSplitState(split)
 
     def on_split_finished(self, finished: Mapping[str, KafkaSplitState]) -> None:
-        """Tell the enumerator where a later run goes on."""
+        """Tell the enumerator where a later run resumes."""
         for state in finished.values():
             split = state.to_split()
             if split.pauses:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A split: a partition, or a range of one, with the position in it."""
+"""A split: a partition or a range of one, with the position in it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ class KafkaPartitionSplit(SourceSplit):
         split_id: `topic-partition`, or `topic-partition@start-stop` for a range of a partition.
         topic: The topic.
         partition: The partition.
-        topic_id: Tells the topic from a later one of the same name; empty where it is not known.
+        topic_id: Distinguishes the topic from a later one of the same name. Empty if not known.
         offset: The next offset to read.
-        stop: The first offset that is not read now; None where that is not planned yet.
-        last_stop: The first offset that is never read; None for a partition without an end.
-        lost: How many offsets readers passed over because their records were gone.
-        cuts: How often the partition lost its end behind what was read.
-        pauses: At its stop ends a run to what is available; a later run goes on behind it.
+        stop: The first offset not to read now, or None if it is not planned yet.
+        last_stop: The first offset never to read, or None for a partition without an end.
+        lost: The number of offsets that readers skipped because their records were lost.
+        cuts: How often the partition lost its end after it had been read.
+        pauses: Whether a run up to the available records ends at the stop. A later run resumes
+            after it.
     """
 
     split_id: str
@@ -53,14 +54,17 @@ class KafkaPartitionSplit(SourceSplit):
         return TopicPartition(self.topic, self.partition)
 
     def weight(self) -> int:
-        """Offsets that are left, as far as that is known."""
+        """The number of remaining offsets, as far as it is known."""
         stop = self.last_stop if self.stop is None else self.stop
         return 1 if stop is None else max(1, stop - self.offset)
 
     def still_to_skip(self, rows: int, behind: Self) -> int:
-        """Rows of records that are gone do not come, and none after the log was cut or made anew.
+        """Lost records produce no rows.
 
-        Where compaction left gaps among the lost offsets, fewer rows were lost: some come again.
+        Neither do records after the log was cut or the topic recreated.
+
+        If compaction left gaps among the lost offsets, fewer rows were lost, so some rows are
+        repeated.
         """
         if (self.topic_id, self.cuts) != (behind.topic_id, behind.cuts):
             return 0
@@ -68,7 +72,7 @@ class KafkaPartitionSplit(SourceSplit):
 
 
 class KafkaSplitState(SplitState[KafkaPartitionSplit]):
-    """The moving position of a split."""
+    """The mutable position in a split."""
 
     def __init__(self, split: KafkaPartitionSplit) -> None:
         self._split = split
@@ -77,34 +81,34 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
 
     @property
     def split(self) -> KafkaPartitionSplit:
-        """The split as it was given to the reader."""
+        """The split that the reader received."""
         return self._split
 
     def move_to(self, offset: int) -> None:
-        """What stands before this offset was emitted."""
+        """Advance to this offset, before which everything was emitted."""
         self._offset = offset
 
     def pass_over(self, offsets: int) -> None:
-        """The records of so many offsets are gone."""
+        """Count this number of offsets as lost."""
         self._lost += offsets
 
     def to_split(self) -> KafkaPartitionSplit:
-        """The split to go on from."""
+        """Return the split to resume from."""
         return replace(self._split, offset=self._offset, lost=self._lost)
 
 
 @dataclass(frozen=True)
 class OffsetsLost(SourceEvent):
-    """A reader found records gone and went on behind them, as `on-data-loss` allows.
+    """A reader found lost records and skipped them, as `on-data-loss` allows.
 
     Attributes:
         topic: The topic.
         partition: The partition.
-        start: The first offset that was to be read.
-        stop: The offset where reading went on.
+        start: The first lost offset.
+        stop: The offset at which reading continued.
         split_id: The split.
-        resume_at: Where records are to be read again, which may lie far behind the plan: the next
-            one begins there. None where that is not known.
+        resume_at: The next available offset, which can be far beyond the plan. The next plan starts
+            there. None if that is not known.
     """
 
     topic: str
@@ -117,15 +121,15 @@ class OffsetsLost(SourceEvent):
 
 @dataclass(frozen=True)
 class PartitionPaused(SourceEvent):
-    """A reader came to where a run to what was available ends.
+    """A reader reached the end of a run up to the available records.
 
     Attributes:
-        split: What a later run goes on with.
+        split: The split that a later run resumes with.
     """
 
     split: KafkaPartitionSplit
 
 
 def split_serializer() -> JsonDataclassSerializer[KafkaPartitionSplit]:
-    """How splits are stored."""
+    """The stored form of splits."""
     return JsonDataclassSerializer(KafkaPartitionSplit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partitions are read."""
+"""The selection of partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Subscription:
 
     Attributes:
         topics: Names of topics.
-        pattern: Regular expression for whole names of topics; internal topics never match.
+        pattern: Regular expression that must match the whole topic name. It never matches internal
+            topics.
         partitions: Single partitions.
     """
 
@@ -39,8 +40,8 @@ class Subscription:
         ]
         if len(given) != 1:
             raise InvalidOptionError(
-                "the topics to read are not clear",
-                expected="exactly one of topic, topic-pattern and partitions",
+                "it is not clear which topics to read",
+                expected="exactly one of topic, topic-pattern, and partitions",
                 found=", ".join(given) or "none of them",
                 option="topic",
             )
@@ -54,7 +55,7 @@ class Subscription:
             ) from exc
 
     def find(self, cluster: Cluster) -> dict[TopicPartition, str]:
-        """The partitions that are there now, with the ids of their topics; may block."""
+        """Return the current partitions, with the IDs of their topics. This can block."""
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
             found = cluster.topics()
@@ -67,7 +68,7 @@ class Subscription:
         return {each: there[each] for each in self.partitions if each in there}
 
     def check_complete(self, found: Mapping[TopicPartition, str]) -> None:
-        """Check that all that was named is there.
+        """Check that everything named explicitly exists.
 
         Raises:
             ConfigurationError: A topic or partition does not exist.
@@ -78,7 +79,7 @@ class Subscription:
         if missing:
             raise ConfigurationError(
                 f"the topic or partition {', '.join(missing)} does not exist",
-                expected="existing topics that the user may see",
+                expected="existing topics that the user can see",
                 option="partitions" if self.partitions else "topic",
                 hint="check the name and the user's permissions; with topic-pattern, topics may "
                 "be created later",

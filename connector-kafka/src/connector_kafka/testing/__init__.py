@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Kafka for tests and examples, and what makes it fail.
+"""A real Kafka for tests and examples, and tools that make it fail.
 
-Needs Java 17; the jars of Kafka are fetched once into the user's cache.
+It needs Java 17. Kafka's jars are downloaded once to the user's cache.
 """
 
 from connector_kafka.testing.broker import KafkaBroker

@@ -32,7 +32,7 @@ _PROPERTIES: Final = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "INTERNAL",
-    # What one broker can do.
+    # The roles of a single broker.
     "default.replication.factor": "1",
     "min.insync.replicas": "1",
     "offsets.topic.replication.factor": "1",
@@ -40,7 +40,7 @@ _PROPERTIES: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.replication.factor": "1",
-    # A small broker that is soon ready.
+    # The settings of a small broker that starts fast.
     "background.threads": "2",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "2097152",
@@ -49,19 +49,19 @@ _PROPERTIES: Final = {
     "num.network.threads": "2",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    # A topic is created by who needs it; a wrong name is an error.
+    # Topics are created explicitly, so that a wrong name is an error.
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "30000",
     "controlled.shutdown.enable": "false",
 }
-# One that comes back waits for the end of its former session, so that is short. On a machine that
-# is very busy a short one ends by itself: then there is no broker to make a partition on.
+# A restarted broker waits for the end of its former session, so the session is short. On a busy
+# machine, a shorter session would end by itself, and then no broker could host a partition.
 _COMING_BACK: Final = {"broker.session.timeout.ms": "2000"}
 
 
 class KafkaBroker(ServerProcess):
-    """A Kafka of one broker on loopback, in KRaft mode.
+    """A single-broker Kafka on the loopback interface, in KRaft mode.
 
     ```python
     with KafkaBroker() as broker:
@@ -69,18 +69,18 @@ class KafkaBroker(ServerProcess):
         source = KafkaSource(broker.bootstrap_servers, topics=["flights"])
     ```
 
-    It needs Java 17, and fetches Kafka's jars at its first start (`connector_kafka.testing.jars`).
-    It dies with the process that started it, however that ends. Topics are not made by being asked
-    for, and whoever wants another property of the server gives it.
+    It needs Java 17. The first start downloads Kafka's jars (`connector_kafka.testing.jars`). The
+    broker ends with the process that started it, however that process ends. It does not create
+    topics automatically. `properties` can set any server property.
 
     Args:
-        version: Of Kafka, one that is pinned: 4.3.1 or 3.9.2.
-        security: Encryption and login of its clients; by default neither.
-        proxy: A network that is to fail, started already.
-        properties: Further server properties, by Kafka's names.
-        heap: The most memory that it takes for its objects, as Java spells it.
-        folder: Where it keeps its data and its log, by default one of its own that goes when the
-            context ends. A folder that a broker used before brings its data back.
+        version: A pinned version of Kafka: 4.3.1 or 3.9.2.
+        security: Encryption and login of its clients. The default is neither.
+        proxy: A started network proxy that can fail.
+        properties: Additional server properties, by Kafka's names.
+        heap: The maximum heap size, in Java's notation.
+        folder: The folder for its data and log. The default is a temporary one, removed when the
+            context ends. The folder of an earlier broker restores its data.
     """
 
     called = "broker"
@@ -108,16 +108,16 @@ class KafkaBroker(ServerProcess):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin; it stays the same over restarts."""
+        """The bootstrap servers for clients, which stay the same over restarts."""
         return self._address("CLIENT")
 
     @property
     def internal_servers(self) -> str:
-        """The same for who needs no login and no encryption, as tools of the tests do."""
+        """The bootstrap servers without login and encryption, for the tools of the tests."""
         return self._address("INTERNAL")
 
     def client_properties(self) -> dict[str, str | Secret]:
-        """What clients need: where to begin, encryption, login; by Kafka's names."""
+        """The client properties, by Kafka's names: bootstrap servers, encryption, and login."""
         servers = {"bootstrap.servers": self.bootstrap_servers}
         return servers | self._security.client_properties()
 
@@ -127,19 +127,19 @@ class KafkaBroker(ServerProcess):
         return Topics(self.internal_servers)
 
     def segments(self, topic: str, partition: int = 0) -> Iterator[bytes]:
-        """What it keeps of a partition, oldest first: record batches as they were sent."""
+        """Return the stored record batches of a partition, oldest first, as they were sent."""
         folder = self._home / "data" / f"{topic}-{partition}"
         for path in sorted(folder.glob("*.log")):
             yield path.read_bytes()
 
     def start(self, seconds: float = 120.0) -> None:
-        """Start it where it does not run: on the data and the ports that it had, if it had some.
+        """Start the broker if it is not running, with its previous data and ports if it had any.
 
         Args:
-            seconds: How long it may take to be ready.
+            seconds: The deadline for the broker to be ready.
 
         Raises:
-            BrokerError: It was not ready in that time; says what it printed.
+            BrokerError: The broker was not ready in time. The error contains its output.
         """
         if self.running:
             return
@@ -151,13 +151,13 @@ class KafkaBroker(ServerProcess):
             try:
                 return self._start(time.monotonic() + seconds)
             except BrokerError as error:
-                # Between our look and its own, another process may have taken a port.
+                # Between choosing a port and binding it, another process can take it.
                 taken = "Address already in use" in (error.found or "")
                 if not (first and taken) or attempt == _ATTEMPTS - 1:
                     raise
 
     def close(self) -> None:
-        """Stop it, and remove its data unless they are in a folder that was given."""
+        """Stop the broker, and remove its data unless they are in a given folder."""
         self.stop()
         if self._folder is not None and not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -184,7 +184,7 @@ class KafkaBroker(ServerProcess):
         return f"{HOST}:{self._ports[listener]}"
 
     def _listeners(self) -> dict[str, str]:
-        """The name of each listener, and how it is talked to."""
+        """The name of each listener, and its protocol."""
         found = {"CLIENT": self._security.protocol, "INTERNAL": "PLAINTEXT"}
         if self._proxy is not None:
             found["PROXIED"] = self._security.protocol
@@ -194,7 +194,7 @@ class KafkaBroker(ServerProcess):
         home = self._home
         home.mkdir(parents=True, exist_ok=True)
         properties = home / "server.properties"
-        properties.touch(mode=0o600)  # it may hold a password and a key
+        properties.touch(mode=0o600)  # it can contain a password and a key
         properties.write_text("".join(map(_line, self._properties().items())))
         if not self._has_data:
             self._format(properties)
@@ -239,19 +239,19 @@ class KafkaBroker(ServerProcess):
 
 
 def _line(entry: tuple[str, str]) -> str:
-    """A line of a file of Java's properties."""
+    """Format a line of a Java properties file."""
     name, value = entry
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
     return f"{name}={escaped}\n"
 
 
 def _cluster_id() -> str:
-    # Kafka's spelling of a UUID, which must not look like an option.
+    # Kafka's form of a UUID, which must not look like an option.
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "A")
 
 
 def _answers(port: int) -> bool:
-    """Whether the broker lists itself in its answer to Metadata, version 1, for no topics."""
+    """Whether the broker lists itself in its response to Metadata, version 1, for no topics."""
     body = struct.pack(">hhihi", 3, 1, 1, -1, 0)
     try:
         with socket.create_connection((HOST, port), timeout=2) as connection:

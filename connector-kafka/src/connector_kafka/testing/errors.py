@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with the broker of the tests."""
+"""The errors of the broker for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["BrokerError"]
 
 
 class BrokerError(ServerError):
-    """The broker of the tests, or a tool of Kafka, did not do what it was started for."""
+    """The broker for tests, or one of Kafka's tools, failed."""
 
     code = "KAFKA_TEST_BROKER"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jars of Kafka, and of what is tested beside it: the lists in ``pinned``."""
+"""The jars of Kafka and of other tested software, listed in ``pinned``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pinned_jars(name: str) -> PinnedArtifacts:
     """The jars of a list, for example ``kafka-4.3.1``.
 
     Raises:
-        ConfigurationError: There is no such list.
+        ConfigurationError: The list does not exist.
     """
     lists = sorted(path.stem for path in _PINNED.glob("*.txt"))
     if name not in lists:
@@ -27,17 +27,17 @@ def pinned_jars(name: str) -> PinnedArtifacts:
 
 
 def class_path(name: str) -> str:
-    """What Java needs to run the jars of a list, which are fetched first where they are missing.
+    """Return the class path for the jars of a list. Missing jars are downloaded.
 
     Args:
         name: The list.
 
     Returns:
-        The files of the jars, separated as Java wants it.
+        The files of the jars, in Java's class path format.
 
     Raises:
-        ConfigurationError: The folder for offline use lacks a jar, or holds another one.
+        ConfigurationError: The folder for offline use lacks a jar, or contains another one.
         MissingDependencyError: PySpark is not installed.
-        ServerError: They could not be fetched, or are not those that are pinned.
+        ServerError: The download failed, or a digest differs from the pinned one.
     """
     return os.pathsep.join(map(str, pinned_jars(name).paths()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a class of Kafka is run: quick to start, small, with nothing but what it has to say."""
+"""Runs a class of Kafka with a fast start, a small heap, and only relevant output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from connector_kafka.testing.jars import class_path
 from connectors_core.testing.servers import cache_folder, find_java
 
-# Short lives: quick compilation counts, not the best code.
+# For short runs, fast compilation matters more than optimized code.
 _OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -29,12 +29,11 @@ _OPTIONS: Final = (
 class KafkaJava:
     """Runs classes of one version of Kafka.
 
-    Half the time of a start is the loading of classes. A run that is told to leaves them in an
-    archive (Java's AppCDS, JEP 350) for those to come; a Java that the archive does not fit ignores
-    it.
+    Loading classes takes half of the startup time. A run can leave its classes in an archive for
+    later runs (Java's AppCDS, JEP 350). A Java that does not match the archive ignores it.
 
     Args:
-        version: Of Kafka, one that is pinned.
+        version: A pinned version of Kafka.
     """
 
     def __init__(self, version: str) -> None:
@@ -43,14 +42,14 @@ class KafkaJava:
     def command(
         self, main: str, *arguments: str, heap: str = "256m", archive: Path | None = None
     ) -> list[str]:
-        """What starts a class; fetches the jars where they are missing.
+        """Return the command that starts a class. Missing jars are downloaded.
 
         Args:
-            main: The class.
-            *arguments: What it is given.
-            heap: The most memory for objects, as Java spells it.
-            archive: File that the classes it loaded are to be left in when it ends in good order,
-                where `keep` has none yet.
+            main: The name of the class.
+            *arguments: The arguments of the class.
+            heap: The maximum heap size, in Java's notation.
+            archive: The file for the loaded classes if the class ends normally and `keep` has no
+                archive yet.
         """
         options = [*_OPTIONS, f"-Xmx{heap}"]
         if self._kept.exists():
@@ -60,10 +59,10 @@ class KafkaJava:
         return [find_java(), *options, "-cp", self._classes, main, *arguments]
 
     def keep(self, archive: Path) -> None:
-        """Keep an archive of `command` in the user's cache, if it was made."""
+        """Keep the archive of `command` in the user's cache, if it was created."""
         if archive.exists():
             self._kept.parent.mkdir(parents=True, exist_ok=True)
-            # The cache may be on another disk, and others may do the same at the same time.
+            # The cache can be on another disk, and other processes can do the same concurrently.
             copy = self._kept.with_name(f"{self._kept.name}.{os.getpid()}")
             shutil.move(archive, copy)
             copy.replace(self._kept)

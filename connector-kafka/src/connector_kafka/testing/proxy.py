@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bad network between clients and their broker."""
+"""An unreliable network between clients and their broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from connectors_core.testing.servers import FaultyNetwork
 
 
 class KafkaProxy(FaultyNetwork):
-    """Stands in front of a broker on loopback, and slows, cuts or refuses its connections.
+    """A proxy of a broker on the loopback interface that delays, cuts, or refuses connections.
 
     ```python
     with KafkaProxy() as proxy, KafkaBroker(proxy=proxy) as broker:
@@ -15,11 +15,11 @@ class KafkaProxy(FaultyNetwork):
         proxy.cut_after(100_000)
     ```
 
-    Clients that begin at its address stay with it, as the broker tells them no other. Those that
-    begin at the broker's own go past it.
+    Clients that connect to its address stay with it, because the broker advertises no other.
+    Clients that connect to the broker's own address bypass it.
     """
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin that are to go through it."""
+        """The bootstrap servers for clients of the proxy."""
         return self.address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encryption and login of a broker, with certificates and a password that are made on the spot."""
+"""Encryption and login of a broker, with generated certificates and a generated password."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LOGIN_MODULES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerSecurity:
-    """How clients and a broker trust each other.
+    """How clients and a broker authenticate each other.
 
     Attributes:
-        mechanism: How the user logs in: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``; None
-            for no login.
-        authority: Who issues the certificates; None for no encryption.
-        identity: The broker's certificate; by default one of the authority for its address.
-        client_certificates: Whether clients must show a certificate of the authority.
-        user: Who may log in.
-        password: With what; by default made up.
+        mechanism: The login mechanism: ``PLAIN``, ``SCRAM-SHA-256``, or ``SCRAM-SHA-512``. None for
+            no login.
+        authority: The issuer of the certificates, or None for no encryption.
+        identity: The broker's certificate. The default is one from the authority for its address.
+        client_certificates: Whether clients must present a certificate of the authority.
+        user: The name of the user.
+        password: The password of the user. The default is generated.
     """
 
     mechanism: str | None = None
@@ -42,19 +42,19 @@ class BrokerSecurity:
     def __post_init__(self) -> None:
         if self.mechanism is not None and self.mechanism not in _LOGIN_MODULES:
             raise ConfigurationError(
-                "the broker knows no such mechanism",
+                "the broker does not support this mechanism",
                 expected=sorted(_LOGIN_MODULES),
                 found=self.mechanism,
             )
 
     @property
     def protocol(self) -> str:
-        """Kafka's name of it."""
+        """Kafka's name of the protocol."""
         transport = "PLAINTEXT" if self.authority is None else "SSL"
         return transport if self.mechanism is None else f"SASL_{transport}"
 
     def server_properties(self, listener: str) -> dict[str, str]:
-        """What a broker must be told for a listener."""
+        """The broker's settings for a listener."""
         found: dict[str, str] = {}
         if self.authority is not None:
             identity = self.identity or self.authority.issue("broker")
@@ -78,14 +78,14 @@ class BrokerSecurity:
         return {f"listener.name.{listener.lower()}.{name}": value for name, value in found.items()}
 
     def format_options(self) -> list[str]:
-        """What Kafka's storage tool must be told for the user to be known from the start."""
+        """The arguments for Kafka's storage tool that create the user at the start."""
         if self.mechanism is None or self.mechanism == "PLAIN":
             return []
         user = f"name={self.user},password={self.password.reveal()}"
         return ["--add-scram", f"{self.mechanism}=[{user}]"]
 
     def client_properties(self) -> dict[str, str | Secret]:
-        """What a client needs, by Kafka's names."""
+        """The client properties, by Kafka's names."""
         found: dict[str, str | Secret] = {"security.protocol": self.protocol}
         if self.authority is not None:
             found["ssl.truststore.certificates"] = self.authority.certificate

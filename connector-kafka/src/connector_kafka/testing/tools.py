@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka's own console producer and console consumer: what others write, and what others see."""
+"""Kafka's own console producer and consumer: how other clients write and read records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from connector_kafka.testing.java import KafkaJava
 
 __all__ = ["ConsoleRecord", "console_consumer", "console_producer"]
 
-# What separates fields, headers, and a header's name from its value; what stands for null. Control
-# characters: the consumer escapes those of data, and the producer is given none.
+# The separators of fields, headers, and a header's name and value, and the marker of null. Control
+# characters: the consumer escapes those in data, and the producer receives none.
 _FIELD, _HEADER, _PAIR, _NULL = "\x1f", "\x1e", ":", "\x1dnull\x1d"
 _BYTES: Final = "org.apache.kafka.common.serialization.BytesDeserializer"
 _ESCAPED: Final = re.compile(rb"\\x([0-9A-F]{2})")
@@ -25,14 +25,14 @@ _SECONDS: Final = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleRecord:
-    """A record as the console tools have it.
+    """A record of the console tools.
 
     Attributes:
-        key: Its key, None for null.
-        value: Its value, None for null.
+        key: The key, or None for null.
+        value: The value, or None for null.
         headers: Names and values, in order.
-        partition: Where it is; the producer decides by the key.
-        offset: Where in its partition.
+        partition: The partition. The producer derives it from the key.
+        offset: The offset in the partition.
         timestamp: Milliseconds since 1970.
     """
 
@@ -52,17 +52,17 @@ def console_producer(
     codec: str = "none",
     properties: Mapping[str, str] | None = None,
 ) -> None:
-    """Write records as the Java client does.
+    """Write records with the Java client.
 
     Args:
-        bootstrap_servers: A broker in plain text.
+        bootstrap_servers: A broker without encryption.
         topic: An existing topic.
-        records: Keys, values and headers, as UTF-8 without control characters.
-        codec: ``none``, ``gzip``, ``snappy``, ``lz4`` or ``zstd``.
-        properties: Of Java's producer, as in ``{"batch.size": "1000"}``.
+        records: Keys, values, and headers, as UTF-8 without control characters.
+        codec: ``none``, ``gzip``, ``snappy``, ``lz4``, or ``zstd``.
+        properties: Properties of Java's producer, e.g. ``{"batch.size": "1000"}``.
 
     Raises:
-        BrokerError: It failed; says what it printed.
+        BrokerError: The tool failed. The error contains its output.
     """
     reader = {
         "parse.headers": "true",
@@ -80,8 +80,8 @@ def console_producer(
         arguments += ["--reader-property", f"{name}={value}"]
     lines = b"".join(map(_line, records))
     _, errors = _run("org.apache.kafka.tools.ConsoleProducer", bootstrap_servers, arguments, lines)
-    if " ERROR " in errors:  # it goes on after records that it cannot send
-        raise BrokerError("the console producer could not write all", found=errors[-4000:])
+    if " ERROR " in errors:  # the tool continues after records that it cannot send
+        raise BrokerError("the console producer could not write all records", found=errors[-4000:])
 
 
 def console_consumer(
@@ -91,19 +91,19 @@ def console_consumer(
     isolation_level: str = "read_committed",
     quiet: float = 5.0,
 ) -> list[ConsoleRecord]:
-    """Read a topic from its beginning as the Java client does.
+    """Read a topic from its start with the Java client.
 
     Args:
-        bootstrap_servers: A broker in plain text.
+        bootstrap_servers: A broker without encryption.
         topic: The topic.
         isolation_level: ``read_committed`` or ``read_uncommitted``.
-        quiet: Seconds without a record after which the topic is at its end.
+        quiet: Seconds without a record after which the topic counts as read.
 
     Returns:
-        The records; those of a partition are in order.
+        The records. Those of a partition are in order.
 
     Raises:
-        BrokerError: It failed; says what it printed.
+        BrokerError: The tool failed. The error contains its output.
     """
     formatter = {f"print.{what}": "true" for what in ("timestamp", "partition", "offset")}
     formatter |= {"print.headers": "true", "print.key": "true"}
@@ -117,10 +117,10 @@ def console_consumer(
         "org.apache.kafka.tools.consumer.ConsoleConsumer", bootstrap_servers, arguments
     )
     records = [_parse(line) for line in output.splitlines()]
-    # It always ends with an error: here, that it waited for another record.
+    # It always ends with an error: here, it timed out waiting for another record.
     complete = f"Processed a total of {len(records)} messages" in errors
     if not complete or "TimeoutException" not in errors:
-        raise BrokerError("the console consumer could not read all", found=errors[-4000:])
+        raise BrokerError("the console consumer could not read all records", found=errors[-4000:])
     return records
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests do to the topics of their broker."""
+"""Changes the topics of a test broker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from kafka.admin import OffsetSpec
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a broker. Every call is a connection of its own and is over when it returns.
+    """The topics of a broker.
+
+    Every call opens its own connection and completes before it returns.
 
     Args:
-        bootstrap_servers: Where the broker answers in plain text.
+        bootstrap_servers: The broker's address without encryption.
     """
 
     bootstrap_servers: str
@@ -24,12 +26,12 @@ class Topics:
     def create(
         self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> str:
-        """Create a topic, and wait until it can be used.
+        """Create a topic and wait until it is ready.
 
         Args:
-            name: Its name.
-            partitions: How many it has.
-            config: Kafka's settings of a topic, as in ``{"cleanup.policy": "compact"}``.
+            name: The name of the topic.
+            partitions: The number of partitions.
+            config: Kafka's topic settings, e.g. ``{"cleanup.policy": "compact"}``.
 
         Returns:
             The name.
@@ -40,37 +42,37 @@ class Topics:
         return name
 
     def delete(self, name: str) -> None:
-        """Delete a topic with all it holds."""
+        """Delete a topic and its data."""
         with self._admin() as admin:
             admin.delete_topics([name])
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Give a topic more partitions, and wait until they can be used.
+        """Add partitions to a topic and wait until they are ready.
 
         Args:
             name: The topic.
-            total: How many it has afterwards.
+            total: The number of partitions afterward.
         """
         with self._admin() as admin:
             admin.create_partitions({name: total})
             admin.wait_for_topics([name])
 
     def delete_records(self, name: str, before: Mapping[int, int]) -> None:
-        """Delete the oldest records, as retention would.
+        """Delete the oldest records, like retention.
 
         Args:
             name: The topic.
-            before: For every partition concerned the first offset that stays.
+            before: For every affected partition, the first offset that remains.
         """
         with self._admin() as admin:
             admin.delete_records({TopicPartition(name, at): to for at, to in before.items()})
 
     def start_offsets(self, name: str) -> dict[int, int]:
-        """For every partition the offset of its oldest record."""
+        """Return the offset of the oldest record for every partition."""
         return self._offsets(name, OffsetSpec.EARLIEST)
 
     def end_offsets(self, name: str) -> dict[int, int]:
-        """For every partition the offset that its next record gets."""
+        """Return the offset of the next record for every partition."""
         return self._offsets(name, OffsetSpec.LATEST)
 
     def _offsets(self, name: str, where: OffsetSpec) -> dict[int, int]:
