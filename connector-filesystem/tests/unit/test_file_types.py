@@ -174,7 +174,7 @@ def test_a_file_without_columns_holds_nothing(tmp_path):
 def test_what_arrow_cannot_read_is_not_called_damaged(tmp_path):
     series = polars.Series("n", [2**100], dtype=polars.Int128)
     polars.DataFrame({"n": series}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ConfigurationError, match="contains a type or an encoding that cannot be read"):
+    with pytest.raises(ConfigurationError, match="a type or an encoding that cannot"):
         FileSource(tmp_path).schema()
     with pytest.raises(FatalError, match="more than 64 bits") as caught:
         rows_of(FileSource(tmp_path, schema="n DECIMAL(38, 0)"))
