@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,8 +27,7 @@ from connectors_core.table import LookupTableSource
 from connectors_core.testing import LOOKUP_ROWS, LookupExternalContext
 
 OPTIONS = OptionSet(*LOOKUP_OPTIONS, scope="toy table")
-QUICK = replace(
-    LookupRequestConfiguration(),
+QUICK = LookupRequestConfiguration(
     initial_backoff=LookupRequestConfiguration().initial_backoff / 100,
     max_backoff=LookupRequestConfiguration().initial_backoff / 50,
 )

@@ -99,6 +99,7 @@ class ElasticsearchTable(
     )
     requests: Setting[LookupRequestConfiguration, LookupRequestConfiguration | None] = part(
         LookupRequestConfiguration,
+        build=lambda _: None,
         default=LookupRequestConfiguration,
         doc="Limits of requests, except retries, which `lookup` controls. For a fully cached "
         "table, its timeout limits the retries of a request.",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
@@ -21,34 +20,40 @@ from connectors_core.formats.avro_schemas import (
     check_avro_installed,
     parsed_schema,
 )
-from connectors_core.formats.isolation import EmptyMessages, KnownBadError, decode_isolating
-from connectors_core.formats.messages import (
-    BadMessage,
-    Decoded,
-    DecodingFormat,
-    Encoded,
-    EncodingFormat,
+from connectors_core.formats.isolation import (
+    SINCE,
+    EmptyMessages,
+    KnownBadError,
+    RecordFormat,
+    decode_isolating,
 )
-from connectors_core.formats.schema_registry import SchemaRegistry, UnknownSchemaError
+from connectors_core.formats.messages import BadMessage, Decoded, Encoded
+from connectors_core.formats.schema_registry import (
+    HttpSchemaRegistry,
+    SchemaRegistry,
+    UnknownSchemaError,
+)
+from connectors_core.options import Setting, option, part
 
 __all__ = ["AvroFormat", "ConfluentAvroFormat"]
 
 _HEADER: Final = struct.Struct(">bI")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AvroFormat(DecodingFormat, EncodingFormat):
+class AvroFormat(RecordFormat):
     """Each message is one record in Avro's binary encoding; its fields are the columns.
 
     Fields that are not columns are ignored.
-
-    Args:
-        schema: Schema to write messages with, as JSON; None derives it from the columns.
-        empty_messages: How to decode an empty message.
     """
 
-    schema: str | None = None
-    empty_messages: EmptyMessages = EmptyMessages.NULL
+    schema: Setting[str | None] = option(
+        "avro.schema",
+        str,
+        default=None,
+        doc="Schema to write messages with, as JSON; derived from the columns if not set.",
+        since=SINCE,
+        aliases=("avroschema",),
+    )
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""
@@ -68,21 +73,26 @@ class AvroFormat(DecodingFormat, EncodingFormat):
         return _encode(rows, self.schema or avro_schema_of(rows.schema), b"")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfluentAvroFormat(DecodingFormat, EncodingFormat):
-    """As `AvroFormat`, behind a zero byte and the four bytes of the id that the schema has.
+class ConfluentAvroFormat(RecordFormat):
+    """As `AvroFormat`, after a zero byte and the four bytes of the id that the schema has."""
 
-    Args:
-        registry: Where the schemas stand.
-        subject: Under which the schema of what is written is registered; needed to write.
-        schema: Schema to write with, as JSON; None for that of the columns.
-        empty_messages: What a message without content is.
-    """
-
-    registry: SchemaRegistry
-    subject: str | None = None
-    schema: str | None = None
-    empty_messages: EmptyMessages = EmptyMessages.NULL
+    registry: Setting[SchemaRegistry] = part(
+        HttpSchemaRegistry, accept=lambda registry: registry, doc="Registry of the schemas."
+    )
+    subject: Setting[str | None] = option(
+        "avro-confluent.subject",
+        str,
+        default=None,
+        doc="Subject to register the schema under; required to write.",
+        since=SINCE,
+    )
+    schema: Setting[str | None] = option(
+        "avro-confluent.schema",
+        str,
+        default=None,
+        doc="Schema to write with, as JSON; derived from the columns if not set.",
+        since=SINCE,
+    )
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""

@@ -4,22 +4,16 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.isolation import EmptyMessages, decode_isolating, joined_texts
-from connectors_core.formats.messages import (
-    BadMessage,
-    Decoded,
-    DecodingFormat,
-    Encoded,
-    EncodingFormat,
-)
+from connectors_core.formats.isolation import SINCE, RecordFormat, decode_isolating, joined_texts
+from connectors_core.formats.messages import BadMessage, Decoded, Encoded
 from connectors_core.formats.text import (
     CsvDialect,
     CsvReader,
@@ -30,6 +24,7 @@ from connectors_core.formats.text import (
     unreadable_csv_type,
     unsupported_csv_type,
 )
+from connectors_core.options import Option, Options, Setting, part
 
 __all__ = ["CsvFormat"]
 
@@ -38,20 +33,46 @@ _SEAL_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _SEAL_LENGTH: Final = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class CsvFormat(DecodingFormat, EncodingFormat):
+def _flinks(name: str, key: str, **changes: Any) -> Option[Any]:
+    """An option of the dialect under Flink's key."""
+    declared: Option[Any] = getattr(CsvDialect, name)
+    aliases = tuple(alias for alias in (declared.key, *declared.aliases) if alias != key)
+    made = replace(declared, key=key, aliases=aliases, since=SINCE, **changes)
+    made.name_keyword(name, kw_only=True)
+    return made
+
+
+_OF_DIALECT: Final = (
+    _flinks("delimiter", "csv.field-delimiter"),
+    _flinks("quote_char", "csv.quote-character"),
+    _flinks("escape_char", "csv.escape-character"),
+    _flinks(
+        "null_values", "csv.null-literal", type=str, default="", doc="Text of a missing value."
+    ),
+    _flinks("timestamp_formats", "csv.timestamp-formats"),
+    _flinks("assume_time_zone", "csv.assume-time-zone"),
+)
+
+
+def _dialect(options: Options) -> CsvDialect:
+    values = {each.keyword: options.get(each) for each in _OF_DIALECT}
+    return CsvDialect(**values | {"null_values": (values["null_values"],)})
+
+
+class CsvFormat(RecordFormat):
     """Each message is one record of CSV, without a header; its fields are the columns, in order.
 
     A line break may stand within quotes, and at the end of the message. Texts are written in
     quotes, so that an empty one and null stay apart.
-
-    Args:
-        dialect: How fields stand in a record.
-        empty_messages: What a message without content is.
     """
 
-    dialect: CsvDialect = field(default_factory=CsvDialect)
-    empty_messages: EmptyMessages = EmptyMessages.NULL
+    dialect: Setting[CsvDialect] = part(
+        CsvDialect,
+        *_OF_DIALECT,
+        build=_dialect,
+        default=CsvDialect,
+        doc="Dialect of a record: delimiter, quotes, and text of missing values.",
+    )
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""

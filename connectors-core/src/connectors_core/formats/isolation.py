@@ -12,9 +12,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.formats.messages import BadMessage, Decoded
+from connectors_core.formats.messages import BadMessage, Decoded, DecodingFormat, EncodingFormat
+from connectors_core.options import Configured, Setting, option
 
-__all__ = ["EmptyMessages", "KnownBadError", "decode_isolating", "joined_texts", "message_bytes"]
+__all__ = [
+    "SINCE",
+    "EmptyMessages",
+    "KnownBadError",
+    "RecordFormat",
+    "decode_isolating",
+    "joined_texts",
+    "message_bytes",
+]
+
+SINCE: Final = "1.0"
+"""Version that introduced the options of formats."""
 
 # Few enough that what is parsed twice around a bad message is little; more gain nothing.
 _PART_ROWS: Final = 32_768
@@ -30,6 +42,18 @@ class EmptyMessages(StrEnum):
     """A row in which every column is null."""
     BAD = "bad"
     """A bad record."""
+
+
+class RecordFormat(Configured, DecodingFormat, EncodingFormat, scope="format"):
+    """A format whose messages are records of several columns."""
+
+    empty_messages: Setting[EmptyMessages, EmptyMessages | str] = option(
+        "format.empty-messages",
+        EmptyMessages,
+        default=EmptyMessages.NULL,
+        doc="Whether an empty message is a row of nulls or a bad record.",
+        since=SINCE,
+    )
 
 
 class KnownBadError(pa.ArrowInvalid):  # type: ignore[misc]

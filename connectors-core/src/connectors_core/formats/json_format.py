@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,12 +13,13 @@ import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.isolation import (
-    EmptyMessages,
+    SINCE,
     KnownBadError,
+    RecordFormat,
     decode_isolating,
     joined_texts,
 )
-from connectors_core.formats.messages import Decoded, DecodingFormat, Encoded, EncodingFormat
+from connectors_core.formats.messages import Decoded, Encoded
 from connectors_core.formats.text import (
     JsonReader,
     data_of,
@@ -28,6 +28,7 @@ from connectors_core.formats.text import (
     unreadable_json_type,
     unsupported_json_type,
 )
+from connectors_core.options import Setting, option
 
 __all__ = ["JsonFormat", "read_json_messages"]
 
@@ -35,25 +36,30 @@ _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
 
 
-@dataclass(frozen=True, kw_only=True)
-class JsonFormat(DecodingFormat, EncodingFormat):
+class JsonFormat(RecordFormat):
     """Each message is one JSON object in UTF-8, its fields are the columns.
 
     A field that is missing is null; a column that may not be null makes such a message a bad
     record. Times are ISO 8601, without a zone UTC; binary is base64; decimals are numbers or texts;
     maps are objects, their keys texts; NaN and infinities are texts. In a column of texts a number,
     an object or any other value is the text that it is written as, as in Spark 4.
-
-    Args:
-        fail_on_unknown_field: A message with a field that is no column is bad, not the field passed
-            over.
-        empty_messages: What a message without content is.
-        write_nulls: Write fields that are null, instead of leaving them out.
     """
 
-    fail_on_unknown_field: bool = False
-    empty_messages: EmptyMessages = EmptyMessages.NULL
-    write_nulls: bool = True
+    fail_on_unknown_field: Setting[bool] = option(
+        "json.fail-on-unknown-field",
+        bool,
+        default=False,
+        doc="Whether a message with a field that is not a column is a bad record.",
+        since=SINCE,
+    )
+    ignore_null_fields: Setting[bool] = option(
+        "json.encode.ignore-null-fields",
+        bool,
+        default=False,
+        doc="Whether to omit null fields when writing.",
+        since=SINCE,
+        aliases=("ignorenullfields", "json.write-nulls"),
+    )
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""
@@ -84,7 +90,8 @@ class JsonFormat(DecodingFormat, EncodingFormat):
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
-        return Encoded(messages=joined_texts(json_objects(rows, write_nulls=self.write_nulls)))
+        texts = json_objects(rows, write_nulls=not self.ignore_null_fields)
+        return Encoded(messages=joined_texts(texts))
 
 
 def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:

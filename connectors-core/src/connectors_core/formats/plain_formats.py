@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.isolation import decode_isolating, message_bytes
 from connectors_core.formats.messages import Decoded, DecodingFormat, Encoded, EncodingFormat
 from connectors_core.formats.text import converted, is_binary, is_string
+from connectors_core.options import Configured
 
 __all__ = ["RawFormat", "StringFormat"]
 
 
-class _OneValue(DecodingFormat, EncodingFormat):
+class _OneValue(Configured, DecodingFormat, EncodingFormat):
     """What both have in common: the message is the value, and no message is null."""
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
@@ -34,7 +33,6 @@ class _OneValue(DecodingFormat, EncodingFormat):
         return Encoded(messages=message_bytes(rows.column(0)))
 
 
-@dataclass(frozen=True)
 class RawFormat(_OneValue):
     """The message is the value of the one column, of type binary; no message is null."""
 
@@ -48,7 +46,6 @@ class RawFormat(_OneValue):
         self.check_readable(schema)
 
 
-@dataclass(frozen=True)
 class StringFormat(_OneValue):
     """The message is the value of the one column, of type string, in UTF-8; no message is null."""
 

@@ -9,12 +9,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, Protocol
 
 import orjson
 
 from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.options import Configured, Setting, option, positive
 from connectors_core.secrets import Secret, mask_url
 
 __all__ = ["HttpSchemaRegistry", "SchemaRegistry", "StaticSchemaRegistry", "UnknownSchemaError"]
@@ -79,28 +81,40 @@ class StaticSchemaRegistry:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HttpSchemaRegistry:
+class HttpSchemaRegistry(Configured, scope="schema registry"):
     """A registry that is asked over HTTP, with Confluent's interface.
-
-    Args:
-        url: Its address, `http` or `https`.
-        user_info: `user:password` for basic authentication, or None.
-        timeout: Seconds to wait for it.
 
     Raises:
         ConfigurationError: If the address cannot be used.
     """
 
-    url: str
-    user_info: Secret | None = None
-    timeout: float = 10.0
-    _schemas: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _ids: dict[tuple[str, str], int] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+    url: Setting[str] = option(
+        "avro-confluent.url",
+        str,
+        doc="Address of the schema registry.",
+        since="1.0",
+        aliases=("schema.registry.url",),
+    )
+    user_info: Setting[Secret | None, Secret | str | None] = option(
+        "avro-confluent.basic-auth.user-info",
+        Secret,
+        default=None,
+        doc="`user:password` for the schema registry.",
+        since="1.0",
+        aliases=("basic.auth.user.info",),
+    )
+    timeout: Setting[timedelta, timedelta | str] = option(
+        "avro-confluent.timeout",
+        timedelta,
+        default=timedelta(seconds=10),
+        doc="Timeout for the schema registry.",
+        since="1.0",
+        validator=positive,
     )
 
     def __post_init__(self) -> None:
+        self._schemas: dict[int, str] = {}
+        self._ids: dict[tuple[str, str], int] = {}
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             raise ConfigurationError(
@@ -145,7 +159,8 @@ class HttpSchemaRegistry:
             token = base64.b64encode(self.user_info.reveal().encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {token}")
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:  # noqa: S310
+            seconds = self.timeout.total_seconds()
+            with urllib.request.urlopen(request, timeout=seconds) as response:  # noqa: S310
                 answer = orjson.loads(response.read(_ANSWER_BYTES))
         except urllib.error.HTTPError as exc:
             exc.close()

@@ -16,9 +16,9 @@ import cachetools
 import numpy as np
 import pyarrow as pa
 
-from connectors_core.errors import ConfigurationError
 from connectors_core.lookup.join import positions_among
 from connectors_core.metrics import LookupMetric, MetricGroup
+from connectors_core.options import Configured, Setting, option, part, positive
 
 __all__ = ["CachedRows", "DefaultLookupCache", "LookupCache"]
 
@@ -89,60 +89,53 @@ class _Entry:
     written: float
 
 
-class DefaultLookupCache(LookupCache):
+class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
     """Keeps rows in memory: the least recently used go first.
 
     A key costs one dictionary entry; its rows stay in the columns in which they came. When more
     than half of these are no longer wanted, the others are copied together.
 
-    Args:
-        max_rows: Rows that are kept; a key without rows counts as one.
-        expire_after_write: How long after it was fetched a key is forgotten.
-        expire_after_access: How long after it was asked for last.
-        cache_missing_keys: Whether it is kept that a key has no rows.
-        clock: Seconds.
-
     Raises:
-        ConfigurationError: A bound is not more than nothing.
+        InvalidOptionError: A bound is not above zero.
     """
 
-    def __init__(
-        self,
-        *,
-        max_rows: int = 10_000,
-        expire_after_write: timedelta | None = None,
-        expire_after_access: timedelta | None = None,
-        cache_missing_keys: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        for option, bound in (
-            ("max_rows", max_rows),
-            ("expire_after_write", expire_after_write),
-            ("expire_after_access", expire_after_access),
-        ):
-            if bound is not None and bound <= type(bound)(0):  # type: ignore[operator]
-                raise ConfigurationError(
-                    f"{option} of a lookup cache must be greater than 0",
-                    found=bound,
-                    option=option,
-                )
-        self.max_rows = max_rows
-        self.expire_after_write = expire_after_write
-        self.expire_after_access = expire_after_access
-        self.cache_missing_keys = cache_missing_keys
-        self._clock = clock
+    max_rows: Setting[int] = option(
+        "lookup.partial-cache.max-rows",
+        int,
+        default=10_000,
+        doc="Maximum rows in a partial cache, per worker process. A key without rows counts as "
+        "one row.",
+        validator=positive,
+    )
+    expire_after_write: Setting[timedelta | None, timedelta | str | None] = option(
+        "lookup.partial-cache.expire-after-write",
+        timedelta,
+        default=None,
+        doc="Time after which a key expires, from when it was fetched.",
+        validator=positive,
+    )
+    expire_after_access: Setting[timedelta | None, timedelta | str | None] = option(
+        "lookup.partial-cache.expire-after-access",
+        timedelta,
+        default=None,
+        doc="Time after which a key expires, from its last access.",
+        validator=positive,
+    )
+    cache_missing_keys: Setting[bool] = option(
+        "lookup.partial-cache.cache-missing-key",
+        bool,
+        default=True,
+        doc="Whether to cache that a key has no rows.",
+    )
+    clock: Setting[Callable[[], float]] = part(default=lambda: time.monotonic, doc="Seconds.")
+
+    def __post_init__(self) -> None:
         self._entries = self._empty()
         self._held_rows = self._held_bytes = 0
         self._metrics = MetricGroup()
 
     def __getstate__(self) -> Mapping[str, Any]:
-        return {
-            "max_rows": self.max_rows,
-            "expire_after_write": self.expire_after_write,
-            "expire_after_access": self.expire_after_access,
-            "cache_missing_keys": self.cache_missing_keys,
-            "clock": self._clock,
-        }
+        return self._values()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         DefaultLookupCache.__init__(self, **state)
@@ -177,7 +170,7 @@ class DefaultLookupCache(LookupCache):
         fetched = rows.take(pa.array(order))
         counts = np.bincount(key_of[order], minlength=keys.num_rows)
         firsts = np.cumsum(counts) - counts
-        now = self._clock()
+        now = self.clock()
         for key, first, count in zip(
             _hashable(keys), firsts.tolist(), counts.tolist(), strict=True
         ):
@@ -210,7 +203,7 @@ class DefaultLookupCache(LookupCache):
 
     def _empty(self) -> cachetools.TLRUCache[Hashable, _Entry]:
         return cachetools.TLRUCache(
-            self.max_rows, self._expires, self._clock, getsizeof=lambda entry: max(1, entry.rows)
+            self.max_rows, self._expires, self.clock, getsizeof=lambda entry: max(1, entry.rows)
         )
 
     def _expires(self, _key: Hashable, entry: _Entry, now: float) -> float:

@@ -10,34 +10,47 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
 from connectors_core.lookup.reload import CacheReloadTrigger
-from connectors_core.options import at_least, positive
+from connectors_core.options import Configured, Setting, at_least, option, part, positive
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookupRequestConfiguration:
+class LookupRequestConfiguration(Configured, scope="lookup requests"):
     """The limits of the requests of a lookup.
 
-    Attributes:
-        max_retries: Maximum retries of a request that failed with a `RetryableError`.
-        timeout: Timeout of an asynchronous request, which is then retried. A blocking call
-            cannot be
-            canceled: set a timeout in its client.
-        max_concurrent_requests: Maximum asynchronous requests in flight in a process.
-        initial_backoff: Maximum delay before the first retry; doubles each time.
-        max_backoff: Maximum delay, unless the service asks for more.
+    Raises:
+        InvalidOptionError: A value is out of range.
     """
 
-    max_retries: int = 3
-    timeout: timedelta = timedelta(minutes=1)
-    max_concurrent_requests: int = 8
-    initial_backoff: timedelta = timedelta(milliseconds=100)
-    max_backoff: timedelta = timedelta(seconds=10)
+    max_retries: Setting[int] = option(
+        "lookup.max-retries",
+        int,
+        default=3,
+        doc="Maximum retries of a request after a temporary failure.",
+        validator=at_least(0),
+    )
+    timeout: Setting[timedelta] = part(
+        timedelta,
+        default=timedelta(minutes=1),
+        doc="Timeout of an asynchronous request, which is then retried. A blocking call cannot be "
+        "canceled: set a timeout in its client.",
+    )
+    max_concurrent_requests: Setting[int] = part(
+        int, default=8, doc="Maximum asynchronous requests in flight in a process."
+    )
+    initial_backoff: Setting[timedelta] = part(
+        timedelta,
+        default=timedelta(milliseconds=100),
+        doc="Maximum delay before the first retry; doubles each time.",
+    )
+    max_backoff: Setting[timedelta] = part(
+        timedelta,
+        default=timedelta(seconds=10),
+        doc="Maximum delay, unless the service asks for more.",
+    )
 
     def __post_init__(self) -> None:
-        for option, expected in (
-            ("max_retries", at_least(0)(self.max_retries)),
+        for keyword, expected in (
             ("timeout", positive(self.timeout)),
             ("max_concurrent_requests", positive(self.max_concurrent_requests)),
             ("initial_backoff", positive(self.initial_backoff)),
@@ -45,10 +58,10 @@ class LookupRequestConfiguration:
         ):
             if expected is not None:
                 raise InvalidOptionError(
-                    f"{option} cannot be used",
+                    f"{keyword} cannot be used",
                     expected=expected,
-                    found=getattr(self, option),
-                    option=option,
+                    found=getattr(self, keyword),
+                    option=keyword,
                 )
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from typing import Final, Protocol
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.options import Configured, OptionType, Setting, at_least, option, positive
 
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.05
@@ -101,30 +101,27 @@ class ScheduleMode(enum.Enum):
     running, one is made up for."""
 
 
-class PeriodicCacheReloadTrigger(_ByTheClock):
-    """Reloads after an interval, again and again.
-
-    Args:
-        reload_interval: The interval.
-        schedule_mode: From where it counts.
+class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
+    """Reloads after an interval, repeatedly.
 
     Raises:
-        ConfigurationError: The interval is not more than nothing.
+        InvalidOptionError: The interval is not above zero.
     """
 
-    def __init__(
-        self,
-        reload_interval: timedelta,
-        schedule_mode: ScheduleMode = ScheduleMode.FIXED_DELAY,
-    ) -> None:
-        if reload_interval <= timedelta(0):
-            raise ConfigurationError(
-                "a reload interval must be greater than 0",
-                found=reload_interval,
-                option="reload_interval",
-            )
-        self.reload_interval = reload_interval
-        self.schedule_mode = schedule_mode
+    reload_interval: Setting[timedelta, timedelta | str] = option(
+        "lookup.full-cache.periodic-reload.interval",
+        timedelta,
+        kw_only=False,
+        doc="Interval between reloads.",
+        validator=positive,
+    )
+    schedule_mode: Setting[ScheduleMode, ScheduleMode | str] = option(
+        "lookup.full-cache.periodic-reload.schedule-mode",
+        ScheduleMode,
+        default=ScheduleMode.FIXED_DELAY,
+        kw_only=False,
+        doc="Whether the interval starts at the end of a reload or at its scheduled time.",
+    )
 
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
         """An interval after the last one, or after now."""
@@ -133,45 +130,40 @@ class PeriodicCacheReloadTrigger(_ByTheClock):
         return last + max(1, (now - last) // self.reload_interval) * self.reload_interval
 
 
-class TimedCacheReloadTrigger(_ByTheClock):
+def _parse_time_of_day(value: object) -> time_of_day:
+    if isinstance(value, time_of_day):
+        return value
+    try:
+        return time_of_day.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError("a time in ISO 8601, such as 03:30, 03:30Z or 03:30+02:00") from None
+
+
+class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
     """Reloads at a time of day, every given number of days.
 
     A start always reads the table, and the days count from the first such time after it. If
-    several
-    reloads are missed while the machine sleeps or a reload runs, one is made up for.
-
-    Args:
-        reload_time: The time of day, as an ISO text such as "03:30", "03:30Z" or "03:30+02:00",
-            or
-            as a `datetime.time`, whose zone may have daylight saving time. Without a zone, it
-            is in
-            the driver's zone.
-        reload_interval_in_days: Days between reloads.
+    several reloads are missed while the machine sleeps or a reload runs, one is made up for.
+    The zone of a `datetime.time` may have daylight saving time.
 
     Raises:
-        ConfigurationError: It is not a time of day, or the number of days is less than one.
+        InvalidOptionError: It is not a time of day, or the number of days is less than one.
     """
 
-    def __init__(self, reload_time: time_of_day | str, reload_interval_in_days: int = 1) -> None:
-        if isinstance(reload_time, str):
-            try:
-                reload_time = time_of_day.fromisoformat(reload_time)
-            except ValueError as error:
-                raise ConfigurationError(
-                    "the time of a reload is not a time of day",
-                    expected="a time in ISO 8601, such as 03:30, 03:30Z or 03:30+02:00",
-                    found=reload_time,
-                    option="reload_time",
-                ) from error
-        if reload_interval_in_days < 1:
-            raise ConfigurationError(
-                "the number of days between reloads is out of range",
-                expected="at least 1",
-                found=reload_interval_in_days,
-                option="reload_interval_in_days",
-            )
-        self.reload_time = reload_time
-        self.reload_interval_in_days = reload_interval_in_days
+    reload_time: Setting[time_of_day, time_of_day | str] = option(
+        "lookup.full-cache.timed-reload.iso-time",
+        OptionType("time of day", _parse_time_of_day, time_of_day.isoformat),
+        kw_only=False,
+        doc="Time of day of a reload, such as 03:30 (the driver's zone), 03:30Z or 03:30+02:00.",
+    )
+    reload_interval_in_days: Setting[int] = option(
+        "lookup.full-cache.timed-reload.interval-in-days",
+        int,
+        default=1,
+        kw_only=False,
+        doc="Days between reloads.",
+        validator=at_least(1),
+    )
 
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
         """The next such time, or so many days after the last one."""

@@ -52,10 +52,11 @@ class Part(Setting[T, Any]):
     @property
     def keywords(self) -> dict[str, str]:
         """What they are called in Python: a keyword of the part, where it has them."""
-        if isinstance(self._kind, type) and issubclass(self._kind, Configured):
-            inner = self._kind.keywords_by_key()
-            return {key: f"{self.keyword}.{name}" for key, name in inner.items()}
-        return dict.fromkeys((each.key for each in self._options), self.keyword)
+        if not isinstance(self._kind, type) or not issubclass(self._kind, Configured):
+            return dict.fromkeys((each.key for each in self._options), self.keyword)
+        inner = self._kind.keywords_by_key()
+        names = {each.key: inner.get(each.key, each.keyword) for each in self._options}
+        return {key: f"{self.keyword}.{name}" for key, name in names.items()}
 
     @property
     def required(self) -> bool:

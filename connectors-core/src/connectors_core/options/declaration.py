@@ -129,7 +129,7 @@ class Option(Setting[T, Any]):
 
     def of(self, options: Options) -> Any:
         """Its value among parsed options."""
-        return options.values.get(self.key, self.fallback)
+        return options[self] if self.required else options.get(self)
 
     def show(self, value: T | None) -> str | None:
         """Return the value as text that may be shown; a secret is masked."""

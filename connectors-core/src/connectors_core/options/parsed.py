@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors_core.errors import MissingOptionError
@@ -30,27 +30,33 @@ class Options:
         given: Keys that were set and not defaulted.
         secret_keys: Keys whose values are masked.
         scope: What was configured, for messages.
+        prefix: Precedes the keys of the options that are read; see `below`.
     """
 
     values: Mapping[str, Any] = field(repr=False)
     given: frozenset[str] = frozenset()
     secret_keys: frozenset[str] = frozenset()
     scope: str | None = None
+    prefix: str = ""
 
     def __getitem__(self, option: Option[T]) -> T:
         value = self.get(option)
         if value is None:
-            raise MissingOptionError(option.key, doc=option.doc, scope=self.scope)
+            raise MissingOptionError(self.prefix + option.key, doc=option.doc, scope=self.scope)
         return value
 
     def get(self, option: Option[T]) -> T | None:
         """Return the value of an option, its default, or None where it has none."""
-        value: T | None = self.values.get(option.key, option.default)
+        value: T | None = self.values.get(self.prefix + option.key, option.fallback)
         return value
 
     def is_given(self, option: Option[Any]) -> bool:
         """Return whether the option was set and not defaulted."""
-        return option.key in self.given
+        return self.prefix + option.key in self.given
+
+    def below(self, prefix: str) -> Options:
+        """Return the same options, where those with a prefix are read without it."""
+        return replace(self, prefix=self.prefix + prefix)
 
     def describe(self) -> dict[str, Any]:
         """Return all values that are set or have a default, masked, for logs and lineage."""

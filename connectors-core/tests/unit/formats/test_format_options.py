@@ -43,7 +43,9 @@ def made(given: dict[str, str], prefix: str = "") -> Any:
                 "json.encode.ignore-null-fields": "true",
             },
             JsonFormat(
-                fail_on_unknown_field=True, empty_messages=EmptyMessages.BAD, write_nulls=False
+                fail_on_unknown_field=True,
+                empty_messages=EmptyMessages.BAD,
+                ignore_null_fields=True,
             ),
         ),
         (
@@ -79,7 +81,7 @@ def made(given: dict[str, str], prefix: str = "") -> Any:
             },
             ConfluentAvroFormat(
                 registry=HttpSchemaRegistry(
-                    url="http://localhost:8081", user_info=Secret("me:s3cret"), timeout=2.0
+                    url="http://localhost:8081", user_info=Secret("me:s3cret"), timeout="2 s"
                 ),
                 subject="flights-value",
                 schema="{}",

@@ -72,7 +72,7 @@ def messages(*values: bytes | None) -> pa.Array:
 @given(rows=ROWS, write_nulls=st.booleans())
 def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: bool) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-    json_format = JsonFormat(write_nulls=write_nulls)
+    json_format = JsonFormat(ignore_null_fields=not write_nulls)
     encoded = json_format.encode(batch)
     assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
     decoded = json_format.decode(encoded.messages, SCHEMA)
@@ -86,7 +86,7 @@ def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: 
 def test_nested_columns_of_any_nullability_are_written_and_read(
     batch: pa.RecordBatch, write_nulls: bool
 ) -> None:
-    json_format = JsonFormat(write_nulls=write_nulls)
+    json_format = JsonFormat(ignore_null_fields=not write_nulls)
     encoded = json_format.encode(batch)
     assert encoded.bad == ()
     decoded = json_format.decode(encoded.messages, batch.schema)
@@ -298,5 +298,5 @@ def test_columns_that_json_cannot_hold_are_refused_by_name() -> None:
 
 
 def test_a_format_is_a_value_that_travels() -> None:
-    json_format = JsonFormat(write_nulls=False)
+    json_format = JsonFormat(ignore_null_fields=True)
     assert pickle.loads(pickle.dumps(json_format)) == json_format

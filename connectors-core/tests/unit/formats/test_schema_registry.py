@@ -73,7 +73,7 @@ def server() -> Iterator[Registry]:
 
 
 def registry_at(url: str, password: str = "s3cret") -> HttpSchemaRegistry:
-    return HttpSchemaRegistry(url=url, user_info=Secret(f"me:{password}"), timeout=20)
+    return HttpSchemaRegistry(url=url, user_info=Secret(f"me:{password}"), timeout="20 s")
 
 
 def test_a_schema_is_asked_for_once(server: Registry) -> None:

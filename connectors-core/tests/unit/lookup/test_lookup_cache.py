@@ -203,4 +203,4 @@ def monkeypatch_spare():
 def test_bounds_are_more_than_nothing(option, value):
     with pytest.raises(ConfigurationError) as refused:
         DefaultLookupCache(**{option: value})
-    assert refused.value.option == option
+    assert refused.value.keyword == option

@@ -111,7 +111,7 @@ def test_a_time_of_day_without_a_zone_is_the_drivers():
 def test_what_is_no_schedule_is_refused(make, option):
     with pytest.raises(ConfigurationError) as refused:
         make()
-    assert refused.value.option == option
+    assert refused.value.keyword == option
 
 
 def test_reloads_follow_each_other_until_the_end():
