@@ -168,6 +168,7 @@ class ParquetOptions(Configured):
     row_group_rows: Setting[int] = option(
         "parquet.row-group-rows",
         int,
+        unit="rows",
         default=1024 * 1024,
         validator=positive,
         since=_SINCE,

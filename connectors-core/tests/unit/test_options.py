@@ -32,6 +32,7 @@ from connectors_core.options import (
     Option,
     OptionSet,
     at_least,
+    between,
     format_duration,
     format_memory_size,
     list_of,
@@ -245,13 +246,26 @@ def test_parsed_options_pickle_and_are_frozen() -> None:
 def test_the_table_for_the_documentation_has_a_row_per_option_in_order() -> None:
     rows = ALL.markdown().splitlines()
     assert len(rows) == 2 + len(ALL)
-    assert rows[2] == "| `topics` | list of string | **required** |  | Topics to read. |"
+    assert rows[2] == "| `topics` | list of string, not empty | **required** |  | Topics to read. |"
     assert rows[3] == (
         "| `scan.startup.mode` | enum | `earliest-offset` | 1.0.0 | Where to begin \\| where none "
         "is stored. One of: earliest-offset, latest-offset. |"
     )
     assert "`50mb`" in rows[4]
     assert "`30 s`" in rows[5]
+
+
+def test_the_table_shows_units_and_bounds() -> None:
+    rows = OptionSet(
+        Option("rows", int, default=5, doc="Rows.", unit="rows", validator=positive),
+        Option("age", timedelta, doc="Age.", validator=at_least(timedelta(seconds=1))),
+        Option("share", int, doc="Share.", unit="%", validator=between(0, 100)),
+    ).markdown()
+    assert rows.splitlines()[2:] == [
+        "| `rows` | integer (rows), above 0 | `5` |  | Rows. |",
+        "| `age` | duration, at least 1 s | (none) |  | Age. |",
+        "| `share` | integer (%), 0 to 100 | (none) |  | Share. |",
+    ]
 
 
 def test_the_table_tells_an_empty_default_from_none() -> None:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import LongType, StructType
 
 from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.metrics import MetricGroup
@@ -219,6 +220,21 @@ def test_a_generator_makes_its_rows_from_their_numbers():
     output = read_all(source, discover(source))
     assert output.rows("square") == [n * n for n in range(10)]
     assert pickle.loads(pickle.dumps(source)).schema() == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["n BIGINT, square BIGINT", StructType().add("n", LongType()).add("square", LongType())],
+    ids=["DDL", "StructType"],
+)
+def test_a_generator_takes_a_schema_in_each_form(schema):
+    assert DataGeneratorSource(squares, 1, schema).schema() == SCHEMA
+
+
+def test_a_generator_refuses_what_is_no_schema():
+    with pytest.raises(ConfigurationError) as refused:
+        DataGeneratorSource(squares, 1, "n BIGIN")
+    assert refused.value.option == "schema"
 
 
 def test_a_generator_without_rows_ends_at_once():

@@ -16,7 +16,7 @@ from connector_elasticsearch.documents.mapping import pruned
 from connector_elasticsearch.documents.selection import DocumentSelection
 from connectors_core.errors import ConfigurationError
 from connectors_core.options import JSON_MAP, Configured, Setting, list_of, not_empty, option, part
-from connectors_core.schema import SCHEMA
+from connectors_core.schema import SCHEMA, SchemaLike
 
 __all__ = ["ConnectedOptions", "DocumentOptions"]
 
@@ -71,7 +71,7 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         '`{"term": {"carrier": "UA"}}`. The default is all documents.',
         default=None,
     )
-    declared_schema: Setting[pa.Schema | None, Any] = option(
+    declared_schema: Setting[pa.Schema | None, SchemaLike | None] = option(
         "schema",
         SCHEMA,
         since=SINCE,

@@ -62,6 +62,7 @@ def _only_at_least_once(guarantee: DeliveryGuarantee) -> str | None:
 _MAX_ACTIONS: Final = Option(
     "sink.bulk-flush.max-actions",
     int,
+    unit="documents",
     default=BULK_FLUSH.max_batch_size,
     validator=positive,
     aliases=("es.batch.size.entries", "sink.batch.max-size"),
@@ -89,6 +90,7 @@ _INTERVAL: Final = Option(
 _MAX_IN_FLIGHT: Final = Option(
     "sink.bulk-flush.max-in-flight-actions",
     int,
+    unit="requests",
     default=BULK_FLUSH.max_in_flight_requests,
     validator=positive,
     aliases=("sink.requests.max-inflight",),
@@ -98,6 +100,7 @@ _MAX_IN_FLIGHT: Final = Option(
 _MAX_BUFFERED: Final = Option(
     "sink.bulk-flush.max-buffered-actions",
     int,
+    unit="documents",
     validator=positive,
     aliases=("sink.requests.max-buffered",),
     doc="Maximum number of documents in a task, including those in flight. The default is the "
@@ -335,6 +338,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
     parallelism: Setting[int | None] = option(
         "sink.parallelism",
         int,
+        unit="writers",
         validator=positive,
         doc="Number of writers. The default is the number of partitions of the input.",
         since=SINCE,

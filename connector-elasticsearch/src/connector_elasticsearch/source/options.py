@@ -60,6 +60,7 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
     limit: Setting[int | None] = option(
         "source.limit",
         int,
+        unit="documents",
         validator=positive,
         since=SINCE,
         aliases=("limit",),
@@ -79,6 +80,7 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
     page_size: Setting[int] = option(
         "source.page-size",
         int,
+        unit="documents",
         default=5000,
         validator=positive,
         since=SINCE,

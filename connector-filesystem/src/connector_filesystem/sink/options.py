@@ -161,6 +161,7 @@ class FileSinkOptions(
     max_open_buckets: Setting[int] = option(
         "sink.max-open-buckets",
         int,
+        unit="files",
         default=64,
         validator=positive,
         doc="Maximum number of files for which a writer holds a handle. Uncompressed local files "
@@ -180,6 +181,7 @@ class FileSinkOptions(
     parallelism: Setting[int | None] = option(
         "sink.parallelism",
         int,
+        unit="writers",
         default=None,
         validator=positive,
         doc="Number of writers. The default is the number of partitions of the input.",

@@ -60,6 +60,7 @@ class RollingPolicy(Configured):
     max_rows: Setting[int | None] = option(
         "sink.rolling-policy.row-count",
         int,
+        unit="rows",
         default=None,
         validator=positive,
         since=_SINCE,

@@ -35,7 +35,7 @@ from connectors_core.options import (
     part,
     positive,
 )
-from connectors_core.schema import SCHEMA
+from connectors_core.schema import SCHEMA, SchemaLike
 
 __all__ = ["FileSourceOptions"]
 
@@ -147,7 +147,7 @@ class FileSourceOptions(
             doc="Format of all files. By default, the suffix of each file determines it.",
         )
     )
-    declared_schema: Setting[pa.Schema | None, Any] = option(
+    declared_schema: Setting[pa.Schema | None, SchemaLike | None] = option(
         "schema",
         SCHEMA,
         default=None,
@@ -275,6 +275,7 @@ class FileSourceOptions(
     batch_rows: Setting[int] = option(
         "source.batch-rows",
         int,
+        unit="rows",
         default=65_536,
         validator=positive,
         since=_SINCE,

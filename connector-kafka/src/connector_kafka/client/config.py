@@ -16,7 +16,15 @@ from connectors_core.errors import (
     OptionError,
     UnsupportedError,
 )
-from connectors_core.options import Option, Options, OptionSet, at_least, list_of, not_empty
+from connectors_core.options import (
+    Option,
+    Options,
+    OptionSet,
+    at_least,
+    between,
+    list_of,
+    not_empty,
+)
 from connectors_core.secrets import Secret
 
 __all__ = [
@@ -33,11 +41,13 @@ _natural: Final = at_least(0)
 
 
 def _milliseconds(key: str, default: int, doc: str) -> Option[int]:
-    return Option(key, int, default=default, validator=_natural, doc=doc, since=_SINCE)
+    return Option(key, int, default=default, unit="ms", validator=_natural, doc=doc, since=_SINCE)
 
 
 def _bytes(key: str, default: int, doc: str) -> Option[int]:
-    return Option(key, int, default=default, validator=at_least(1), doc=doc, since=_SINCE)
+    return Option(
+        key, int, default=default, unit="bytes", validator=at_least(1), doc=doc, since=_SINCE
+    )
 
 
 BOOTSTRAP_SERVERS: Final = Option(
@@ -72,6 +82,7 @@ CLIENT_RACK: Final = Option(
 REQUEST_TIMEOUT_MS: Final = Option(
     "request.timeout.ms",
     int,
+    unit="ms",
     default=30_000,
     validator=at_least(1),
     doc="Maximum wait for a response. After it, the client closes the connection.",
@@ -80,6 +91,7 @@ REQUEST_TIMEOUT_MS: Final = Option(
 API_TIMEOUT_MS: Final = Option(
     "default.api.timeout.ms",
     int,
+    unit="ms",
     default=60_000,
     validator=at_least(1),
     doc="Deadline of an operation with all its retries. Each attempt can take up to "
@@ -117,6 +129,7 @@ CONNECTIONS_MAX_IDLE_MS: Final = _milliseconds(
 RECEIVE_BUFFER_BYTES: Final = Option(
     "receive.buffer.bytes",
     int,
+    unit="bytes",
     default=-1,
     validator=at_least(-1),
     doc="TCP receive buffer. -1 uses the system default.",
@@ -125,6 +138,7 @@ RECEIVE_BUFFER_BYTES: Final = Option(
 SEND_BUFFER_BYTES: Final = Option(
     "send.buffer.bytes",
     int,
+    unit="bytes",
     default=-1,
     validator=at_least(-1),
     doc="TCP send buffer. -1 uses the system default.",
@@ -315,6 +329,7 @@ MAX_REQUEST_SIZE: Final = _bytes("max.request.size", 1 << 20, "Maximum size of a
 DELIVERY_TIMEOUT_MS: Final = Option(
     "delivery.timeout.ms",
     int,
+    unit="ms",
     default=120_000,
     validator=at_least(1),
     doc="Deadline for sending a batch, including retries.",
@@ -323,14 +338,16 @@ DELIVERY_TIMEOUT_MS: Final = Option(
 MAX_IN_FLIGHT: Final = Option(
     "max.in.flight.requests.per.connection",
     int,
+    unit="requests",
     default=5,
-    validator=lambda value: None if 1 <= value <= 5 else "1 to 5",
+    validator=between(1, 5),
     doc="Maximum number of requests in flight per broker.",
     since=_SINCE,
 )
 TRANSACTION_TIMEOUT_MS: Final = Option(
     "transaction.timeout.ms",
     int,
+    unit="ms",
     default=600_000,
     validator=at_least(1),
     doc="Age at which the broker aborts a transaction.",

@@ -71,6 +71,7 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
     transaction_pool_size: Setting[int] = option(
         "sink.transaction-pool-size",
         int,
+        unit="ids",
         default=4,
         validator=positive,
         doc="Transactional IDs per writer: the maximum number of attempts of a task in an epoch.",
@@ -97,6 +98,7 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
     parallelism: Setting[int | None] = option(
         "sink.parallelism",
         int,
+        unit="writers",
         default=None,
         validator=positive,
         doc="Number of writers. The default is the number of partitions of the input.",

@@ -12,7 +12,7 @@ from connector_kafka.fields import FieldsOptions
 from connector_kafka.source.layout import METADATA, RecordLayout
 from connectors_core.formats import DecodingFormat, as_format, format_of, format_options
 from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
-from connectors_core.schema import SCHEMA
+from connectors_core.schema import SCHEMA, SchemaLike
 
 __all__ = ["KafkaRecordDeserializationSchema"]
 
@@ -44,7 +44,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
         default=None,
         doc="Format of values, or the format's name. By default, keys and values are not decoded.",
     )
-    schema: Setting[pa.Schema | None, Any] = option(
+    schema: Setting[pa.Schema | None, SchemaLike | None] = option(
         "schema",
         SCHEMA,
         default=None,

@@ -51,6 +51,7 @@ class FetchOptions(Configured):
     batch_rows: Setting[int] = option(
         "source.batch-rows",
         int,
+        unit="rows",
         default=65_536,
         validator=positive,
         since=_SINCE,
@@ -98,6 +99,7 @@ _STARTUP_MODE: Final = Option(
 _STARTUP_TIMESTAMP: Final = Option(
     "scan.startup.timestamp-millis",
     int,
+    unit="ms",
     since=_SINCE,
     aliases=("startingtimestamp",),
     doc="For `timestamp`: milliseconds since the epoch.",
@@ -122,6 +124,7 @@ _BOUNDED_MODE: Final = Option(
 _BOUNDED_TIMESTAMP: Final = Option(
     "scan.bounded.timestamp-millis",
     int,
+    unit="ms",
     since=_SINCE,
     aliases=("endingtimestamp",),
     doc="For `timestamp`: milliseconds since the epoch.",

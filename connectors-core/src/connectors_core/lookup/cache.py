@@ -102,6 +102,7 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
     max_rows: Setting[int] = option(
         "lookup.partial-cache.max-rows",
         int,
+        unit="rows",
         default=10_000,
         doc="Maximum rows in a partial cache, per worker process. A key without rows counts as "
         "one row.",

@@ -25,6 +25,7 @@ class LookupRequestConfiguration(Configured, scope="lookup requests"):
     max_retries: Setting[int] = option(
         "lookup.max-retries",
         int,
+        unit="retries",
         default=3,
         doc="Maximum retries of a request after a temporary failure.",
         validator=at_least(0),

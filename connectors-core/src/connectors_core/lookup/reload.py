@@ -159,6 +159,7 @@ class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
     reload_interval_in_days: Setting[int] = option(
         "lookup.full-cache.timed-reload.interval-in-days",
         int,
+        unit="days",
         default=1,
         kw_only=False,
         doc="Days between reloads.",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from connectors_core.options.bounds import at_least, not_empty, positive
+from connectors_core.options.bounds import Bound, at_least, between, not_empty, positive
 from connectors_core.options.configured import Configured, Part, part
 from connectors_core.options.declaration import Option, option
 from connectors_core.options.option_set import OptionSet
@@ -26,6 +26,7 @@ __all__ = [
     "DURATION",
     "JSON_MAP",
     "MEMORY_SIZE",
+    "Bound",
     "Configured",
     "Option",
     "OptionSet",
@@ -34,6 +35,7 @@ __all__ = [
     "Part",
     "Setting",
     "at_least",
+    "between",
     "format_duration",
     "format_memory_size",
     "list_of",

@@ -4,27 +4,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["at_least", "not_empty", "positive"]
+from connectors_core.options.types import format_duration
 
-
-def positive(value: Any) -> str | None:
-    """Validator: the number or duration must be above zero."""
-    zero: Any = timedelta(0) if isinstance(value, timedelta) else 0
-    return None if value > zero else "a value above zero"
+__all__ = ["Bound", "at_least", "between", "not_empty", "positive"]
 
 
-def at_least(minimum: Any) -> Callable[[Any], str | None]:
+@dataclass(frozen=True)
+class Bound:
+    """A validator that tables of options can show.
+
+    Args:
+        text: What follows the type in a table, e.g. `at least 1`.
+        holds: Whether a value is within the bound.
+        expected: What an error expects; by default `text`.
+    """
+
+    text: str
+    holds: Callable[[Any], bool]
+    expected: str = ""
+
+    def __call__(self, value: Any) -> str | None:
+        """Return None, or what was expected instead of the value."""
+        return None if self.holds(value) else self.expected or self.text
+
+
+def at_least(minimum: Any) -> Bound:
     """Validator: the value must not be below `minimum`."""
-
-    def validate(value: Any) -> str | None:
-        return None if value >= minimum else f"at least {minimum}"
-
-    return validate
+    return Bound(f"at least {_text(minimum)}", lambda value: bool(value >= minimum))
 
 
-def not_empty(value: Any) -> str | None:
-    """Validator: the text, list or map must hold something."""
-    return None if value else "a value that is not empty"
+def between(minimum: Any, maximum: Any) -> Bound:
+    """Validator: the value must not be below `minimum` or above `maximum`."""
+    text = f"{_text(minimum)} to {_text(maximum)}"
+    return Bound(text, lambda value: bool(minimum <= value <= maximum))
+
+
+def _text(value: Any) -> str:
+    return format_duration(value) if isinstance(value, timedelta) else str(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return bool(value > type(value)(0))
+
+
+positive: Final = Bound("above 0", _is_positive, "a value above zero")
+"""Validator: the number or duration must be above zero."""
+not_empty: Final = Bound("not empty", bool, "a value that is not empty")
+"""Validator: the text, list or map must hold something."""

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.options.bounds import Bound
 from connectors_core.options.parsed import Options
 from connectors_core.options.setting import Setting
 from connectors_core.options.types import JSON_MAP, OptionType, type_of
@@ -41,7 +42,9 @@ class Option(Setting[T, Any]):
         since: Version that introduced it.
         required: It must be given.
         choices: Values that are allowed, all when empty.
-        validator: Takes the value, returns None or says what was expected instead.
+        unit: What a number counts, e.g. `rows`; durations and sizes have theirs in the value.
+        validator: Takes the value, returns None or says what was expected instead. Tables show a
+            `Bound`.
         aliases: What the same option is called in other systems; only used for suggestions.
         deprecated_keys: Former keys; they still work and warn.
 
@@ -57,6 +60,7 @@ class Option(Setting[T, Any]):
     since: str | None = field(default=None, kw_only=True)
     required: bool = field(default=False, kw_only=True)
     choices: tuple[T, ...] = field(default=(), kw_only=True)
+    unit: str | None = field(default=None, kw_only=True)
     validator: Callable[[T], str | None] | None = field(default=None, kw_only=True)
     aliases: tuple[str, ...] = field(default=(), kw_only=True)
     deprecated_keys: tuple[str, ...] = field(default=(), kw_only=True)
@@ -91,6 +95,11 @@ class Option(Setting[T, Any]):
         if not values and isinstance(self.type, builtins.type) and issubclass(self.type, Enum):
             values = self.type
         return tuple(self.show(value) or "" for value in values)
+
+    @property
+    def bounds(self) -> str | None:
+        """The bounds of its values as text; None where there are none to show."""
+        return self.validator.text if isinstance(self.validator, Bound) else None
 
     @property
     def options(self) -> tuple[Option[Any], ...]:

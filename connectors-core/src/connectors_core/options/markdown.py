@@ -26,10 +26,12 @@ def table(options: Iterable[Mapping[str, Any]]) -> str:
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     default = {None: "(none)", "": "(empty)"}.get(row["default"], f"`{row['default']}`")
     choices = f" One of: {', '.join(row['choices'])}." if row["choices"] else ""
+    unit = f" ({row['unit']})" if row["unit"] else ""
+    bounds = f", {row['bounds']}" if row["bounds"] else ""
     return (
         f"`{row['key']}`",
         f"`{row['keyword']}`" if row["keyword"] else "",
-        row["type"],
+        row["type"] + unit + bounds,
         "**required**" if row["required"] else default,
         row["since"] or "",
         row["doc"] + choices,

@@ -163,6 +163,8 @@ class OptionSet:
                 "key": option.key,
                 "keyword": self.keywords.get(option.key),
                 "type": option.type_name,
+                "unit": option.unit,
+                "bounds": option.bounds,
                 "default": option.show(option.default),
                 "required": option.required,
                 "secret": option.secret,

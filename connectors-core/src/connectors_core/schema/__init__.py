@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
-    from connectors_core.schema.ddl import SCHEMA, parse_schema
+    from connectors_core.schema.ddl import SCHEMA, SchemaLike, parse_schema
     from connectors_core.schema.nested import (
         CastValues,
         cast_column,
@@ -21,7 +21,7 @@ else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "connectors_core.schema.ddl": ("SCHEMA", "parse_schema"),
+            "connectors_core.schema.ddl": ("SCHEMA", "SchemaLike", "parse_schema"),
             "connectors_core.schema.nested": (
                 "CastValues",
                 "cast_column",
@@ -36,6 +36,7 @@ else:
 __all__ = [
     "SCHEMA",
     "CastValues",
+    "SchemaLike",
     "cast_column",
     "is_any_list",
     "map_entries",

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
@@ -15,9 +15,13 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.options import OptionType
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
     from sqlglot import Token, exp
 
-__all__ = ["SCHEMA", "parse_schema"]
+__all__ = ["SCHEMA", "SchemaLike", "parse_schema"]
+
+SchemaLike: TypeAlias = "pa.Schema | StructType | str"
+"""What keywords for a schema take: Arrow's, a `StructType` of pyspark, or DDL as text."""
 
 # By sqlglot's names of the types.
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -209,7 +213,7 @@ def _as_schema(value: object) -> pa.Schema:
     raise ValueError("a schema, or a text such as 'id BIGINT, name STRING'")
 
 
-def _is_struct_type(value: Any) -> TypeGuard[Any]:
+def _is_struct_type(value: object) -> TypeGuard[StructType]:
     """Whether a value is a `StructType` of pyspark, which is not imported for it."""
     types = sys.modules.get("pyspark.sql.types")
     return types is not None and isinstance(value, types.StructType)

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError
+from connectors_core.options import Option
+from connectors_core.schema import SCHEMA, SchemaLike
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.sequence import (
     DEFAULT_BATCH_ROWS,
@@ -17,6 +20,7 @@ from connectors_core.source.sequence import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SCHEMA: Final = Option("schema", SCHEMA, doc="Schema of the rows.")
 
 
 class DataGeneratorSource(NumberRangeSource):
@@ -32,7 +36,8 @@ class DataGeneratorSource(NumberRangeSource):
             of ``schema``, one for each, in order. A row must depend only on its number. Runs in
             Spark tasks, so it must be picklable.
         count: Total number of rows; None for no end.
-        schema: Schema of the rows.
+        schema: Schema of the rows: Arrow's, a `StructType` of pyspark, or DDL such as
+            `id BIGINT, name STRING`.
         rate_limiter: Limit over all readers; by default none.
         lower_bound: Returns the lowest event time of the rows from a number on. Without it, an
             unread split holds back the watermark.
@@ -47,7 +52,7 @@ class DataGeneratorSource(NumberRangeSource):
         self,
         generator: Callable[[pa.Int64Array], pa.RecordBatch],
         count: int | None,
-        schema: pa.Schema,
+        schema: SchemaLike,
         rate_limiter: RateLimiterStrategy | None = None,
         *,
         lower_bound: Callable[[int], datetime] | None = None,
@@ -63,7 +68,7 @@ class DataGeneratorSource(NumberRangeSource):
         end = None if count is None else count - 1
         super().__init__(0, end, split_rows=split_rows, batch_rows=batch_rows)
         self._generator = generator
-        self._schema = schema
+        self._schema = _SCHEMA.parse(schema)
         self._lower_bound = lower_bound
         self._rate_limiter = rate_limiter or RateLimiterStrategy.none()
 
