@@ -82,5 +82,5 @@ def wrong() -> None:
     CsvFormat(dialect=";")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     JsonFormat(write_nulls=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     HttpSchemaRegistry()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    DefaultLookupCache(5)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+    DefaultLookupCache(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     TimedCacheReloadTrigger(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

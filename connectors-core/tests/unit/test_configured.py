@@ -234,5 +234,5 @@ def test_help_and_table_follow_from_the_declarations() -> None:
     assert text.index("Args:") < text.index("Raises:")
     assert list(inspect.signature(Pump).parameters)[:3] == ["servers", "level", "schema"]
     table = Pump.OPTIONS.markdown()
-    assert "| `rolling.size` | `rolling.size` | memory size | `128` |" in table
+    assert "| `rolling.size` | `rolling.size` | memory size, above 0 | `128` |" in table
     assert "| `start.time` | `start` | integer |" in table
