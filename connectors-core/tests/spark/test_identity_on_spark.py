@@ -88,14 +88,14 @@ def wipe(*folders: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "shape", "message", "way_out"),
     [
-        pytest.param(wipe("checkpoint"), Shape(), "is gone", "restore", id="checkpoint"),
+        pytest.param(wipe("checkpoint"), Shape(), "is missing", "restore", id="checkpoint"),
         pytest.param(
-            wipe("state"), Shape(), "plans of the pipeline are gone", "restore", id="state"
+            wipe("state"), Shape(), "plans of the pipeline are missing", "restore", id="state"
         ),
         pytest.param(
             wipe("state/query-0"),
             Shape(),
-            "plans of the pipeline are gone",
+            "plans of the pipeline are missing",
             "restore",
             id="plans",
             marks=pytest.mark.slow,
@@ -106,7 +106,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
         pytest.param(
             nothing,
             Shape(sinks=("out",)),
-            "sources and sinks it had",
+            "in another order",
             "uids",
             id="sink less",
             marks=pytest.mark.slow,
@@ -114,7 +114,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
         pytest.param(
             nothing,
             Shape(sinks=("out", "copy", "more")),
-            "sources and sinks it had",
+            "in another order",
             "another checkpoint location",
             id="sink more",
             marks=pytest.mark.line("3.5"),
@@ -123,7 +123,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
             nothing,
             Shape(name="q"),
             "another pipeline",
-            "a checkpoint location of its own",
+            "its own checkpoint location",
             id="name",
             marks=pytest.mark.line("3.5"),
         ),

@@ -112,11 +112,11 @@ def test_checkpoint_and_state_of_one_life_are_accepted(found, newest, logged):
 @pytest.mark.parametrize(
     ("found", "newest", "logged", "message"),
     [
-        (None, 0, -1, "Spark's checkpoint of the pipeline is gone"),
-        (None, -1, -1, "Spark's checkpoint of the pipeline is gone"),
+        (None, 0, -1, "Spark's checkpoint of the pipeline is missing"),
+        (None, -1, -1, "Spark's checkpoint of the pipeline is missing"),
         ("another", 3, 3, "not the one that this pipeline wrote"),
         ("another", -1, -1, "not the one that this pipeline wrote"),
-        ("mine", -1, 0, "the plans of the pipeline are gone"),
+        ("mine", -1, 0, "the plans of the pipeline are missing"),
     ],
 )
 def test_checkpoint_and_state_of_two_lives_are_refused(found, newest, logged, message):
@@ -128,5 +128,5 @@ def test_checkpoint_and_state_of_two_lives_are_refused(found, newest, logged, me
 def test_a_new_generation_begins_behind_the_plans_of_the_one_before():
     assert_same_life(query(first=7), found_query_id="mine", newest_plan=7, logged_batch=-1)
     assert_same_life(query(first=7), found_query_id="mine", newest_plan=7, logged_batch=0)
-    with pytest.raises(IdentityError, match="plans of the pipeline are gone"):
+    with pytest.raises(IdentityError, match="plans of the pipeline are missing"):
         assert_same_life(query(first=7), found_query_id="mine", newest_plan=6, logged_batch=-1)

@@ -164,7 +164,7 @@ def test_another_shape_a_second_driver_and_an_endless_run_are_refused(tmp_path):
     with first:
         assert first.run(timeout=SECONDS)
     other, _ = build(tmp_path, uid="letters")
-    with pytest.raises(IdentityError, match="sources and sinks it had"):
+    with pytest.raises(IdentityError, match="sources or sinks of pipeline"):
         other.run(timeout=SECONDS)
     endless = DataGeneratorSource(split_of_rows, None, ROWS)
     one, _ = build(tmp_path / "endless", source=endless)

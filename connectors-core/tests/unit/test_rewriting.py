@@ -146,7 +146,7 @@ def test_what_is_lost_again_and_again_ends_in_an_error_and_is_mended_by_a_restar
     setup.sink.lose(RETRIES.attempts + 1, subtask=0)
     with (
         setup.pipeline() as pipeline,
-        pytest.raises(CommitError, match=r"(?s)as often as it is written.*state give-up"),
+        pytest.raises(CommitError, match=r"(?s)lost after every rewrite.*state give-up"),
     ):
         pipeline.run(timeout=SECONDS)
     assert setup.sink.losses() == 0

@@ -207,7 +207,7 @@ def test_a_position_that_is_not_understood_can_be_replaced(setup):
     for wrong in (["--at", "numbers=7"], ["--to-start", "--at", "letters=7"]):
         assert command(setup, "rewind", *wrong, "--yes").exit_code == 2
     done(setup, "rewind", "--to-start", "--at", "numbers=seventy", "--yes")
-    with pytest.raises(UnsupportedError, match="cannot begin at 'seventy'"):
+    with pytest.raises(UnsupportedError, match="cannot start at 'seventy'"):
         setup.run()
     setup.source = Rewindable
     with pytest.raises(ConfigurationError, match="no number"):

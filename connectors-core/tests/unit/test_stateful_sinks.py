@@ -187,7 +187,7 @@ def test_states_and_rows_that_are_written_again_do_not_go_together(setup):
         pass
 
     setup.sink = Both(setup.root / "out")
-    with pytest.raises(ConfigurationError, match="the state of behind"):
+    with pytest.raises(ConfigurationError, match="from a later state"):
         setup.pipeline()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook by which crash tests reach named points of the runtime; does nothing in production.
+"""The hook through which crash tests stop the runtime at named points; inactive in production.
 
-`connectors_core.testing.faults` has the names of the points and builds the environment.
+`connectors_core.testing.faults` lists the names of the points and builds the environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["DRIVER_VARIABLE", "ENVIRONMENT_VARIABLE", "FaultInjected", "fault_po
 ENVIRONMENT_VARIABLE: Final = "CONNECTORS_FAULTS"
 DRIVER_VARIABLE: Final = "CONNECTORS_FAULTS_DRIVER"
 FILE_PREFIX: Final = "@"
-"""Before the name of a file with the faults, for processes that live through several tests."""
+"""Marks the name of a file with faults, for processes that outlive a test."""
 
 NO_SPACE: Final = "no-space"
 _HANG_POLL_SECONDS: Final = 0.02
@@ -30,23 +30,23 @@ _counts_lock: Final = threading.Lock()
 
 
 class FaultInjected(RuntimeError):
-    """Raised at a fault point on request of a test; no part of the tree of connector errors."""
+    """A failure that a test requested; deliberately not a connector error."""
 
 
 def fault_point(name: str, **labels: object) -> None:
-    """Fail here if the environment variable `CONNECTORS_FAULTS` asks for it; driver and executor.
+    """Fail here if the environment variable `CONNECTORS_FAULTS` requests it; driver and executor.
 
-    Costs one look-up in the environment. Must not be called once per record.
+    Costs one environment lookup. Do not call it for each record.
 
     Args:
         name: Name of the point.
-        **labels: What tells this pass from others, e.g. `subtask=0`; a fault may ask for them.
+        **labels: Labels of this pass, such as `subtask=0`. A fault can require them.
 
     Raises:
         FaultInjected: If the fault's action is `raise`.
     """
     faults = _asked_for().get(name, [])
-    # Every fault counts the pass before the first one strikes.
+    # Every fault counts the pass before the first one fires.
     passes = [
         (fault, _pass_number(name, index, fault.get("once")))
         for index, fault in enumerate(faults)
@@ -55,7 +55,7 @@ def fault_point(name: str, **labels: object) -> None:
     for fault, passed in passes:
         once = fault.get("once")
         nth = int(fault.get("nth", 1))
-        # With a marker a later pass may strike too: it is the marker that allows one only.
+        # With a marker, a later pass can fire too: the marker ensures that only one does.
         if passed == nth if once is None else passed >= nth and _create(once):
             _fail(name, fault, labels)
 
@@ -63,7 +63,7 @@ def fault_point(name: str, **labels: object) -> None:
 def space_point() -> None:
     """Fail as full storage does if a fault has left no space; driver and executor.
 
-    Costs one look-up in the environment. A point with the action `no-space` was passed before.
+    Costs one environment lookup. A point with the action `no-space` fills the storage.
 
     Raises:
         OSError: No space is left.
@@ -75,13 +75,13 @@ def space_point() -> None:
 
 
 def reset_counts() -> None:
-    """Count the passes of this process from nought again; for tests."""
+    """Reset the counters of this process to zero; for tests."""
     with _counts_lock:
         _counts.clear()
 
 
 def _asked_for() -> dict[str, list[dict[str, Any]]]:
-    """The faults that are to happen, by point."""
+    """Return the requested faults, by point."""
     configured = os.environ.get(ENVIRONMENT_VARIABLE)
     if configured and configured.startswith(FILE_PREFIX):
         configured = _read(configured.removeprefix(FILE_PREFIX))
@@ -101,12 +101,12 @@ def _read(path: str) -> str:
 
 
 def _matches(where: Mapping[str, object], labels: Mapping[str, object]) -> bool:
-    # As text: JSON has made strings of everything that is not a number.
+    # Compare text: in JSON, every label except a number became a string.
     return all(key in labels and str(labels[key]) == str(value) for key, value in where.items())
 
 
 def _pass_number(name: str, index: int, once: str | None) -> int:
-    """Return how many times the point was passed, across all processes that share a marker."""
+    """Return the number of passes, across all processes that share a marker."""
     if once is None:
         with _counts_lock:
             key = (name, index)
@@ -144,9 +144,9 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
     elif action == "freeze-driver":
         os.killpg(os.getpgid(int(os.environ[DRIVER_VARIABLE])), signal.SIGSTOP)
         while _is_stopping():
-            pass  # any thread may take the signal for all; this one must not pass on before
+            pass  # any thread may take the signal for all; this one must wait for it
     elif action == "kill-executor":
-        # A Python worker of Spark is a child of its daemon, that one a child of the executor.
+        # A Python worker of Spark is a child of its daemon, which is a child of the executor.
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8")
         os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
     elif action == "hang":
@@ -155,7 +155,7 @@ def _fail(name: str, fault: Mapping[str, Any], labels: Mapping[str, object]) -> 
             time.sleep(_HANG_POLL_SECONDS)
     elif action == "raise":
         raise FaultInjected(f"fault injected at {name} {dict(labels)}")
-    elif action != NO_SPACE:  # that one strikes at `space_point`, as its marker is there now
+    elif action != NO_SPACE:  # no-space fails at `space_point` once its marker exists
         raise ValueError(
             f"unknown fault action {action!r} at {name}; "
             "use kill, kill-driver, freeze-driver, kill-executor, raise, hang or no-space"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documents that pass between driver and executors: plan, report, decision, rewrite, pins.
 
-Each is created exclusively in the state store, so the first writer wins and nobody overwrites. The
-rules behind them are in ``ARCHITECTURE.md``.
+Each is created exclusively in the state store: the first writer wins and no one overwrites it.
+``ARCHITECTURE.md`` explains the rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOKUP_PINS_FOLDER = "lookup-pins"
 
 @dataclass(frozen=True, kw_only=True)
 class Versioned:
-    """Something of a connector's own, serialised by its ``VersionedSerializer``."""
+    """A connector's own object, serialized by its ``VersionedSerializer``."""
 
     version: int
     data: bytes
@@ -34,14 +34,14 @@ class Versioned:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSplit:
-    """A split in an entry: where to go on.
+    """A split in an entry, with the position to resume from.
 
     Attributes:
         split_id: The split.
         state: The split at its position.
-        skip: Rows behind that position that were emitted already and are dropped.
+        skip: Rows after that position that were already emitted; the reader drops them.
         watermark_state: State of its watermark generator.
-        then: The split to go on from when this one is finished; None: it is finished for good.
+        then: The split to continue with when this one is finished. None if nothing follows.
     """
 
     split_id: str
@@ -59,15 +59,16 @@ class Entry:
         pipeline_id: The pipeline.
         query: Folder of the query below the state location.
         plan: Number of the plan.
-        nonce: Random number of the plan: a report of an earlier life is not taken for one of this.
+        nonce: Random number of the plan. It exposes a report of an earlier plan of the same number.
         source: Uid of the source.
         subtask: Number of the reader.
         parallelism: Number of readers of the source.
-        splits: Queue of splits in the order to read.
+        splits: Queue of splits, in reading order.
         events: Events from the enumerator.
         limits: The reader's share of the limits.
         heartbeat: Event time (microseconds) of the row that drives Spark's watermark, if any.
-        max_watermark: No row is emitted that lifts its split's watermark (microseconds) above this.
+        max_watermark: The reader holds rows that would raise a split's watermark (microseconds)
+            above this.
         claim: The reader must fix its stops in a report before it emits a row.
     """
 
@@ -88,7 +89,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class AssignedSplit:
-    """A split that the enumerator gave to a reader since the plan before.
+    """A split that the enumerator has assigned to a reader since the previous plan.
 
     Attributes:
         subtask: The reader.
@@ -108,10 +109,10 @@ class SplitRecord:
     Attributes:
         split: The split at its position.
         subtask: The reader it belongs to.
-        read: Whether it was ever read.
+        read: Whether a reader has read from it.
         watermark: Its watermark.
-        head: Where the first row that alignment holds would bring its watermark.
-        found_at: How far the source had come when it was found; it holds the watermark no lower.
+        head: The watermark that the first row held back by alignment would cause.
+        found_at: The source's progress when the split was found; a lower bound of its watermark.
     """
 
     split: PlannedSplit
@@ -124,12 +125,13 @@ class SplitRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """How far a source has come, for the splits that are found later; times are microseconds.
+    """The progress of a source, for splits that are found later; times are microseconds.
 
     Attributes:
-        reached: The watermark of the splits that were read.
-        drained: What it was when the enumerator last had no split left to give.
-        found: Splits that were found since the plan before and wait, with what it was then.
+        reached: The watermark of the splits read so far.
+        drained: The value of `reached` when the enumerator last ran out of splits.
+        found: Waiting splits that were found since the previous plan, each with `reached` at that
+            time.
     """
 
     reached: int | None = None
@@ -139,16 +141,16 @@ class Discovery:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSnapshot:
-    """All that is needed to go on with a source, as of the plan that holds it.
+    """All that a restart needs to resume a source from the plan that holds this snapshot.
 
     Attributes:
         enumerator: Snapshot of the enumerator.
         splits: Assigned, unfinished splits.
-        suppressed: Splits that were assigned after the enumerator's state was taken and that it may
-            assign again after a restart.
-        no_more_splits: Readers that get no more.
+        suppressed: Splits assigned after the enumerator's state was taken. After a restart the
+            enumerator may assign them again.
+        no_more_splits: Readers that get no more splits.
         highest_finished: Highest watermark (microseconds) of a finished split.
-        found: Splits that wait, with how far the source had come when they were found.
+        found: Waiting splits, each with the source's progress when it was found.
     """
 
     enumerator: Versioned
@@ -161,16 +163,16 @@ class SourceSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class SourcePlan:
-    """The part of a plan that belongs to one source: a delta against the plan before.
+    """The part of a plan that belongs to one source: a delta against the previous plan.
 
     Attributes:
-        entries: One per reader that has something to do, at least one.
+        entries: One per reader that has work to do; at least one.
         assigned: Splits new to the readers.
-        no_more_splits: Readers that were told so, up to now.
+        no_more_splits: Readers that have been told so far that they get no more splits.
         watermark: The source's watermark (microseconds) as of this plan.
-        finished: All is read; nothing will come from this source any more.
-        discovery: How far the source has come, for the splits that are found later.
-        snapshot: Now and then the whole state, so that the plans before are not needed.
+        finished: The source is read to its end.
+        discovery: The progress of the source, for splits that are found later.
+        snapshot: The whole state, in some plans only. A restart then needs no earlier plan.
     """
 
     entries: tuple[Entry, ...]
@@ -195,22 +197,22 @@ class SourcePlan:
 class Plan:
     """What all readers of a query do in one micro-batch, or a fence.
 
-    A driver that takes a pipeline over creates a fence under the next number, so that no driver
-    before it can make that plan. A fence has no sources; nothing is read under its number.
+    A driver that takes over a pipeline creates a fence under the next number. Earlier drivers can
+    then no longer create that plan. A fence has no sources, and no one reads rows under its number.
 
     Attributes:
         pipeline_id: The pipeline.
         number: Its number, without gaps.
-        nonce: Random: tells it from a plan that another driver made under the same number.
+        nonce: Random number that distinguishes it from another driver's plan of the same number.
         incarnation: The driver that made it.
         sources: The part of each source, by uid; none in a fence.
-        last: All sources are read to their end.
-        previous: Of a fence, the plan to continue from, -1 where there is none. That is the newest
-            before it that is no fence, unless the query was taken back.
-        decided: The newest epoch that was decided when it was made, -1 for none; proves that this
-            decision is missing where it is. None in plans of early releases.
-        starts: Of a fence that takes the query back to its start, and of fences after it, where
-            sources begin, in their own terms, by uid.
+        last: All sources are read to their end after this plan.
+        previous: Of a fence, the plan to continue from; -1 for none. This is the newest earlier
+            plan that is not a fence, unless the query was rewound.
+        decided: The newest decided epoch when the plan was created; -1 for none. It reveals a
+            decision that has gone missing. None in plans of early releases.
+        starts: Of a fence that rewinds the query to its start, and of later fences: the start of
+            each source in its own terms, by uid.
     """
 
     pipeline_id: str
@@ -225,30 +227,31 @@ class Plan:
 
     @property
     def is_fence(self) -> bool:
-        """Whether it only keeps former drivers from planning."""
+        """Whether the plan only keeps former drivers from planning."""
         return self.previous is not None
 
     @property
     def holds_snapshot(self) -> bool:
-        """Whether a restart can begin with it."""
+        """Whether a restart can begin with this plan."""
         return bool(self.sources) and all(s.snapshot is not None for s in self.sources.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitReport:
-    """Where a reader left a split.
+    """The position that a reader reached in a split.
 
     Attributes:
         split_id: The split.
         state: The split at its new position, or at its last one when it is finished.
-        skip: Rows behind that position, or behind its end when it is finished, that were emitted.
-        finished: Nothing is left of it.
-        rows: Rows taken from it in this entry; whoever reads the entry again takes as many.
-        asked: Whether it gave rows or was waited for in vain; not so where a limit came before it.
+        skip: Rows that were emitted after that position, or after the end of a finished split.
+        finished: The reader has read all of it.
+        rows: Rows taken from it in this entry. Every later read of the entry takes the same number.
+        asked: Whether it returned rows, or the reader waited for it in vain. False if a limit ended
+            the entry first.
         watermark: Its watermark (microseconds).
-        head: Event time (microseconds) of the first row that alignment held back.
+        head: Event time (microseconds) of the first row that alignment holds back.
         watermark_state: State of its watermark generator.
-        ended: The record evaluator finished it, wherever its stop was.
+        ended: The record evaluator finished it, perhaps before its stop.
     """
 
     split_id: str
@@ -265,7 +268,7 @@ class SplitReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What one reader did in one plan; fixes where its entry ends.
+    """What one reader did in one plan; it fixes where the reader's entry ends.
 
     Attributes:
         pipeline_id: The pipeline.
@@ -276,7 +279,7 @@ class Report:
         attempt: Spark's attempt number of the task that wrote it.
         splits: The splits it touched, in order.
         events: Events to the enumerator.
-        wants_splits: The reader read all it was given.
+        wants_splits: The reader has read all its splits.
         seconds: Time spent reading.
         rows: Rows emitted.
         bytes: Bytes of Arrow buffers emitted.
@@ -308,12 +311,12 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What a batch run reads, kept while it may have to be written again.
+    """What a batch run reads; kept as long as its rows may have to be rewritten.
 
     Attributes:
         pipeline_id: The pipeline.
         run_id: The run.
-        entries: Its entries, of all sources.
+        entries: The entries of all sources.
     """
 
     pipeline_id: str
@@ -323,12 +326,12 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class DecidedCommittable:
-    """A committable and the writer that made it.
+    """A committable and the writer that created it.
 
     Attributes:
         subtask: The writer.
         committable: The committable.
-        rows: Rows that the writer wrote; who writes them again must write as many.
+        rows: Rows that the writer wrote. A rewrite must write the same number.
     """
 
     subtask: int
@@ -346,13 +349,13 @@ class SinkDecision:
 
     Attributes:
         committables: What to commit.
-        number_of_subtasks: Tasks of the job that wrote it, those without rows too.
+        number_of_subtasks: Tasks of the job that wrote it, including those without rows.
         rows: Rows written.
         bytes: Bytes of Arrow buffers written.
         skipped: Rows dropped by the record policy.
         dead_letters: Rows in the spools of the record policy.
-        spools: Of a dead-letter sink, what it wrote.
-        writer_states: Of a stateful sink, what the writers of the next epoch go on from.
+        spools: Of a dead-letter sink, the spools that it wrote.
+        writer_states: Of a stateful sink, the states that the writers of the next epoch restore.
     """
 
     committables: tuple[DecidedCommittable, ...] = ()
@@ -365,7 +368,7 @@ class SinkDecision:
     writer_states: WriterStates = ()
 
     def rewritten(self, rewrite: SinkRewrite) -> SinkDecision:
-        """The decision with what was written again in the place of what was lost."""
+        """The decision with the rewritten committables in place of the lost ones."""
         kept = [each for each in self.committables if each.subtask not in rewrite.subtasks]
         committables = sorted((*kept, *rewrite.committables), key=lambda each: each.subtask)
         return replace(self, committables=tuple(committables))
@@ -373,11 +376,11 @@ class SinkDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkRewrite:
-    """What takes the place of lost committables of one sink.
+    """The committables that replace lost ones of one sink.
 
     Attributes:
-        subtasks: Writers whose rows were written again.
-        committables: Theirs, instead of the ones they had.
+        subtasks: Writers whose rows were rewritten.
+        committables: The new committables of these writers.
     """
 
     subtasks: tuple[int, ...]
@@ -386,14 +389,15 @@ class SinkRewrite:
 
 @dataclass(frozen=True, kw_only=True)
 class Rewrite:
-    """New committables of a decided epoch, whose lost rows were written again.
+    """New committables of a decided epoch whose lost rows were rewritten.
 
     Attributes:
         pipeline_id: The pipeline.
         epoch: The decided epoch.
-        number: Number of the rewrite within the epoch, from 0; a later one replaces an earlier.
-        incarnation: The driver that had them written.
-        sinks: Per sink uid.
+        number: Number of the rewrite within the epoch, from 0. A later rewrite replaces an earlier
+            one.
+        incarnation: The driver that ran the rewrite.
+        sinks: The new committables, by sink uid.
     """
 
     pipeline_id: str
@@ -405,24 +409,24 @@ class Rewrite:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One per epoch, for all sinks: the commit point of the query. Or a fence.
+    """The commit point of an epoch, for all sinks of the query; or a fence.
 
-    A driver that takes a pipeline over creates a fence under the next number, so that no driver
-    before it can decide on that epoch. A fence has no sinks.
+    A driver that takes over a pipeline creates a fence under the next number. Earlier drivers can
+    then no longer decide on that epoch. A fence has no sinks.
 
     Attributes:
         pipeline_id: The pipeline.
-        epoch: Our own number, the checkpoint id that sinks see.
+        epoch: The number of the epoch; sinks see it as the checkpoint id.
         incarnation: The driver that decided.
         spark_query_id: Spark's id of the query (or of the batch run).
-        batch_id: Spark's batch, decided by this epoch.
-        plan: Last plan whose rows the epoch holds, -1 for none.
-        sinks: Per sink uid.
+        batch_id: Spark's batch that this epoch decides.
+        plan: The last plan whose rows the epoch holds; -1 for none.
+        sinks: The decision of each sink, by uid.
         skipped: Records dropped by the sources' record policies.
         dead_letters: Dead letters of the sources.
-        bad_records: Bad records since the pipeline's first start, by uid of source or sink; what
-            the limits of record policies count.
-        previous: Of a fence, the newest decision before it that is none, -1 where there is none.
+        bad_records: Bad records since the pipeline's first start, by uid of source or sink. Record
+            policies compare them with their limits.
+        previous: Of a fence, the newest earlier decision that is not a fence; -1 for none.
     """
 
     pipeline_id: str
@@ -439,7 +443,7 @@ class Decision:
 
     @property
     def is_fence(self) -> bool:
-        """Whether it only keeps former drivers from deciding."""
+        """Whether the decision only keeps former drivers from deciding."""
         return self.previous is not None
 
     def rewritten(self, rewrite: Rewrite) -> Decision:
@@ -456,15 +460,15 @@ DocumentT = TypeVar("DocumentT")
 
 @dataclass(frozen=True, kw_only=True)
 class LookupVersion:
-    """One reading of a table that is cached as a whole.
+    """One load of a fully cached table.
 
     Attributes:
         pipeline_id: The pipeline.
-        number: Of the version, from 1.
-        file: Its rows, an Arrow stream beside this document.
-        rows: How many there are.
+        number: Number of the version, from 1.
+        file: Its rows, an Arrow stream next to this document.
+        rows: Number of rows.
         bytes: Size of the file.
-        read_at: When it was read, microseconds since the epoch.
+        read_at: Time of the load, in microseconds since the Unix epoch.
     """
 
     pipeline_id: str
@@ -477,11 +481,11 @@ class LookupVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class LookupPins:
-    """Which versions of such tables a micro-batch, or a batch run, sees.
+    """The versions of fully cached tables that a micro-batch or a batch run uses.
 
     Attributes:
         pipeline_id: The pipeline.
-        versions: Number of the version by uid of the lookup.
+        versions: Number of the version, by uid of the lookup.
     """
 
     pipeline_id: str
@@ -489,27 +493,27 @@ class LookupPins:
 
 
 class DocumentCodec(Generic[DocumentT]):
-    """Stores one kind of document; it is checked on reading for kind, version and checksum."""
+    """Stores one kind of document; a read checks the kind, version, and checksum."""
 
     def __init__(self, kind: str, cls: type[DocumentT]) -> None:
         self._kind = kind
         self._serializer = JsonDataclassSerializer(cls, version=FORMAT_VERSION)
 
     def create(self, store: StateStore, path: str, document: DocumentT) -> bool:
-        """Create it exclusively; False when there is one already."""
+        """Create the document exclusively; return False if it exists."""
         return store.create(path, self.encode(document))
 
     def read(self, store: StateStore, path: str) -> DocumentT | None:
-        """The document, or None where there is none."""
+        """Return the document, or None if it does not exist."""
         data = store.read_or_none(path)
         return None if data is None else self.decode(data, path)
 
     def encode(self, document: DocumentT) -> bytes:
-        """Its stored form."""
+        """Return the stored form of a document."""
         return documents.encode(self._kind, orjson.loads(self._serializer.serialize(document)))
 
     def decode(self, data: bytes, path: str) -> DocumentT:
-        """The document of a stored form; ``path`` is named in errors."""
+        """Return the document of a stored form; errors name ``path``."""
         payload = documents.decode(self._kind, data, path=path)
         return self._serializer.deserialize(FORMAT_VERSION, orjson.dumps(payload))
 
@@ -525,75 +529,75 @@ _ENTRIES = JsonDataclassSerializer(Entry, version=FORMAT_VERSION)
 
 
 def encode_entry(entry: Entry) -> str:
-    """The entry as it travels in the carrier."""
+    """Return the entry in the form that the carrier transports."""
     return _ENTRIES.serialize(entry).decode()
 
 
 def decode_entry(text: str) -> Entry:
-    """The entry that a reader was given."""
+    """Return the entry that a reader received."""
     return _ENTRIES.deserialize(FORMAT_VERSION, text.encode())
 
 
 def plan_path(number: int) -> str:
-    """Where a plan is stored."""
+    """Return the path of a plan."""
     return f"{PLANS_FOLDER}/{number:010d}.json"
 
 
 def report_path(plan: int, source: str, subtask: int) -> str:
-    """Where the report of an entry is stored."""
+    """Return the path of an entry's report."""
     return f"reports/{plan:010d}/{source}/{subtask:05d}.json"
 
 
 def decision_path(epoch: int) -> str:
-    """Where a decision is stored."""
+    """Return the path of a decision."""
     return f"{DECISIONS_FOLDER}/{epoch:010d}.json"
 
 
 def run_path(run_id: str) -> str:
-    """The folder of a batch run."""
+    """Return the folder of a batch run."""
     return f"{RUNS_FOLDER}/{run_id}"
 
 
 def run_record_path(run_id: str) -> str:
-    """Where it is stored what a batch run reads."""
+    """Return the path of the record of a batch run."""
     return f"{run_path(run_id)}/run.json"
 
 
 def rewrite_path(epoch: int, number: int) -> str:
-    """Where a rewrite of an epoch is stored."""
+    """Return the path of a rewrite of an epoch."""
     return f"{rewrites_path(epoch)}/{number:04d}.json"
 
 
 def rewrites_path(epoch: int) -> str:
-    """The folder of the rewrites of an epoch."""
+    """Return the folder of the rewrites of an epoch."""
     return f"rewrites/{epoch:010d}"
 
 
 def claims_path(epoch: int, sink: str = "", job: str = "") -> str:
-    """Where the attempts of a job claim names; without sink and job, the folder of the epoch."""
+    """Return the folder in which a job's attempts claim names, or that of the whole epoch."""
     return "/".join(part for part in (f"claims/{epoch:010d}", sink, job) if part)
 
 
 def decided_path(epoch: int) -> str:
-    """Where a batch run marks that it has decided on this epoch."""
+    """Return the path of the mark of a batch run that has decided on an epoch."""
     return f"decided/{epoch:010d}/run"
 
 
 def done_path(epoch: int, sink: str) -> str:
-    """Where it is marked that a sink has committed an epoch."""
+    """Return the path of the mark of a sink that has committed an epoch."""
     return f"done/{epoch:010d}/{sink}"
 
 
 def lookup_path(uid: str) -> str:
-    """The folder of a table that is cached as a whole."""
+    """Return the folder of a fully cached table."""
     return f"lookup/{uid}"
 
 
 def lookup_version_path(number: int) -> str:
-    """Where a version of such a table is recorded, below its folder."""
+    """Return the path of a table version, relative to the table's folder."""
     return f"versions/{number:010d}.json"
 
 
 def lookup_pins_path(batch: str) -> str:
-    """Where it is stored which versions a batch of a query sees."""
+    """Return the path of the table versions that a batch of a query uses."""
     return f"{LOOKUP_PINS_FOLDER}/{batch}.json"

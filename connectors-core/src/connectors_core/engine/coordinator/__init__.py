@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's side of the protocol: enumerators, plans, recovery. Plain Python, no pyspark."""
+"""The driver side of the protocol: enumerators, plans, recovery. Plain Python, no pyspark."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The positions that plans reached, kept until their epochs are committed. Driver."""
+"""The positions that plans reached, until their epochs are committed. Driver."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from connectors_core.source.split import SplitT
 
 @dataclass
 class _Reached(Generic[SplitT]):
-    """What plans did to the splits that they touched."""
+    """The effect of plans on the splits that they read."""
 
     left: dict[str, SplitT] = field(default_factory=dict)
     finished: dict[str, SplitT] = field(default_factory=dict)
 
 
 class CommittedPositions(Generic[SplitT]):
-    """Tells an enumerator how far its splits were read and committed. One thread.
+    """Reports committed positions to an enumerator. One thread.
 
-    All it knows follows from plans and reports, so it is the same after a restart.
+    Plans and reports determine its state, so a restart restores it.
 
     Args:
-        enumerator: Who is told.
-        serializer: Of its splits.
+        enumerator: The enumerator.
+        serializer: Serializer of its splits.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CommittedPositions(Generic[SplitT]):
         self._plans: dict[int, _Reached[SplitT]] = {}
 
     def reported(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
-        """Keep what the reports of a plan say."""
+        """Record the positions in the reports of a plan."""
         planned = plan.planned_splits()
         reached = self._plans[plan.number] = _Reached[SplitT]()
         for report in (split for each in reports for split in each.splits):
@@ -56,7 +56,7 @@ class CommittedPositions(Generic[SplitT]):
                 reached.finished[report.split_id] = self._split(before.state)
 
     def committed(self, plan: int) -> None:
-        """Tell of this plan and those before it; later ones wait for their own epochs."""
+        """Report the positions of plans up to this one; later plans wait for their own epochs."""
         told: _Reached[SplitT] = _Reached()
         for number in sorted(number for number in self._plans if number <= plan):
             reached = self._plans.pop(number)

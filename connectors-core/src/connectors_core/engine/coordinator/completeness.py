@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the state of a query is complete, as far as its files prove it. Driver, reads only.
+"""Checks that the state of a query is complete, as far as its files prove it. Driver, read-only.
 
-Files that are gone leave no error behind by themselves: a driver that does not see the last
-decision writes its epoch again under the same number, and the sink takes it for one that it has. So
-what is there is compared with what it presupposes:
+A missing file causes no error by itself. A driver that does not see the last decision writes its
+epoch again under the same number, and the sink mistakes it for one that it already has. These
+checks therefore compare the existing files with the files that they imply:
 
-- Plans and decisions are numbered without gaps. Old ones are removed in ascending order, decisions
-  before their done marks, reports after their plans.
-- A done mark, and a rewrite, presupposes its decision; a report presupposes its plan.
-- A decision presupposes the plan whose rows it holds, with all its reports.
-- A plan names the newest decision at its time. Its copy may be newer than those of the decisions.
-- Each epoch that read rows is decided on, and where Spark keeps state each micro-batch is: one that
-  Spark has finished presupposes its decision.
-- A batch run, which has no log of Spark's, marks that it has decided.
+- Plans and decisions are numbered without gaps. The pipeline removes old ones in ascending order:
+  decisions before their done marks, reports after their plans.
+- A done mark or a rewrite implies its decision. A report implies its plan.
+- A decision implies the plan whose rows it holds, with all its reports.
+- A plan names the newest decision at its time. In a copy of the state, plans may be newer than
+  decisions.
+- Each epoch with rows has a decision. If Spark keeps state, each micro-batch has one. A micro-batch
+  that Spark has finished implies its decision.
+- A batch run has no log in Spark, so it marks that it has decided.
 - Every document names the pipeline.
 """
 
@@ -46,21 +47,21 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 def verify_complete(store: StateStore, *, pipeline_id: str) -> None:
-    """Check that nothing is missing from the state of a query. Changes nothing.
+    """Check that the state of a query is complete. Read-only.
 
     Args:
         store: The state location of the query.
         pipeline_id: The pipeline.
 
     Raises:
-        StateCorruptedError: Something is missing; says what proves it, and the ways out.
+        StateCorruptedError: A file is missing; with the evidence and the remedies.
     """
     folders = PLANS_FOLDER, DECISIONS_FOLDER
     plans, decisions = (document_numbers(store, folder) for folder in folders)
     foreign = [name for folder in folders for name in unrelated_files(store, folder)]
     if foreign:
         _LOGGER.warning(
-            "%s: passed over files that are not the pipeline's: %s", store, ", ".join(foreign)
+            "%s: ignored files that the pipeline did not write: %s", store, ", ".join(foreign)
         )
     _refuse_gap(store, "plan", plans, lambda number: read_plan(store, number).previous)
     _refuse_gap(store, "decision", decisions, lambda epoch: read_decision(store, epoch).previous)
@@ -86,17 +87,17 @@ def verify_same_moment(
 ) -> None:
     """Check that Spark's log is neither older than the decisions nor newer than the plans.
 
-    An older log begins batches again under numbers of batches that are decided, with other rows. A
-    newer one names plans that will be made again, with rows that are written. Changes nothing.
+    With an older log, Spark reuses the numbers of decided batches for other rows. A newer log names
+    plans that the pipeline would create again for rows that are already written. Read-only.
 
     Args:
         store: The state location of the query.
         spark_query_id: Spark's id of the query.
-        logged_batch: The newest batch that Spark's checkpoint knows, -1 for none.
-        logged_plan: The last plan that is read when this batch ends, -1 before the first.
+        logged_batch: The newest batch in Spark's checkpoint; -1 for none.
+        logged_plan: The last plan that this batch reads; -1 before the first.
 
     Raises:
-        StateCorruptedError: It is older, or newer.
+        StateCorruptedError: The log is older or newer.
     """
     newest_plan_number = newest_number(store, PLANS_FOLDER)
     if logged_plan > newest_plan_number:
@@ -124,17 +125,17 @@ def verify_same_moment(
 def verify_decided(
     store: StateStore, *, spark_query_id: str, first: int, batch: int, plan: int, stateful: bool
 ) -> None:
-    """Check that what Spark has finished is decided. Changes nothing.
+    """Check that every batch that Spark has finished is decided. Read-only.
 
-    Plans of early releases, which decided on nothing where nothing was written, are passed over.
+    The check skips plans of early releases, which did not decide on batches without rows.
 
     Args:
         store: The state location of the query.
         spark_query_id: Spark's id of the query.
-        first: The plan before the first one of Spark's checkpoint.
-        batch: The newest batch that Spark has finished, -1 for none.
-        plan: The last plan that is read when this batch ends.
-        stateful: Spark keeps state for the query, so a batch without rows writes some.
+        first: The plan before the first plan of Spark's checkpoint.
+        batch: The newest batch that Spark has finished; -1 for none.
+        plan: The last plan that this batch reads.
+        stateful: Spark keeps state for the query, so even a batch without rows writes state.
 
     Raises:
         StateCorruptedError: A decision is missing.
@@ -162,7 +163,7 @@ def verify_decided(
 
 
 def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | None:
-    """The newest decision on a batch of a query, given up ones included; None for none."""
+    """Return the newest decision on a batch of a query, abandoned ones included, or None."""
     for epoch in reversed(document_numbers(store, DECISIONS_FOLDER)):
         decision = read_decision(store, epoch)
         if decision.spark_query_id == spark_query_id:
@@ -171,13 +172,13 @@ def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | Non
 
 
 def verify_identified(root: StateStore) -> None:
-    """Check that no query has state here where no pipeline is recorded. Changes nothing.
+    """Check that a location without a recorded pipeline has no query state. Read-only.
 
     Args:
         root: The state location of a pipeline that has no recorded identity.
 
     Raises:
-        StateCorruptedError: A query has state here.
+        StateCorruptedError: It holds the state of a query.
     """
     first = root.child(FIRST_QUERY)
     if document_numbers(first, PLANS_FOLDER) or document_numbers(first, DECISIONS_FOLDER):
@@ -192,13 +193,14 @@ def verify_identified(root: StateStore) -> None:
 def missing_numbers(
     numbers: Sequence[int], previous: Callable[[int], int | None]
 ) -> Iterator[range]:
-    """The gaps in the numbers of plans or decisions.
+    """Yield the gaps in the numbers of plans or decisions.
 
-    A fence says what was the newest before it: between the two nothing is missed.
+    A fence names the newest document before it, so nothing is missing between the two.
 
     Args:
-        numbers: What is there, in order.
-        previous: What a document of that number fences off, None where it is no fence.
+        numbers: The existing numbers, in order.
+        previous: Returns the document that a fence names as its predecessor; None if the document
+            is not a fence.
     """
     for before, after in itertools.pairwise(numbers):
         if after != before + 1:
@@ -208,7 +210,7 @@ def missing_numbers(
 
 
 def missing_decisions(store: StateStore) -> list[int]:
-    """The epochs whose decisions are missing, though later ones are there."""
+    """Return the epochs whose decisions are missing although later ones exist."""
     known = document_numbers(store, DECISIONS_FOLDER)
     gaps = missing_numbers(known, lambda epoch: read_decision(store, epoch).previous)
     return [epoch for gap in gaps for epoch in gap]
@@ -232,7 +234,7 @@ def _refuse_gap(
 def _refuse_orphans(
     store: StateStore, what: str, found: Sequence[int], known: Sequence[int], needs: str
 ) -> None:
-    """Below the first known number are the remains of a purge; gaps are looked for elsewhere."""
+    """Refuse documents after the last known number; `_refuse_gap` finds gaps."""
     lost = [number for number in found if not known or number > known[-1]]
     if lost:
         raise _missing(
@@ -256,7 +258,7 @@ def _refuse_stranger(store: StateStore, document: Plan | Decision | None, pipeli
 
 
 def _refuse_forgotten(store: StateStore, plans: Sequence[int], decisions: Sequence[int]) -> None:
-    """The newest plan names an epoch that was decided before it."""
+    """Refuse a newest plan that names a missing decision."""
     known = read_plan(store, plans[-1]).decided if plans else None
     if known is not None and known > max(decisions, default=-1):
         raise _missing(
@@ -270,7 +272,7 @@ def _refuse_forgotten(store: StateStore, plans: Sequence[int], decisions: Sequen
 def _refuse_unread(
     store: StateStore, decision: Decision, newest: Plan | None, plans: Sequence[int]
 ) -> None:
-    """What a decision holds was planned and reported before."""
+    """Refuse a decision whose plan or reports are missing."""
     if decision.plan < 0:
         return
     if not plans or plans[-1] < decision.plan:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the systems and the storage of a pipeline for an answer before all else. Driver."""
+"""Checks that the systems and the storage of a pipeline respond, before it starts. Driver."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from connectors_core.errors import (
 from connectors_core.spelling import spell
 
 _GRACE_SECONDS: Final = 3.0
-"""A check that keeps to its time has this long to make its own error."""
+"""Extra time in which a check that keeps its timeout can raise its own error."""
 _HINT: Final = (
-    "check the address, and that the system runs and this machine may reach it; "
-    "Pipeline(..., connection_timeout=None) starts without asking"
+    "check the address, that the system is running, and that this machine can reach it; "
+    "Pipeline(..., connection_timeout=None) skips this check"
 )
 _HINT_STATE: Final = (
-    "check the address, and that the storage runs and this machine may reach it; "
-    "Pipeline(..., connection_timeout=...) gives it more time"
+    "check the address, that the storage is available, and that this machine can reach it; "
+    "Pipeline(..., connection_timeout=...) sets a longer timeout"
 )
 
 
 def check_connections(parts: Mapping[str, object], timeout: float) -> None:
-    """Ask the systems of all parts that can be asked, at the same time.
+    """Check the connections of all parts that support it, concurrently.
 
     Args:
-        parts: Sources, sinks and tables by what they are called, as in ``source 'flights'``; those
-            without the ability are passed over.
-        timeout: Seconds that each has.
+        parts: Sources, sinks, and tables by display name, such as ``source 'flights'``. Parts
+            without the ability are skipped.
+        timeout: Seconds for each part.
 
     Raises:
-        ConnectorError: A system gave no answer; the first part in order is named.
+        ConnectorError: A system did not respond; names the first such part in order.
     """
     checks = [
         _Check(name, part, timeout, failure=f"{name} cannot reach its system: {part!r}", hint=_HINT)
@@ -56,16 +56,16 @@ def check_connections(parts: Mapping[str, object], timeout: float) -> None:
 
 
 def check_state_location(store: StateStore, timeout: float | None) -> None:
-    """Write to the state location and read that back, before anything else needs it.
+    """Write a file to the state location and read it back, before anything else needs it.
 
     Args:
         store: The state location.
-        timeout: Seconds that it has; None waits as long as its file system does.
+        timeout: Timeout in seconds; None uses that of the file system.
 
     Raises:
         StateLocationError: It cannot be used.
         MissingDependencyError: The package of its file system is not installed.
-        RetryableError: It gave no answer within the time-out.
+        RetryableError: It did not respond within the timeout.
     """
     if timeout is None:
         store.verify()
@@ -81,7 +81,7 @@ def check_state_location(store: StateStore, timeout: float | None) -> None:
     check.start()
     check.join(timeout)
     if isinstance(check.error, ConfigurationError):
-        raise check.error  # it names the location itself
+        raise check.error  # the error already names the location
     check.raise_error()
 
 
@@ -90,20 +90,20 @@ class _StateLocation(SupportsConnectionCheck):
     store: StateStore
 
     def check_connection(self, timeout: float) -> None:
-        """Do what a client of the file system does; it may not keep to the time."""
+        """Use the file system's client, which may exceed the timeout."""
         self.store.verify()
 
 
 class _Check(threading.Thread):
-    """One question. A daemon: a client may not keep to its time, and is not waited for.
+    """One check. A daemon thread, because a client may exceed its timeout.
 
     Args:
         name: Name of the part, for messages.
-        part: The part that makes the check.
-        timeout: Seconds that it has.
-        failure: The sentence that says that there is no answer.
-        hint: The remedy, unless the cause names one.
-        option: Key of the option with the address, unless the cause names one.
+        part: The part to check.
+        timeout: Timeout in seconds.
+        failure: Message of the error if there is no response.
+        hint: Hint of the error, unless the cause has one.
+        option: Key of the option with the address, unless the cause has one.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class _Check(threading.Thread):
         if error is None:
             if not self.is_alive():
                 return
-            error = RetryableError(f"there was no answer within {self._timeout:g} s")
+            error = RetryableError(f"no response within {self._timeout:g} s")
         kind: type[ConnectorError] = FatalError
         if isinstance(error, RetryableError):
             kind = RetryableError

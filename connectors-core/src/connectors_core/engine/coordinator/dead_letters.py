@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings the dead letters of an epoch into their sinks, as part of its decision. Driver."""
+"""Writes the dead letters of an epoch to their sinks, as part of its decision. Driver."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ UID_SUFFIX = ".dead-letters"
 
 
 class DeadLetters:
-    """Writes named spools with the writers of the dead-letter sinks.
+    """Writes spools with the writers of the dead-letter sinks.
 
-    A reader or writer spools its bad records; only the spools that a winning report or summary
-    names come here, so dead letters are as exact as the epoch.
+    Readers and writers spool their bad records. Only the spools that a winning report or summary
+    names arrive here, so dead letters have the guarantee of the epoch.
 
     Args:
-        policies: Record policies by the uid of the source or sink they belong to.
-        store: The state location of the query, where the spools are.
+        policies: Record policies by the uid of their source or sink.
+        store: The state location of the query, which holds the spools.
         pipeline_id: The pipeline.
-        reader_stores: Where the spools of sources are, by uid, if not there.
+        reader_stores: The stores with the spools of sources, by uid, if they differ from `store`.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class DeadLetters:
                 )
             if isinstance(policy.sink, StatefulSink):
                 raise ConfigurationError(
-                    f"the dead letters of {uid!r} have a sink whose writers keep state, which is "
-                    "not kept for dead letters",
+                    f"the dead letters of {uid!r} have a sink whose writers keep state; this is "
+                    "not supported for dead letters",
                     expected="a sink without state",
                     found=type(policy.sink).__name__,
                     option="record policy",
@@ -75,15 +75,15 @@ class DeadLetters:
     def write(
         self, epoch: int, spools: Sequence[tuple[str, str]], leases: Leases | None = None
     ) -> dict[str, SinkDecision]:
-        """Stage the letters of an epoch.
+        """Stage the dead letters of an epoch.
 
         Args:
             epoch: The epoch.
             spools: Uid of the source or sink, and the name of its spool.
-            leases: For the sinks that need one.
+            leases: Leases for the sinks that use them.
 
         Returns:
-            What to decide, by uid of the dead-letter sink.
+            The sink decisions, by uid of the dead-letter sink.
         """
         by_sink: dict[str, list[str]] = {}
         for uid, spool in spools:
@@ -93,15 +93,15 @@ class DeadLetters:
     def write_again(
         self, epoch: int, spools: Mapping[str, Sequence[str]], leases: Leases
     ) -> dict[str, SinkDecision]:
-        """Stage the letters of an epoch that some sinks have lost.
+        """Stage the dead letters of an epoch again, for sinks that lost them.
 
         Args:
             epoch: The epoch.
-            spools: By uid of the dead-letter sink, the names of the spools it is to write.
-            leases: For the sinks that need one.
+            spools: Names of the spools to write, by uid of the dead-letter sink.
+            leases: Leases for the sinks that use them.
 
         Returns:
-            What to decide, by uid of the dead-letter sink.
+            The sink decisions, by uid of the dead-letter sink.
         """
         return {
             uid: self._write_sink(uid, self.sinks[uid], epoch, names, leases)
@@ -147,7 +147,7 @@ class DeadLetters:
         )
 
     def discard(self, spools: Sequence[tuple[str, str]]) -> None:
-        """Remove spools whose letters are committed."""
+        """Remove spools whose dead letters are committed."""
         for uid, name in spools:
             self._store_of(uid).delete(name)
 

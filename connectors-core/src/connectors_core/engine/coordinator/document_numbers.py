@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers under which documents are stored, and files among them that are not the pipeline's.
+"""The numbers of stored documents, and unrelated files in their folders.
 
-People and their tools leave files behind (`.DS_Store`, `0000000007.json~`). They are passed over.
+People and tools leave files such as `.DS_Store` or `0000000007.json~`. The pipeline ignores them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _FOLDER: Final = re.compile(r"(\d{10,})/.+")
 
 
 def document_numbers(store: StateStore, folder: str) -> list[int]:
-    """The numbers of the documents in a folder, in order."""
+    """Return the numbers of the documents in a folder, in order."""
     found = (_DOCUMENT.fullmatch(name) for name in store.list(folder))
     return sorted(int(match[1]) for match in found if match)
 
 
 def folder_numbers(store: StateStore, folder: str) -> list[int]:
-    """The numbers of the folders in a folder, in order. Empty folders do not count."""
+    """Return the numbers of the subfolders of a folder, in order. Empty folders do not count."""
     found = (_FOLDER.fullmatch(name) for name in store.list(folder, recursive=True))
     return sorted({int(match[1]) for match in found if match})
 
 
 def unrelated_files(store: StateStore, folder: str) -> list[str]:
-    """Files in a folder of documents that no pipeline wrote.
+    """Return the files in a folder of documents that no pipeline wrote.
 
     Args:
         store: The state location of a query.
-        folder: A folder whose files are documents.
+        folder: A folder of documents.
     """
     return [f"{folder}/{name}" for name in store.list(folder) if not _DOCUMENT.fullmatch(name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch mode: run an enumerator to its end, its splits become the tasks. Driver."""
+"""Enumerates all splits of a source for a batch run. Driver."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ TASKS_PER_READER = 4
 
 
 class Enumeration:
-    """The enumerator of a bounded source in batch mode, run to its end.
+    """The enumerator of a bounded source in a batch run, after it has assigned all splits.
 
-    It does nothing by itself any more. It stays open for the events of its readers. `close` ends
-    it, and so does garbage collection.
+    The enumerator stays open to handle events of its readers, until `close` or garbage collection
+    closes it.
 
     Attributes:
-        splits: All splits, in the order they were assigned.
-        metrics: What the enumerator counts.
+        splits: All splits, in the order of assignment.
+        metrics: The metrics of the enumerator.
 
     Args:
         settings: The source.
@@ -48,10 +48,10 @@ class Enumeration:
         self._close = weakref.finalize(self, coordinator.close)
 
     def hear(self, report: Report) -> None:
-        """Deliver the events of a report, as those of one of the readers that the enumerator knows.
+        """Deliver the events of a report to the enumerator, under a reader that it knows.
 
         Raises:
-            UnsupportedError: The enumerator answers with further splits.
+            UnsupportedError: The enumerator assigns further splits in response.
         """
         if not report.events:
             return
@@ -60,7 +60,8 @@ class Enumeration:
         further = self._coordinator.positions()[len(self.splits) :]
         if further:
             raise UnsupportedError(
-                f"the enumerator of source {self._uid!r} assigns splits when its readers have read",
+                f"the enumerator of source {self._uid!r} assigns splits only after its readers "
+                "have read",
                 expected="all splits before anything is read, as this is a batch run",
                 found=", ".join(mask_text(each.split.split_id) for each in further),
                 hint="use Pipeline(..., streaming=True)",
@@ -72,7 +73,7 @@ class Enumeration:
 
 
 def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
-    """All splits of a bounded source, in the order they were assigned.
+    """Return all splits of a bounded source, in the order of assignment.
 
     Raises:
         ConnectorError: Discovery failed.
@@ -115,13 +116,13 @@ def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
 def batch_entries(
     settings: SourceSettings, splits: Sequence[SplitRecord], *, pipeline_id: str, run_id: str
 ) -> list[Entry]:
-    """One entry per task: large splits alone, small ones together.
+    """Distribute splits to the entries of tasks: large splits alone, small ones together.
 
     Args:
         settings: The source.
         splits: Its splits.
         pipeline_id: The pipeline.
-        run_id: The run; its reports lie below it.
+        run_id: The run, whose folder holds its reports.
     """
     serializer = settings.source.split_serializer()
     weights = [

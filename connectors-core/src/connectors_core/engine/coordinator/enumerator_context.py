@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the enumerator of a source asks of its coordinator, and has told it. Driver."""
+"""The context of a source's enumerator: its requests to the coordinator. Driver."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ T = TypeVar("T")
 
 
 class EnumeratorContext(SplitEnumeratorContext[Any]):
-    """The enumerator of one source and what it has said. All on the mailbox's thread.
+    """The enumerator of one source and its assignments and events. Runs on the mailbox's thread.
 
     Attributes:
-        enumerator: The enumerator; None before it is made and after it is closed.
-        metrics: What it counts.
-        answered: Whether it has said once which splits there are.
-        asynchronous: Whether what it finds is to come from a call.
-        assignments: How often it has assigned a split.
-        registered: Readers that it may give splits to.
-        reader_limits: Limits of single readers.
-        events: Events for readers, for the next plan.
+        enumerator: The enumerator; None before its creation and after its close.
+        metrics: Its metrics.
+        answered: Whether it has responded once, with or without splits.
+        asynchronous: Whether it discovers splits in an asynchronous call.
+        assignments: Number of assignments so far.
+        registered: Readers that may receive splits.
+        reader_limits: Limits of individual readers.
+        events: Events for readers, to be sent with the next plan.
 
     Args:
         settings: The source.
         ledger: The splits of the source.
         mailbox: The coordinator's thread.
-        on_change: Called when something may have made a new plan possible.
+        on_change: Called when a new plan may have become possible.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._mailbox = mailbox
         self._on_change = on_change
 
-    # --- what its enumerator means for the source ----------------------------------------------
+    # --- state of the source --------------------------------------------------------------------
 
     @property
     def has_next(self) -> bool:
-        """Whether the enumerator stands for several sources, and is not at the last one."""
+        """Whether the enumerator combines several sources and has not reached the last one."""
         return isinstance(self.enumerator, SwitchesSources) and self.enumerator.has_next
 
     @property
     def finished(self) -> bool:
-        """Whether all is assigned and read, and no other source follows."""
+        """Whether all splits are assigned and read, and no other source follows."""
         return (
             self.answered
             and not self._ledger.splits
@@ -81,11 +81,11 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         )
 
     def switch(self) -> None:
-        """Another source follows; what was said of the last one is over."""
+        """Reset what belongs to the previous source, since another one follows."""
         self.events.clear()
         self.answered = self.asynchronous = False
 
-    # --- what the enumerator calls --------------------------------------------------------------
+    # --- called by the enumerator ---------------------------------------------------------------
 
     @property
     def current_parallelism(self) -> int:
@@ -122,7 +122,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
                 changed = True
                 self._ledger.assign(split, subtask)
         self.answered = True
-        if changed:  # or an enumerator that answers a request in vain would be asked again at once
+        if changed:  # else a fruitless request would trigger the next one at once
             self._on_change()
 
     def split_found(self, split: Any) -> int | None:
@@ -145,7 +145,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
         document = encode_event(event)
-        decode_event(self._settings.source, document)  # refused here, not on an executor
+        decode_event(self._settings.source, document)  # fail here, not on an executor
         self.events.setdefault(subtask_id, []).append(document)
         self._on_change()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits what decisions name, for all sinks of a query. Driver, no pyspark."""
+"""Commits the committables of decisions, for all sinks of a query. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ from connectors_core.sink.topology import SupportsPostCommitTopology
 
 _LOGGER: Final = logging.getLogger(__name__)
 GIVE_UP_HINT: Final = (
-    "where its rows are gone for good, `connectors state give-up` abandons them or writes them "
+    "if its rows are lost permanently, `connectors state give-up` abandons them or writes them "
     "again"
 )
-"""The last way out for a person whose epoch is decided and cannot be committed."""
+"""The last resort for a decided epoch that cannot be committed."""
 _DECIDED_HINT: Final = (
-    "the epoch is decided and stays so: correct what the cause names and start again; "
-    + GIVE_UP_HINT
+    "the epoch remains decided: fix the cause and restart the pipeline; " + GIVE_UP_HINT
 )
 SWEEP_EVERY_EPOCHS = 8
 SWEPT_EPOCHS = 16
@@ -61,17 +60,17 @@ Lost = Mapping[str, frozenset[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class CommitRetries:
-    """How often and how slowly commits are tried again."""
+    """Number and backoff of commit retries."""
 
     attempts: int = 10
     initial_seconds: float = 0.2
     max_seconds: float = 30.0
 
     def retrying(self, sleep: Callable[[float], None]) -> tenacity.Retrying:
-        """Tries again what raises a `RetryableError`; the last one is raised.
+        """Return a retrying call that retries on `RetryableError` and raises the last one.
 
         Args:
-            sleep: Waits so many seconds.
+            sleep: Sleeps for a number of seconds.
         """
         policy = RetryPolicy(
             initial_backoff=self.initial_seconds,
@@ -86,10 +85,10 @@ class SinkCommitter:
 
     Args:
         sink: The sink.
-        context: What its committers know of themselves.
-        retries: For commits that ask to be tried again.
-        stopping: Set when nobody waits any more.
-        lease: Under which this driver commits.
+        context: The context of its committers.
+        retries: Retries of commits that request one.
+        stopping: Set when the pipeline stops waiting for commits.
+        lease: The lease of this driver.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class SinkCommitter:
         self._lease = lease
         self._counting = threading.Lock()
         self._committers: list[Committer[Any]] = []
-        with ExitStack() as made:  # closes them where one of them cannot be made
+        with ExitStack() as made:  # closes the others if one cannot be created
             for _ in range(max(1, sink.committer_parallelism())):
                 self._committers.append(sink.create_committer(context))
                 made.callback(self._committers[-1].close)
@@ -118,20 +117,20 @@ class SinkCommitter:
     def commit(
         self, epoch: int, decision: SinkDecision, subtasks: Collection[int] | None = None
     ) -> frozenset[int]:
-        """Commit and, when nothing is lost, run the post-commit topology; idempotent.
+        """Commit and, if nothing is lost, run the post-commit topology. Idempotent.
 
         Args:
             epoch: The epoch.
-            decision: What it decided for this sink.
-            subtasks: Commit what these writers made; None for all.
+            decision: The decision for this sink.
+            subtasks: The writers whose committables to commit; None for all.
 
         Returns:
             Writers whose committables are lost.
 
         Raises:
-            CommitError: A committable can never be committed, or not within the retries.
+            CommitError: A committable can never be committed, or the retries are exhausted.
             RetryableError: The pipeline stops before all are committed.
-            LeaseError: Another driver has taken over, and commits what this one waits for.
+            LeaseError: Another driver has taken over and commits the rest.
         """
         committables = [
             CommittableWithLineage(
@@ -167,7 +166,7 @@ class SinkCommitter:
     def _commit_share(
         self, committer: Committer[Any], share: Sequence[CommittableWithLineage[Any]]
     ) -> set[int]:
-        """Commit a share of an epoch; returns the subtasks whose committables are lost."""
+        """Commit a share of an epoch; return the subtasks whose committables are lost."""
         pending = [(CommitRequest(message.committable), message.subtask_id) for message in share]
         lost: set[int] = set()
 
@@ -176,7 +175,8 @@ class SinkCommitter:
                 raise RetryableError(
                     f"the pipeline stops before {len(pending)} committables of sink "
                     f"{self._uid!r} are committed",
-                    hint="the epoch is decided: the next start commits them",
+                    hint="restart the pipeline: the epoch is decided, and the next start commits "
+                    "them",
                 )
             self._lease.check()
 
@@ -186,7 +186,7 @@ class SinkCommitter:
                     try:
                         committer.commit([request for request, _ in pending])
                     except RetryableError:
-                        # Nothing is known of any of them, whatever was said on them so far.
+                        # The state of all is unknown, whatever outcome they have so far.
                         pending = [(request.next_try(), subtask) for request, subtask in pending]
                         raise
                     self._check([request for request, _ in pending])
@@ -213,19 +213,19 @@ class SinkCommitter:
         return lost
 
     def _check(self, requests: Sequence[CommitRequest[Any]]) -> None:
-        """Count how they ended, and refuse what cannot be mended."""
+        """Count the outcomes and raise an error for unrecoverable ones."""
         by_outcome: dict[CommitOutcome, list[CommitRequest[Any]]] = {o: [] for o in CommitOutcome}
         for request in requests:
             by_outcome[request.outcome].append(request)
-        with self._counting:  # the committers of a sink run side by side
+        with self._counting:  # the committers of a sink run concurrently
             for outcome, name in _COUNTERS.items():
                 self.metrics.inc(name, len(by_outcome[outcome]))
         if by_outcome[CommitOutcome.LOST] and not self.rewrites:
             raise CommitError(
                 f"sink {self._uid!r} has lost {by_outcome[CommitOutcome.LOST][0].committable!r}",
-                expected="a sink with the ability SupportsRewriting, whose rows are written again",
+                expected="a sink with the ability SupportsRewriting, whose rows can be rewritten",
                 found=type(self._sink).__name__,
-                hint="the epoch is decided and stays so: report it to the author of the sink; "
+                hint="the epoch remains decided: report this to the author of the sink; "
                 + GIVE_UP_HINT,
             )
         for failed in by_outcome[CommitOutcome.FAILED]:
@@ -236,27 +236,27 @@ class SinkCommitter:
 
     @property
     def guarantee(self) -> DeliveryGuarantee:
-        """How often a row arrives."""
+        """The guarantee of the sink."""
         return self._sink.delivery_guarantee
 
     @property
     def rewrites(self) -> bool:
-        """Whether what is lost is written again."""
+        """Whether the sink supports rewriting lost rows."""
         return isinstance(self._sink, SupportsRewriting)
 
     @property
     def leases(self) -> bool:
-        """Whether writers need a lease."""
+        """Whether its writers need a lease."""
         return isinstance(self._committers[0], SupportsLeases)
 
     def lease(self, epoch: int, number_of_writers: int) -> Any:
-        """What the writers of an epoch may use."""
+        """Return the lease for the writers of an epoch."""
         committer = self._committers[0]
         assert isinstance(committer, SupportsLeases)
         return committer.lease(epoch, number_of_writers)
 
     def sweep(self, epoch: int) -> None:
-        """Remove what no decision names."""
+        """Remove staged data that no decision names."""
         self._committers[0].sweep(epoch)
 
     def recover(self, last_decided: int) -> None:
@@ -270,16 +270,16 @@ class SinkCommitter:
 
 
 class EpochCommitter:
-    """Commits decided epochs, for all sinks, in the order of the epochs.
+    """Commits decided epochs in order, for all sinks.
 
     Args:
-        sinks: All sinks by uid; those without two phases have nothing to commit.
+        sinks: All sinks by uid, including those without two-phase commit.
         store: The state location of the query.
         pipeline_id: The pipeline.
-        lease: Under which this driver commits.
-        retries: For commits that ask to be tried again.
-        trigger_interval: Least seconds between two epochs; None in a batch run.
-        progress: Called after each sink's commit with epoch and uid.
+        lease: The lease of this driver.
+        retries: Retries of commits that request one.
+        trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
+        progress: Called with epoch and uid after each commit of a sink.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class EpochCommitter:
         self._retries = retries or CommitRetries()
         self._stopping = threading.Event()
         self.committers: dict[str, SinkCommitter] = {}
-        with ExitStack() as made:  # closes them where one of them cannot be made
+        with ExitStack() as made:  # closes the others if one cannot be created
             for uid, sink in sinks.items():
                 if isinstance(sink, TwoPhaseCommittingSink):
                     context = CommitterInitContext(
@@ -315,20 +315,20 @@ class EpochCommitter:
 
     @property
     def rewrites(self) -> bool:
-        """Whether rows of a decided epoch may have to be written again."""
+        """Whether rows of a decided epoch may have to be rewritten."""
         return any(committer.rewrites for committer in self.committers.values())
 
     def roll_forward(self, decisions: Mapping[int, Decision], last_epoch: int) -> dict[int, Lost]:
-        """Finish decided epochs, then roll back undecided ones.
+        """Commit unfinished decided epochs, then roll back undecided ones.
 
         Args:
             decisions: The epochs that may be unfinished.
-            last_epoch: The newest that was decided or fenced; drivers before this one can have
-                staged nothing after it.
+            last_epoch: The newest decided or fenced epoch. Earlier drivers cannot have staged rows
+                for a later one.
 
         Returns:
-            The epochs that were not finished before, each with what of it is lost. Nothing is, as
-            a rule; else the epoch is finished by :meth:`commit_lost`.
+            The lost committables of each epoch that was unfinished, usually none. If there are any,
+            :meth:`commit_lost` must finish the epoch.
         """
         unfinished = [
             epoch
@@ -344,14 +344,15 @@ class EpochCommitter:
         return lost
 
     def commit(self, decision: Decision, rewritten: Lost | None = None) -> Lost:
-        """Commit one epoch; a sink that has done so is passed over.
+        """Commit one epoch for all sinks that have not committed it yet.
 
         Args:
-            decision: The epoch.
-            rewritten: What was written again: all else of these sinks is committed already.
+            decision: The decision on the epoch.
+            rewritten: The rewritten committables, if any. All others of these sinks are already
+                committed.
 
         Returns:
-            What is lost. These sinks are not done with the epoch.
+            The lost committables. Their sinks have not finished the epoch.
         """
         lost: dict[str, frozenset[int]] = {}
         for uid, sink_decision in decision.sinks.items():
@@ -370,8 +371,7 @@ class EpochCommitter:
                 raise CommitError(
                     f"epoch {decision.epoch} holds committables of {uid!r}, which has no committer",
                     expected="the two-phase sink that wrote them",
-                    hint="start once more with the sink (or record policy) as it was; "
-                    + GIVE_UP_HINT,
+                    hint="start once with the original sink or record policy; " + GIVE_UP_HINT,
                 )
             fault_point("after_commit", epoch=decision.epoch, sink=uid)
             mark_done(self._store, decision.epoch, uid)
@@ -385,22 +385,23 @@ class EpochCommitter:
     def commit_lost(
         self, decision: Decision, lost: Lost, write_again: Callable[[Decision, Lost], Decision]
     ) -> None:
-        """Have what is lost written again and commit that, until nothing is lost any more.
+        """Rewrite and commit the lost rows of an epoch, until all are committed.
 
         Args:
-            decision: The epoch.
-            lost: What :meth:`commit` said of it.
-            write_again: Writes it again; returns the decision with what takes its place, durable.
+            decision: The decision on the epoch.
+            lost: The lost committables that :meth:`commit` returned.
+            write_again: Rewrites them; returns the decision with the new committables, which are
+                durable.
 
         Raises:
-            CommitError: It is lost again and again.
-            RetryableError: The pipeline stops; the next start goes on.
+            CommitError: Rewritten committables were lost too, until the retries were exhausted.
+            RetryableError: The pipeline stops. The next start continues.
         """
-        hint = "the epoch is decided and stays so: its next try begins with the next start"
+        hint = "restart the pipeline: the epoch stays decided, and the next start commits it"
 
         def sleep(seconds: float) -> None:
             if self._stopping.wait(seconds):
-                raise RetryableError("the pipeline stops before lost rows are written", hint=hint)
+                raise RetryableError("the pipeline stops before lost rows are rewritten", hint=hint)
             self._lease.check()
 
         try:
@@ -414,16 +415,16 @@ class EpochCommitter:
             if self._stopping.is_set():
                 raise
             raise CommitError(
-                f"epoch {decision.epoch} of {', '.join(lost)} is lost as often as it is written",
+                f"epoch {decision.epoch} of {', '.join(lost)} is lost after every rewrite",
                 found=f"{self._retries.attempts} attempts",
                 hint=f"{hint}; {GIVE_UP_HINT}",
             ) from error
 
     def _sweep(self, epochs: range) -> None:
-        """Sweep epochs for all sinks, with a look at the lease before the first and behind each.
+        """Sweep epochs for all sinks; check the lease before the first sweep and after each.
 
         Raises:
-            LeaseError: Another driver has taken over; what is left is the later driver's to sweep.
+            LeaseError: Another driver has taken over and sweeps the remaining epochs.
         """
         self._lease.check()
         fault_point("before_sweep", epoch=epochs.stop - 1)
@@ -436,14 +437,14 @@ class EpochCommitter:
             self._forget_claims(below=epochs.start)
 
     def _forget_claims(self, *, below: int) -> None:
-        """Of later epochs an attempt that was killed may still ask, and must find them taken."""
+        """Remove the claims of old epochs. Killed attempts may still check those of later ones."""
         for epoch in folder_numbers(self._store, "claims"):
             if epoch < below:
-                with contextlib.suppress(OSError):  # where one writes at this moment: next time
+                with contextlib.suppress(OSError):  # an attempt is writing one: retry later
                     self._store.delete_tree(claims_path(epoch))
 
     def leases(self, epoch: int) -> Leases:
-        """Who leases to the writers of an epoch; empty where no committer does."""
+        """Return the leases for the writers of an epoch; empty if no committer uses leases."""
         self._lease.check()
         return {
             uid: functools.partial(committer.lease, epoch)
@@ -452,11 +453,11 @@ class EpochCommitter:
         }
 
     def roll_back(self, epoch: int) -> None:
-        """Remove what an epoch of this driver staged, which failed before its decision.
+        """Remove the staged data of an epoch of this driver that failed before its decision.
 
-        A driver that no longer holds the lease removes what is its own by its name, and leaves
-        alone what a later driver may have taken from it. Never raises: what the epoch failed with
-        is what the user must see.
+        A driver that no longer holds the lease removes only data under its own names, because a
+        later driver may have taken over the rest. Never raises: the user must see the original
+        error.
         """
         for uid, committer in self.committers.items():
             if committer.leases and not self._lease.held:
@@ -466,19 +467,20 @@ class EpochCommitter:
                 committer.sweep(epoch)
             except Exception:
                 _LOGGER.warning(
-                    "what sink %r staged for epoch %d is not removed yet: a later epoch, or the "
-                    "next start, tries it again",
+                    "could not remove the data that sink %r staged for epoch %d: a later epoch or "
+                    "the "
+                    "next start retries",
                     uid,
                     epoch,
                     exc_info=True,
                 )
 
     def give_up_waiting(self) -> None:
-        """End a wait for the next try of a commit, from any thread; what runs is finished."""
+        """End waits for commit retries; a running commit finishes. From any thread."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Give up waiting for retries and close the committers."""
+        """End waits for retries and close the committers."""
         self.give_up_waiting()
         for committer in self.committers.values():
             committer.close()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps former drivers out of what this one decides and plans. Driver.
+"""Keeps former drivers from planning and deciding. Driver.
 
-A lease alone cannot: a driver that was frozen while its lease expired does not know that it is
-over, and it may freeze again between a look at the lease and the step that follows. So a driver
-that takes a pipeline over creates, before anything else, the next decision and the next plan, as
-*fences*. Decisions and plans are created exclusively. A former driver that resumes finds its number
-taken and stops. What it has staged carries that number, which this driver never uses: neither of
-the two can sweep, roll back or commit what the other stages.
+A lease alone cannot do this. A driver that was frozen does not know that its lease expired, and it
+may freeze again between the check of the lease and the next step. A driver that takes over a
+pipeline therefore first creates the next decision and the next plan as *fences*. Decisions and
+plans are created exclusively, so a former driver that resumes finds its number taken and stops. Its
+staged data carry that number, which this driver never uses. Neither driver can sweep, roll back, or
+commit the other's staged data.
 
 A driver may also freeze after its fences, before it reads the plans and decisions to continue
 from. After it has read them, it confirms its lease. So it never continues from a successor's.
@@ -45,17 +45,18 @@ _DocumentT = TypeVar("_DocumentT", Plan, Decision)
 
 
 def fence_decisions(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
-    """Make the next epoch unusable for all drivers before this one.
+    """Fence off the next epoch from all earlier drivers.
 
-    Where one of them was first, its decision counts, and the epoch after it is taken.
+    If an earlier driver created this decision first, the decision counts, and the fence takes
+    the next epoch.
 
     Args:
         store: The state location of the query.
-        lease: Held by this driver.
+        lease: The lease of this driver.
         pipeline_id: The pipeline.
 
     Raises:
-        LeaseError: A later driver has taken the pipeline over.
+        LeaseError: A later driver has taken over the pipeline.
     """
 
     def fence(epoch: int) -> Decision:
@@ -74,17 +75,18 @@ def fence_decisions(store: StateStore, lease: Lease, *, pipeline_id: str) -> Non
 
 
 def fence_plans(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
-    """Make the next plan unusable for all drivers before this one.
+    """Fence off the next plan from all earlier drivers.
 
-    Where one of them was first, its plan is fed as it is, and the number after it is taken.
+    If an earlier driver created this plan first, the plan counts, and the fence takes the next
+    number.
 
     Args:
         store: The state location of the query.
-        lease: Held by this driver.
+        lease: The lease of this driver.
         pipeline_id: The pipeline.
 
     Raises:
-        LeaseError: A later driver has taken the pipeline over.
+        LeaseError: A later driver has taken over the pipeline.
     """
 
     def fence(number: int) -> Plan:
@@ -96,7 +98,7 @@ def fence_plans(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
             sources={},
             previous=newest_plan(store),
             decided=newest_decision(store),
-            starts=starts_of_sources(store),  # they hold until the first plan
+            starts=starts_of_sources(store),  # valid until the first plan
         )
 
     _fence(store, lease, PLANS, PLANS_FOLDER, plan_path, fence)
@@ -114,11 +116,11 @@ def _fence(
     while True:
         number = newest_number(store, folder) + 1
         if number == 0 and lease.incarnation == _FIRST_INCARNATION:
-            return  # there is no driver before the first
+            return  # the first driver needs no fence
         fault_point("before_fence", folder=folder, number=number)
         document = fence(number)
         created = codec.create(store, path_of(number), document)
-        # An object store may say so of our own, when its client repeated a request.
+        # After a repeated request, an object store may report our own file as existing.
         if created or codec.read(store, path_of(number)) == document:
             return
         lease.confirm()
@@ -127,12 +129,12 @@ def _fence(
 def taken_by_another(
     what: str, found: Plan | Decision | Rewrite | None, *, incarnation: int
 ) -> LeaseError:
-    """The error of a driver that finds the number of its plan or decision taken.
+    """Return the error of a driver whose next plan or decision another driver has created.
 
     Args:
-        what: What it wanted to create.
-        found: What is there in its place.
-        incarnation: Its own.
+        what: Name of the document that it wanted to create.
+        found: The existing document.
+        incarnation: The driver's own incarnation.
     """
     other = "another" if found is None else f"incarnation {found.incarnation}"
     return LeaseError(
@@ -140,6 +142,6 @@ def taken_by_another(
         holder={} if found is None else {"incarnation": found.incarnation},
         expected=f"incarnation {incarnation}, this one",
         found=other,
-        hint="another driver has taken over and continues from here: nothing is lost. Let one "
-        "driver run this pipeline, and give it time to answer within the expiry of its lease",
+        hint="run one driver for this pipeline, and make sure that it renews its lease in time; "
+        "another driver has taken over, and no data is lost",
     )

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the source had come when each split was found. Driver.
+"""Records the progress of the source when each split was found. Driver.
 
-A split that was not read may hold rows of any time, so it holds the watermark. Where new splits
-are found all the time, there always is one, and the watermark would stand still for ever. So a
-split holds the watermark at the place to which the rows of the other splits had brought it when
-the split was found, and no lower. Rows below that place are late. Splits of the first discovery
-were found before any row was read: none of their rows is late.
+An unread split may hold rows of any time, so it holds back the watermark. If the enumerator keeps
+finding splits, there is always an unread one, and the watermark would never advance. A split
+therefore holds the watermark only at the level that the other splits had reached when it was found.
+Rows below that level are late. The splits of the first discovery were found before any row was
+read, so none of their rows is late.
 
-That place is :attr:`FoundSplits.reached`. It follows from reports, and travels in plans with the
-splits that were found, so a restart and a replay come to the same watermarks.
+That level is :attr:`FoundSplits.reached`. Reports determine it, and plans store it with the found
+splits, so a restart and a replay compute the same watermarks.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Marks = dict[str, int | None]
 
 
 class FoundSplits:
-    """The splits that an enumerator found, until they are assigned.
+    """The splits that an enumerator has found and not yet assigned.
 
-    An enumerator announces a split when it finds it. One that does not is taken to have found it
-    after the last time at which it had none to give.
+    An enumerator announces a split when it finds it. Without an announcement, the split counts as
+    found after the enumerator last ran out of splits.
     """
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class FoundSplits:
 
     @property
     def reached(self) -> int | None:
-        """The watermark of the splits that were read, in microseconds."""
+        """The watermark of the splits read so far, in microseconds."""
         return self._reached
 
     def announced(self, split: SourceSplit, *, before: bool = False) -> SplitProgress:
-        """A split was found and waits for a reader.
+        """Record a split that was found and waits for a reader.
 
         Args:
             split: The split.
-            before: It was found in an earlier life of the driver.
+            before: An earlier driver found it.
         """
         split_id = split.split_id
         if split_id not in self._waiting:
@@ -66,13 +66,13 @@ class FoundSplits:
 
     @staticmethod
     def progress(split: SourceSplit, found_at: int | None) -> SplitProgress:
-        """A split that was not read."""
+        """Return the progress of an unread split."""
         return SplitProgress(
             split_id=split.split_id, lower_bound=split.event_time_lower_bound(), found_at=found_at
         )
 
     def assigned(self, split_id: str) -> int | None:
-        """A split was assigned; returns how far the source had come when it was found."""
+        """Record an assignment; return the source's progress when the split was found."""
         self._new.pop(split_id, None)
         for marks in (self._waiting, self._known):
             if split_id in marks:
@@ -80,16 +80,16 @@ class FoundSplits:
         return self._drained
 
     def withdrawn(self, split_id: str) -> None:
-        """A split that waited is gone."""
+        """Forget a waiting split that no longer exists."""
         self._waiting.pop(split_id, None)
         self._new.pop(split_id, None)
 
     def given_back(self, split_id: str, found_at: int | None) -> None:
-        """A split that was assigned went back to the enumerator."""
+        """Record that an assigned split returned to the enumerator."""
         self._known[split_id] = found_at
 
     def lowest(self) -> SplitProgress | None:
-        """Of the announced splits that wait, the one that holds the watermark lowest."""
+        """Return the waiting split that holds the watermark lowest, if any."""
         while self._lowest and self._lowest[0][1] not in self._waiting:
             heapq.heappop(self._lowest)
         return self._lowest[0][2] if self._lowest else None
@@ -102,17 +102,18 @@ class FoundSplits:
         discovered: bool,
         none_waits: bool,
     ) -> None:
-        """Take over what the reports changed.
+        """Update the progress after new reports.
 
         Args:
             progress: Every unfinished split.
             highest_finished: Highest watermark of a finished split.
             discovered: Whether the enumerator has answered once.
-            none_waits: Whether the enumerator has no split left to give.
+            none_waits: Whether the enumerator has no more splits to assign.
         """
         self._reached = source_watermark(
             self._reached,
-            # What a split held back is above its head too, and may be all that was read of it.
+            # The rows that a split holds back start at its head, and may be all that was read of
+            # it.
             (replace(s, watermark=_seen(s)) for s in progress if s.read),
             highest_finished,
             finished=False,
@@ -122,7 +123,7 @@ class FoundSplits:
             self._drained = self._reached
 
     def switch(self, watermark: int | None) -> None:
-        """Another source follows: its first splits hold the watermark where it is."""
+        """Reset for the next source, whose first splits hold the watermark at its current value."""
         self._waiting.clear()
         self._lowest.clear()
         self._new.clear()
@@ -132,10 +133,10 @@ class FoundSplits:
     # --- in plans -------------------------------------------------------------------------------
 
     def planned(self, *, snapshot: bool) -> Discovery:
-        """What a plan tells; the next one tells what comes after it.
+        """Return the progress for a plan; each found split is in one plan.
 
         Args:
-            snapshot: The plan holds a snapshot too, which tells of the splits.
+            snapshot: The plan holds a snapshot, which already contains the splits.
         """
         found, self._new = self._new, {}
         return Discovery(
@@ -143,16 +144,16 @@ class FoundSplits:
         )
 
     def snapshot(self) -> _Marks:
-        """What :meth:`restore` needs besides the plans: splits that hold the watermark somewhere.
+        """Return the splits that hold the watermark at a known level, for :meth:`restore`.
 
-        The enumerator's own snapshot has the splits that wait; one that is not named here holds the
-        watermark wherever it is.
+        The enumerator's own snapshot contains all waiting splits. A split that is not named here
+        holds the watermark at its current value.
         """
         waiting = {name: mark for name, mark in self._waiting.items() if mark is not None}
         return self._known | waiting
 
     def restore(self, snapshot: SourceSnapshot, plans: Iterable[SourcePlan]) -> None:
-        """Go on from a snapshot and the plans from its own to the newest."""
+        """Restore from a snapshot and the plans from its own to the newest."""
         self._known = dict(snapshot.found)
         for plan in plans:
             self._reached, self._drained = plan.discovery.reached, plan.discovery.drained
@@ -168,5 +169,5 @@ def _seen(split: SplitProgress) -> int | None:
 
 
 def lower_bound(progress: SplitProgress) -> int | None:
-    """The lowest event time with which a row of an unread split is on time; None where any is."""
+    """Return the lowest event time that is on time in an unread split; None if every one is."""
     return None if progress.mark == MIN_WATERMARK else progress.mark + 1

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a pipeline is: recorded at its first start, compared at every later one. Driver.
+"""The identity of a pipeline: recorded at its first start, compared at every later one. Driver.
 
-Spark matches sources by their position in the plan: with swapped sources it doubles and loses rows
-without a word. And a plan log without its Spark checkpoint, or the reverse, starts anew somewhere.
+Spark matches sources by their position in the plan, so swapped sources silently duplicate and lose
+rows. A plan log without its Spark checkpoint, or the reverse, would silently start from the
+beginning.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ class PipelineIdentity:
     queries: tuple[QueryIdentity, ...]
 
     def query_of(self, source: str) -> QueryIdentity:
-        """The query that reads a source.
+        """Return the query that reads a source.
 
         Raises:
-            IdentityError: There is none.
+            IdentityError: No query reads it.
         """
         for query in self.queries:
             if source in query.sources:
@@ -90,12 +91,12 @@ def _path(generation: int) -> str:
 
 
 def newest_generation(store: StateStore) -> int:
-    """Number of the newest identity, -1 for none."""
+    """Return the number of the newest identity, -1 for none."""
     return max(document_numbers(store, IDENTITIES_FOLDER), default=-1)
 
 
 def read_identity(store: StateStore) -> PipelineIdentity | None:
-    """The recorded identity, or None before the first start."""
+    """Return the recorded identity, or None before the first start."""
     generation = newest_generation(store)
     return None if generation < 0 else IDENTITIES.read(store, _path(generation))
 
@@ -111,10 +112,10 @@ def record_identity(store: StateStore, identity: PipelineIdentity) -> None:
 
 
 def check_uid(uid: str, taken: Collection[str], name: str) -> None:
-    """Refuse a uid that cannot be stored, or that a pipeline has already.
+    """Refuse a uid that is invalid or already used in the pipeline.
 
     Args:
-        uid: Of a source, a sink or a lookup.
+        uid: The uid of a source, sink, or lookup.
         taken: The uids of the pipeline.
         name: The pipeline's name.
 
@@ -134,7 +135,7 @@ def check_uid(uid: str, taken: Collection[str], name: str) -> None:
 
 
 def new_pipeline_id() -> str:
-    """An id for a pipeline that never ran."""
+    """Return an id for a new pipeline."""
     return uuid.uuid4().hex
 
 
@@ -149,7 +150,7 @@ class QueryShape:
 def first_identity(
     pipeline_id: str, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
 ) -> PipelineIdentity:
-    """The identity of a pipeline that starts for the first time."""
+    """Return the identity of a pipeline that starts for the first time."""
     return PipelineIdentity(
         pipeline_id=pipeline_id,
         name=name,
@@ -169,29 +170,29 @@ def first_identity(
 def assert_unchanged(
     identity: PipelineIdentity, name: str, *, streaming: bool, shapes: Sequence[QueryShape]
 ) -> None:
-    """Refuse a pipeline of another shape than the one that was recorded.
+    """Refuse a pipeline whose shape differs from the recorded one.
 
     Raises:
-        IdentityError: With what changed and the ways out.
+        IdentityError: The shape changed; with the remedies.
     """
     if identity.name != name:
         raise IdentityError(
             "the checkpoint location belongs to another pipeline",
             expected=identity.name,
             found=name,
-            ways_out=["give each pipeline a checkpoint location of its own"],
+            ways_out=["give each pipeline its own checkpoint location"],
         )
     recorded = [QueryShape(query.sources, query.sinks) for query in identity.queries]
     if identity.streaming != streaming or recorded != list(shapes):
         raise IdentityError(
-            f"pipeline {name!r} has not the sources and sinks it had, or has them in another order",
+            f"the sources or sinks of pipeline {name!r} changed, or are in another order",
             expected=_described(identity.streaming, recorded),
             found=_described(streaming, shapes),
             ways_out=[
                 "build the sources and sinks in the recorded order, with the recorded uids",
                 "for a query without Spark state, Pipeline(on_changed_query='new-generation') "
                 "keeps the source positions",
-                "start anew with another checkpoint location; what was read is then read again",
+                "start with another checkpoint location; the pipeline then reads everything again",
             ],
         )
 
@@ -199,28 +200,27 @@ def assert_unchanged(
 def next_generation(
     identity: PipelineIdentity, shapes: Sequence[QueryShape], written: Mapping[str, int]
 ) -> PipelineIdentity:
-    """The identity under which changed queries go on with their source positions.
+    """Return the identity with which changed queries keep their source positions.
 
-    A changed query gets a Spark checkpoint of its own, which begins behind the last plan that was
-    written.
+    A changed query gets a new Spark checkpoint, which begins after the last written plan.
 
     Args:
-        identity: The recorded one.
-        shapes: The queries as the user built them; each reads the sources of a recorded one.
-        written: Last plan that each recorded query has written, by folder.
+        identity: The recorded identity.
+        shapes: The queries as the user built them. Each reads the sources of a recorded query.
+        written: The last plan whose rows each recorded query has written, by folder.
 
     Raises:
-        IdentityError: The sources of the queries are not the same.
+        IdentityError: The sources of the queries differ.
     """
     recorded = {frozenset(query.sources): query for query in identity.queries}
     if {frozenset(shape.sources) for shape in shapes} != recorded.keys():
         raise IdentityError(
-            f"pipeline {identity.name!r} has other sources than it had, or joins them differently",
+            f"the sources of pipeline {identity.name!r} changed, or it joins them differently",
             expected="; ".join(", ".join(sorted(sources)) for sources in recorded),
             found="; ".join(", ".join(sorted(set(shape.sources))) for shape in shapes),
             ways_out=[
-                "keep the sources of each query as they were; sinks may change",
-                "start anew with another checkpoint location; what was read is then read again",
+                "keep the sources of each query; you may change the sinks",
+                "start with another checkpoint location; the pipeline then reads everything again",
             ],
             option="on_changed_query",
         )
@@ -249,25 +249,25 @@ def _described(streaming: bool, shapes: Sequence[QueryShape]) -> str:
 def assert_same_life(
     query: QueryIdentity, *, found_query_id: str | None, newest_plan: int, logged_batch: int
 ) -> None:
-    """Refuse Spark's checkpoint and our state when they are not of the same life.
+    """Refuse a Spark checkpoint and a pipeline state that do not belong together.
 
     Args:
-        query: What was recorded.
-        found_query_id: Spark's id in its checkpoint, None where there is none.
+        query: The recorded query.
+        found_query_id: Spark's id in its checkpoint, None if there is no checkpoint.
         newest_plan: Number of the newest plan.
         logged_batch: Newest batch in Spark's offset log.
 
     Raises:
-        IdentityError: One of them was wiped or replaced.
+        IdentityError: One of them was deleted or replaced.
     """
     ways_out = [
         LOST_STATE_HINT,
-        "start anew with another checkpoint location; what was read is then read again, and sinks "
-        "write it again",
+        "start with another checkpoint location; the pipeline then reads and writes everything "
+        "again",
     ]
     if found_query_id is None:
         raise IdentityError(
-            "Spark's checkpoint of the pipeline is gone",
+            "Spark's checkpoint of the pipeline is missing",
             expected=f"{query.spark_folder} with query id {query.spark_query_id}",
             found="no Spark checkpoint",
             ways_out=ways_out,
@@ -281,7 +281,7 @@ def assert_same_life(
         )
     if newest_plan < query.first or (newest_plan < 0 <= logged_batch):
         raise IdentityError(
-            "the plans of the pipeline are gone, Spark's checkpoint is there",
+            "the plans of the pipeline are missing, but Spark's checkpoint exists",
             expected=f"plans below {query.folder}",
             found=f"{logged_batch + 1} batches in Spark's log and no plan",
             ways_out=ways_out,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of tables that are cached as a whole: reloads, and which batch sees which. Driver."""
+"""Versions of fully cached tables: their reloads, and the version of each batch. Driver."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from connectors_core.metrics import LookupMetric, MetricGroup
 _logger: Final = logging.getLogger(__name__)
 _KEPT: Final = 2
 _PINS: Final = re.compile(r"[\w-]+\.json")
-# How long a reading that is given up may take to see that.
+# Time in which a canceled load must end.
 _GIVE_UP_SECONDS: Final = 10.0
 _GIVE_UP_AGAIN_SECONDS: Final = 0.2
 
 
 class FullCache:
-    """The versions of one table, and what reads it anew.
+    """The versions of one fully cached table and their reloads.
 
     Args:
         uid: The lookup.
         pipeline_id: The pipeline.
         store: The folder of the table in the state location.
-        confirm: Raises a `LeaseError` where a later driver has taken over.
-        load: Reads the table to a file in that folder.
-        give_up: Lets a load that runs fail soon; called again until it has.
-        trigger: Says when it is read again.
+        confirm: Raises a `LeaseError` if a later driver has taken over.
+        load: Loads the table into a file in that folder.
+        give_up: Cancels a running load; called repeatedly until the load ends.
+        trigger: Triggers reloads.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class FullCache:
         self._error: BaseException | None = None
 
     def start(self, pinned: Iterable[tuple[str, int]] = ()) -> None:
-        """Read the table and start its trigger.
+        """Load the table and start its trigger.
 
-        A table that cannot be read now does not keep a pipeline from starting that has read it
-        before: it goes on with that version, and says so.
+        If the load fails but an earlier start has loaded the table, the pipeline logs a warning and
+        continues with that version.
 
         Args:
-            pinned: Queries, and versions that their batches have seen and may ask for again.
+            pinned: Queries and the versions that their batches used and may need again.
 
         Raises:
-            ConnectorError: The table was never read, and cannot be read.
+            ConnectorError: The table was never loaded and cannot be loaded.
         """
         for number in document_numbers(self._store, "versions"):
             version = LOOKUP_VERSIONS.read(self._store, lookup_version_path(number))
@@ -110,9 +110,9 @@ class FullCache:
             self._triggered = True
 
     def close(self) -> None:
-        """Trigger nothing more, and give up a reload that runs.
+        """Stop the trigger and cancel a running reload.
 
-        One that does not see that in time ends by itself, and becomes no version.
+        A reload that does not respond in time ends later and does not become a version.
         """
         if self._trigger is not None and self._triggered:
             self._triggered = False
@@ -125,21 +125,21 @@ class FullCache:
         loading.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + _GIVE_UP_SECONDS
         while not self._idle.is_set() and time.monotonic() < deadline:
-            self._give_up()  # again, as it may have been between two things to give up
+            self._give_up()  # repeat, since the load may have been between two cancelable steps
             self._idle.wait(_GIVE_UP_AGAIN_SECONDS)
         if self._idle.is_set():
             loading.shutdown()
         else:
-            _logger.warning("a reload of lookup %r does not end and is left alone", self.uid)
+            _logger.warning("a canceled reload of lookup %r is still running", self.uid)
 
     # --- For the trigger ------------------------------------------------------------------------
 
     def current_processing_time(self) -> datetime:
-        """Now."""
+        """Return the current time."""
         return datetime.now(UTC)
 
     def trigger_reload(self) -> Future[None]:
-        """Read the table again; requests that come while one waits are one."""
+        """Reload the table; merges with a reload that is already waiting."""
         with self._lock:
             if self._waiting is None and self._loading is not None:
                 self._waiting = self._loading.submit(self._reload)
@@ -153,31 +153,31 @@ class FullCache:
 
     @property
     def newest(self) -> LookupVersion | None:
-        """The version that a new batch sees; None before the first."""
+        """The version that a new batch uses; None before the first."""
         with self._lock:
             return self._versions[max(self._versions)] if self._versions else None
 
     @property
     def error(self) -> BaseException | None:
-        """Why the last reload failed; None where it did not."""
+        """The error of the last reload; None if it succeeded."""
         return self._error
 
     def see(self, number: int, query: str) -> LookupVersion:
-        """The version that a batch has pinned; it is kept until its query has seen two others.
+        """Return the version that a batch has pinned; keep it until its query has used two others.
 
         Args:
-            number: Of the version.
+            number: Number of the version.
             query: The query of the batch.
 
         Raises:
-            StateCorruptedError: It is gone.
+            StateCorruptedError: The version is missing.
         """
         with self._lock:
             version = self._versions.get(number)
             if version is None:
                 raise StateCorruptedError(
-                    f"version {number} of lookup {self.uid!r} is gone, and a batch that runs "
-                    "again has seen it",
+                    f"version {number} of lookup {self.uid!r} is missing, and a batch that runs "
+                    "again needs it",
                     found=f"versions {', '.join(map(str, sorted(self._versions)))}",
                 )
             self._note_seen(number, query)
@@ -188,7 +188,7 @@ class FullCache:
         if number not in seen:
             self._seen[query] = [*seen[1 - _KEPT :], number]
 
-    # --- Reading --------------------------------------------------------------------------------
+    # --- Loading --------------------------------------------------------------------------------
 
     def _reload(self) -> None:
         with self._lock:
@@ -203,7 +203,7 @@ class FullCache:
     def _keep_old(self, error: Exception) -> None:
         self._error = error
         _logger.warning(
-            "lookup %r could not be read and keeps version %d: %s",
+            "lookup %r could not be reloaded and keeps version %d: %s",
             self.uid,
             max(self._versions),
             error,
@@ -242,7 +242,7 @@ class FullCache:
         self.metrics.set(LookupMetric.NUM_CACHED_BYTES, version.bytes)
 
     def _record(self, written: WrittenSnapshot) -> LookupVersion:
-        """Make what was read the next version.
+        """Record the loaded file as the next version.
 
         Raises:
             LeaseError: A later driver has taken over.
@@ -263,15 +263,15 @@ class FullCache:
             found = version if created else LOOKUP_VERSIONS.read(self._store, path)
             if found is not None:
                 self._versions[number] = found
-            # An object store may say so of our own, when its client repeated a request.
+            # After a repeated request, an object store may report our own file as existing.
             if found == version:
                 return version
-            self._confirm()  # else it is of a driver before this one, and as good as ours
+            self._confirm()  # else it belongs to an earlier driver, and is equally valid
 
     def _purge(self) -> None:
-        """Remove versions that no batch can ask for, and files that became no version."""
+        """Remove versions that no batch can need, and files that did not become a version."""
         names = self._store.list()
-        self._confirm()  # so none of these is of a driver that took over from this one
+        self._confirm()  # so none of these belongs to a later driver
         kept = {*sorted(self._versions)[-_KEPT:]}.union(*self._seen.values())
         for number in sorted(self._versions.keys() - kept):
             self._store.delete(lookup_version_path(number))
@@ -283,10 +283,10 @@ class FullCache:
 
 
 class LookupPinning:
-    """Which versions the batches of one query see: what the first run saw, a replay sees again.
+    """Pins the table versions of each batch of a query, so that a replay uses the same ones.
 
     Args:
-        caches: The tables that the query looks up.
+        caches: The fully cached tables of the query.
         store: The state location of the query.
         pipeline_id: The pipeline.
         query: The query.
@@ -301,7 +301,7 @@ class LookupPinning:
         self._query = query
 
     def pinned_last(self) -> Iterator[tuple[str, str, int]]:
-        """Lookup, query and version of what the last batches have seen. Before the first `pin`."""
+        """Yield lookup, query, and version of the last batches. Call it before the first `pin`."""
         if self._caches:
             for name in self._pins()[-_KEPT:]:
                 pins = LOOKUP_PINS.read(self._store, f"{LOOKUP_PINS_FOLDER}/{name}")
@@ -309,10 +309,10 @@ class LookupPinning:
                     yield uid, self._query, number
 
     def pin(self, batch: str) -> Mapping[str, LookupVersion]:
-        """The versions of a batch, by lookup. Before its rows are joined.
+        """Return the versions of a batch, by lookup; call it before its rows are joined.
 
         Args:
-            batch: Its name, the same when it runs again; names sort in the order of batches.
+            batch: Its name, the same when it runs again. Names sort in the order of batches.
         """
         if not self._caches:
             return {}
@@ -325,17 +325,17 @@ class LookupPinning:
         pins = LookupPins(pipeline_id=self._pipeline_id, versions=newest)
         if not LOOKUP_PINS.create(self._store, path, pins):
             pins = LOOKUP_PINS.read(self._store, path) or pins
-        # A lookup that was added since has nothing to be the same as.
+        # A lookup that was added since has no pin.
         return {
             cache.uid: cache.see(pins.versions.get(cache.uid, newest[cache.uid]), self._query)
             for cache in self._caches
         }
 
     def purge(self, before: str | None = None) -> None:
-        """Remove the pins of batches that are not run again.
+        """Remove the pins of batches that cannot run again.
 
         Args:
-            before: The name of the first that may be; None where none is.
+            before: Name of the first batch that may run again; None if none can.
         """
         if self._caches:
             for name in self._pins():

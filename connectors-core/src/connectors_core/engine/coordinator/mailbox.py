@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread on which everything of a coordinator happens, and workers for what blocks. Driver."""
+"""The single thread of a coordinator, and worker threads for blocking calls. Driver."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Action = Callable[[], None]
 class Mailbox:
     """Runs actions one after another on its own thread, like Flink's coordinator thread.
 
-    Nothing that runs here needs a lock. An action that raises stops the mailbox; the error goes to
-    ``on_error``.
+    Its actions need no locks. An action that raises an error stops the mailbox, which passes the
+    error to ``on_error``.
 
     Args:
         name: Name of the thread.
@@ -70,13 +70,13 @@ class Mailbox:
     ) -> None:
         """Run ``call`` on a worker thread and its handler here; see ``SplitEnumeratorContext``.
 
-        A periodic call starts ``period`` after the handler of the call before: calls never overlap.
+        A periodic call starts ``period`` after the previous call's handler, so calls never overlap.
         """
 
         def run() -> None:
             try:
                 result, error = call(), None
-            except BaseException as exc:  # nobody else would hear of it
+            except BaseException as exc:  # the handler must receive every error
                 result, error = None, exc
             self.execute(lambda: finish(result, error))
 
@@ -95,7 +95,7 @@ class Mailbox:
             self.execute(submit)
 
     def close(self) -> None:
-        """Stop after the action that runs now; waits for it unless called by it."""
+        """Stop after the current action; wait for it unless it calls this method."""
         with self._condition:
             self._closed = True
             self._actions.clear()
@@ -110,7 +110,7 @@ class Mailbox:
         while (action := self._next()) is not None:
             try:
                 action()
-            except BaseException as exc:  # whatever it was, the pipeline must hear of it
+            except BaseException as exc:  # the pipeline must receive every error
                 with self._condition:
                     self._closed = True
                 self._on_error(exc)

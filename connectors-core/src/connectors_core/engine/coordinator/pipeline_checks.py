@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every pipeline refuses before it runs, on Spark or without. Driver, no pyspark."""
+"""Checks of every pipeline before it runs, with or without Spark. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 def check_not_started(method: str, *, started: bool) -> None:
-    """Refuse a call that comes too late.
+    """Refuse a call after the pipeline was started.
 
     Raises:
         ConfigurationError: The pipeline was started.
@@ -24,12 +24,12 @@ def check_not_started(method: str, *, started: bool) -> None:
     if started:
         raise ConfigurationError(
             f"{method} was called after the pipeline was started",
-            hint="make a new Pipeline with the same checkpoint location",
+            hint="create a new Pipeline with the same checkpoint location",
         )
 
 
 def check_has_sinks(name: str, sinks: Collection[object]) -> None:
-    """Refuse a pipeline that would read rows and drop them.
+    """Refuse a pipeline without a sink.
 
     Raises:
         ConfigurationError: It has no sink.
@@ -41,7 +41,7 @@ def check_has_sinks(name: str, sinks: Collection[object]) -> None:
 
 
 def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a sink whose rows come from elsewhere.
+    """Refuse a sink whose rows do not come from the sources of this pipeline.
 
     Args:
         sink: Its uid.
@@ -49,7 +49,8 @@ def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> 
         known: Uids of the sources of the pipeline.
 
     Raises:
-        ConfigurationError: No source of the pipeline feeds it, or another one does too.
+        ConfigurationError: No source of this pipeline feeds it, or a source of another pipeline
+            does.
     """
     found = set(sources)
     unknown = sorted(found - set(known))
@@ -58,18 +59,18 @@ def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> 
             f"sink {sink!r} writes a DataFrame that no source of this pipeline feeds",
             expected=f"one built on {', '.join(known) or 'a source'}",
             found=f"one built on {', '.join(unknown)}" if unknown else None,
-            hint="build it on what from_source of this very Pipeline returned",
+            hint="build it on a DataFrame that from_source of this Pipeline returned",
         )
 
 
 def check_policies(policies: Mapping[str, RecordPolicy]) -> None:
-    """Refuse dead letters that nothing can write.
+    """Refuse dead letters without a sink.
 
     Args:
-        policies: Record policies by the uid of the source or sink they belong to.
+        policies: Record policies by the uid of their source or sink.
 
     Raises:
-        ConfigurationError: A policy has something else in the place of a sink.
+        ConfigurationError: The sink of a policy is not a `Sink`.
     """
     for uid, policy in policies.items():
         if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
@@ -85,7 +86,7 @@ def check_ends(sources: Mapping[str, AnySource], *, available_now: bool) -> None
 
     Args:
         sources: Streamed sources by uid.
-        available_now: Whether they are read up to what is there at the start.
+        available_now: Whether the run ends after the data that is available at its start.
 
     Raises:
         ConfigurationError: A source has no end.
@@ -101,12 +102,12 @@ def check_ends(sources: Mapping[str, AnySource], *, available_now: bool) -> None
 
 
 def warn_of_unread(name: str, sources: Iterable[str], read: Collection[str]) -> None:
-    """Name the sources that a pipeline does not read, since nothing takes their rows.
+    """Log a warning that names the sources whose rows no sink receives.
 
     Args:
-        name: The pipeline.
+        name: Name of the pipeline.
         sources: Uids of its sources.
-        read: Those that it reads.
+        read: Uids of the sources that it reads.
     """
     unread = sorted(set(sources) - set(read))
     if unread:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans, reports and decisions of one query as they lie in the state location. Driver."""
+"""The plans, reports, and decisions of one query in the state location. Driver."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from connectors_core.errors import StateCorruptedError
 
 
 class StoredPlans:
-    """The plans of one source as the carriers see them; runs on the driver host.
+    """The plans of one source, for the carriers; runs on the driver host.
 
-    Which query the source belongs to is known when the pipeline has started: it is looked up on
-    first use.
+    The query of the source is known only after the pipeline has started, so the first use looks
+    it up.
 
     Args:
         root: The state location of the pipeline.
@@ -61,11 +61,11 @@ class StoredPlans:
         return self._root.child(self._query.folder)
 
     def initial(self) -> int:
-        """The plan before the first one of this Spark checkpoint."""
+        """Return the plan before the first plan of this Spark checkpoint."""
         return self._query.first
 
     def newest_after(self, plan: int) -> int:
-        """The next plan where that exists, else ``plan``; fences are passed over."""
+        """Return the next plan that is not a fence, or ``plan`` if there is none."""
         following = plan + 1
         while self._store.exists(plan_path(following)):
             if not self._plan(following).is_fence:
@@ -74,14 +74,14 @@ class StoredPlans:
         return plan
 
     def entries(self, plan: int) -> list[str]:
-        """The entries of this source in a plan, in order of their readers; none in a fence."""
+        """Return the entries of this source in a plan, in the order of readers; none in a fence."""
         document = self._plan(plan)
         if document.is_fence:
             return []
         return [encode_entry(entry) for entry in document.sources[self._source].entries]
 
     def _plan(self, number: int) -> Plan:
-        if self._last is None or self._last.number != number:  # asked for twice in a row
+        if self._last is None or self._last.number != number:  # callers read it twice in a row
             self._last = read_plan(self._store, number)
         return self._last
 
@@ -90,10 +90,10 @@ class StoredPlans:
 
 
 def read_plan(store: StateStore, number: int) -> Plan:
-    """A plan that must exist.
+    """Read a plan that must exist.
 
     Raises:
-        StateCorruptedError: It does not.
+        StateCorruptedError: It is missing.
     """
     plan = PLANS.read(store, plan_path(number))
     if plan is None:
@@ -104,10 +104,10 @@ def read_plan(store: StateStore, number: int) -> Plan:
 
 
 def read_decision(store: StateStore, epoch: int) -> Decision:
-    """A decision that must exist, as it was made: without what was written again since.
+    """Read a decision that must exist, in its original form without rewrites.
 
     Raises:
-        StateCorruptedError: It does not.
+        StateCorruptedError: It is missing.
     """
     decision = DECISIONS.read(store, decision_path(epoch))
     if decision is None:
@@ -118,7 +118,7 @@ def read_decision(store: StateStore, epoch: int) -> Decision:
 
 
 def read_reports(store: StateStore, plan: Plan) -> dict[str, list[Report | None]]:
-    """The reports of a plan, per source and entry; None where there is none yet."""
+    """Return the reports of a plan, by source and entry; None for a missing report."""
     return {
         uid: [
             REPORTS.read(store, report_path(plan.number, uid, entry.subtask))
@@ -129,7 +129,7 @@ def read_reports(store: StateStore, plan: Plan) -> dict[str, list[Report | None]
 
 
 def complete_reports(store: StateStore, plan: Plan) -> dict[str, list[Report]] | None:
-    """All reports of a plan, or None while one is missing."""
+    """Return all reports of a plan, or None while one is missing."""
     reports = read_reports(store, plan)
     if any(report is None for own in reports.values() for report in own):
         return None
@@ -137,13 +137,13 @@ def complete_reports(store: StateStore, plan: Plan) -> dict[str, list[Report]] |
 
 
 def newest_plan(store: StateStore) -> int:
-    """Number of the newest plan that is no fence, -1 for none."""
+    """Return the number of the newest plan that is not a fence, -1 for none."""
     number = newest_number(store, PLANS_FOLDER)
     return number if number < 0 else _before_fences(number, read_plan(store, number).previous)
 
 
 def newest_decision(store: StateStore) -> int:
-    """Number of the newest decided epoch, -1 for none; a fence is none."""
+    """Return the number of the newest decided epoch, fences excluded; -1 for none."""
     number = newest_number(store, DECISIONS_FOLDER)
     return number if number < 0 else _before_fences(number, read_decision(store, number).previous)
 
@@ -153,7 +153,7 @@ def _before_fences(number: int, previous: int | None) -> int:
 
 
 def newest_number(store: StateStore, folder: str) -> int:
-    """The highest number of a plan or decision, fences included; -1 for none.
+    """Return the highest number of a plan or decision, fences included; -1 for none.
 
     Args:
         store: The state location of the query.
@@ -163,13 +163,13 @@ def newest_number(store: StateStore, folder: str) -> int:
 
 
 def starts_of_sources(store: StateStore) -> dict[str, str]:
-    """Where sources begin that were taken back to their start, in their own terms, by uid."""
+    """Return the start positions of rewound sources, in their own terms, by uid."""
     number = newest_number(store, PLANS_FOLDER)
     return {} if number < 0 else read_plan(store, number).starts
 
 
 def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
-    """The newest plan that holds a snapshot, and all after it, in order; no fences.
+    """Return the newest plan that holds a snapshot and all later plans, without fences.
 
     Args:
         store: The state location of the query.
@@ -194,7 +194,7 @@ def plans_since_snapshot(store: StateStore, newest: int) -> list[Plan]:
 
 
 def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
-    """The decisions from epoch ``oldest`` on, with all that was written again since; no fences."""
+    """Return the decisions from epoch ``oldest``, with their rewrites, without fences."""
     rewritten = set(folder_numbers(store, "rewrites"))
     found = {}
     for number in document_numbers(store, DECISIONS_FOLDER):
@@ -210,7 +210,7 @@ def decisions_since(store: StateStore, oldest: int) -> dict[int, Decision]:
 
 
 def rewrites_of(store: StateStore, epoch: int) -> list[Rewrite]:
-    """The rewrites of an epoch, in order."""
+    """Return the rewrites of an epoch, in order."""
     folder = rewrites_path(epoch)
     names = (f"{folder}/{name}" for name in store.list(folder) if name.endswith(".json"))
     found = (REWRITES.read(store, name) for name in names)
@@ -218,7 +218,7 @@ def rewrites_of(store: StateStore, epoch: int) -> list[Rewrite]:
 
 
 def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
-    """Remove what neither a restart nor Spark can ask for any more."""
+    """Remove documents that neither a restart nor Spark can need any more."""
     for number in document_numbers(store, PLANS_FOLDER):
         if number < plans_below:
             store.delete(plan_path(number))
@@ -240,7 +240,7 @@ def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
 
 
 def is_done(store: StateStore, epoch: int, sink: str) -> bool:
-    """Whether a sink has committed an epoch."""
+    """Return whether a sink has committed an epoch."""
     return store.exists(done_path(epoch, sink))
 
 
@@ -250,7 +250,7 @@ def mark_done(store: StateStore, epoch: int, sink: str) -> None:
 
 
 def mark_decided(store: StateStore, epoch: int) -> None:
-    """Mark what a batch run has decided, so that the decision is missed if it goes.
+    """Mark the decision of a batch run, so that its loss is detected.
 
     Args:
         store: The state location of the query.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops that an enumerator plans, and where splits go on behind them. Driver, pure functions."""
+"""Stops that an enumerator plans, and the positions after them. Driver, pure functions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from connectors_core.source.split import ReadLimits, SplitT
 def plan_reads(
     enumerator: SupportsPlannedStops[SplitT], splits: Sequence[SplitT], limits: ReadLimits
 ) -> Mapping[str, PlannedRead[SplitT]]:
-    """Ask an enumerator, and hold it to what it was asked.
+    """Ask an enumerator for the stops of splits, and check its response.
 
     Raises:
-        FatalError: It plans a split that it was not asked for, or takes one for another.
+        FatalError: It plans a split that was not requested, or confuses two splits.
     """
     reads = enumerator.plan_reads(splits, limits)
     asked = {split.split_id for split in splits}
@@ -37,7 +37,7 @@ def plan_reads(
 
 
 def to_be_read(read: PlannedRead[SplitT]) -> bool:
-    """Whether a plan must hold it; the end of a split reaches the log by way of a plan."""
+    """Return whether a plan must contain the split: it has rows, or its end must be logged."""
     return not read.empty or read.then is None
 
 
@@ -47,13 +47,13 @@ def planned_split(
     read: PlannedRead[SplitT],
     serializer: VersionedSerializer[SplitT],
 ) -> PlannedSplit:
-    """A split as it stands in the plan: with its stop and what follows.
+    """Return a split for the plan, with its stop and the position after it.
 
     Args:
-        position: Where the split stands, as it is stored.
-        asked: The same, as the enumerator was asked.
-        read: What it answered.
-        serializer: Stores splits.
+        position: The stored position of the split.
+        asked: The split that the enumerator was asked about.
+        read: The enumerator's response.
+        serializer: Serializer of the splits.
     """
 
     def stored(split: SplitT) -> Versioned:
@@ -65,7 +65,7 @@ def planned_split(
 
 
 def position_after(planned: PlannedSplit, report: SplitReport) -> PlannedSplit | None:
-    """Where a split goes on after a plan; None where it is finished for good."""
+    """Return the position of a split after a plan; None if it is finished for good."""
     state: Versioned | None = report.state
     if report.finished:
         state = None if report.ended else planned.then

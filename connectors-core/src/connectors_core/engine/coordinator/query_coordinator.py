@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the plans of one query: one for all its sources, the next when the last is reported."""
+"""Creates the plans of one query: one at a time, for all its sources."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SNAPSHOT_EVERY_PLANS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class QueryCallbacks:
-    """What the coordinator tells the query; called on the coordinator's thread.
+    """The coordinator's callbacks to the query; called on the coordinator's thread.
 
     Attributes:
-        feed: A new plan is durable: bring it into Spark.
-        finished: All is read and the last plan is reported.
-        failed: The coordinator stopped with an error.
-        decided: The newest decided epoch, -1 for none; None where that is not known.
+        feed: Passes a new, durable plan to Spark.
+        finished: Called when all sources are read and the last plan is reported.
+        failed: Called when the coordinator stops with an error.
+        decided: Returns the newest decided epoch; -1 for none, None if unknown.
     """
 
     feed: Callable[[Plan], None]
@@ -53,21 +53,22 @@ class QueryCallbacks:
 class QueryCoordinator:
     """Plans for the sources of one query. Driver.
 
-    Plan n+1 is made when all reports of plan n are durable, so at most one plan is unconsumed.
+    The coordinator creates plan n+1 when all reports of plan n are durable, so at most one plan is
+    unconsumed.
 
     Args:
         sources: The sources of the query.
         store: The state location of the query.
         pipeline_id: The pipeline.
         query: Folder of the query below the state location.
-        lease: The lease under which this driver plans.
-        callbacks: What it tells the query.
-        trigger_interval: Least time between two plans, in seconds.
-        available_now: Read what is there at the start, then end.
-        drain: An end by ``available_now`` is the end of time for the watermark too.
-        only_windows: Windows are all that looks at Spark's watermark.
+        lease: The lease of this driver.
+        callbacks: Callbacks to the query.
+        trigger_interval: Minimum time between two plans, in seconds.
+        available_now: Read the data that is available at the start, then end.
+        drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
+        only_windows: Whether only windows use Spark's watermark.
         groups: Alignment groups, shared by all queries of the pipeline.
-        mailbox: Makes the coordinator's thread.
+        mailbox: Creates the coordinator's thread.
         clock: Monotonic seconds.
     """
 
@@ -111,10 +112,10 @@ class QueryCoordinator:
             for settings in sources
         }
         self._newest = -1
-        self._complete: deque[int] = deque()  # plans that the sources were not told of yet
+        self._complete: deque[int] = deque()  # not yet passed to the sources
         self._outstanding: Plan | None = None
         self._earliest = clock()
-        self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS  # the first plan holds one
+        self._plans_since_snapshot = SNAPSHOT_EVERY_PLANS  # the first plan holds a snapshot
         self._timer_set = False
         self._wake_set = False
         self._started = False
@@ -131,15 +132,15 @@ class QueryCoordinator:
         return self._sources
 
     def recover(self) -> int:
-        """Read the logs. Called once, before :meth:`start` and after this driver's fence.
+        """Read the logs. Call it once, before :meth:`start` and after this driver's fence.
 
         Returns:
-            Number of the newest plan that is no fence, -1 for none.
+            Number of the newest plan that is not a fence, -1 for none.
 
         Raises:
-            StateCorruptedError: A plan or report that must be there is missing.
-            ConfigurationError: A source was drained by an earlier run, and this one is to continue;
-                or it does not take the position where a person wants it to begin.
+            StateCorruptedError: A plan or report is missing.
+            ConfigurationError: An earlier run drained a source that this run is to continue, or a
+                source does not accept the position that a person set.
             LeaseError: A later driver has taken over.
         """
         self._newest = newest_number(self._store, PLANS_FOLDER)
@@ -157,7 +158,7 @@ class QueryCoordinator:
         return newest
 
     def start(self) -> None:
-        """Restore the enumerators and begin to plan."""
+        """Restore the enumerators and start to plan."""
         self._mailbox.start()
         self._mailbox.execute(self._begin)
 
@@ -180,11 +181,11 @@ class QueryCoordinator:
         self._advance()
 
     def reports_durable(self, plan: int) -> None:
-        """All reports of a plan are there. From any thread."""
+        """Record that all reports of a plan are durable. From any thread."""
         self._mailbox.execute(lambda: self._apply(plan))
 
     def notify_complete(self, plan: int) -> None:
-        """A plan's epoch is decided, and committed by Spark. From any thread."""
+        """Record that a plan's epoch is decided and committed by Spark. From any thread."""
         self._complete.append(plan)
         self._mailbox.execute(self._notify)
 
@@ -198,9 +199,9 @@ class QueryCoordinator:
         self._mailbox.execute(action)
 
     def stop(self) -> None:
-        """Stop planning and close the enumerators, which hear of the last plan before that."""
+        """Notify the enumerators of the last plan, close them, and stop."""
         self._mailbox.close()
-        with ExitStack() as stack:  # one that fails keeps no other from closing
+        with ExitStack() as stack:  # closes all, even if one fails
             for source in self._sources.values():
                 stack.callback(source.close)
             while self._started and self._complete:
@@ -209,7 +210,7 @@ class QueryCoordinator:
     def _apply(self, number: int) -> None:
         plan = self._outstanding
         if plan is None or plan.number != number:
-            return  # reported before: a batch that Spark ran again
+            return  # a batch that Spark ran again
         reports = complete_reports(self._store, plan)
         if reports is None:
             raise StateCorruptedError(f"a report of plan {number} has vanished")
@@ -232,7 +233,7 @@ class QueryCoordinator:
         self._advance()
 
     def _advance(self) -> None:
-        """Make the next plan if it is time and there is something to do."""
+        """Create the next plan if it is due and there is work."""
         if self._outstanding is not None or self._finished:
             return
         wait = self._earliest - self._clock()
@@ -253,19 +254,19 @@ class QueryCoordinator:
             self._wait(TICK_SECONDS)
 
     def _let_idle_sources_follow(self) -> None:
-        """An idle source holds no other back (Flink's FLIP-27): Spark takes the lowest of all.
+        """Advance the watermarks of idle sources, since Spark uses the lowest one (see FLIP-27).
 
-        It goes along with the lowest of those that are not idle; where all are, with the highest,
-        so that it makes no difference who became idle first. One that has ended leads nobody: its
-        watermark is the end of time, by which all rows that are still to come would be late.
+        An idle source follows the lowest watermark of the active sources. If all sources are idle,
+        each follows the highest, whichever became idle first. Finished sources do not lead: their
+        watermark is the end of time, which would make all remaining rows late.
         """
-        going_on = [
+        unfinished = [
             source
             for source in self._sources.values()
             if source.settings.strategy is not None and not source.finished
         ]
-        idle = [source for source in going_on if source.idle]
-        leading = [source.watermark for source in going_on if not source.idle]
+        idle = [source for source in unfinished if source.idle]
+        leading = [source.watermark for source in unfinished if not source.idle]
         known = [mark for mark in leading or [s.watermark for s in idle] if mark is not None]
         if not known or len(known) < len(leading):
             return
@@ -273,7 +274,7 @@ class QueryCoordinator:
             source.follow(min(known) if leading else max(known))
 
     def _snapshot_due(self) -> bool:
-        """Whether a source wants one, or the deltas since the last have outgrown it together."""
+        """Whether a source needs a snapshot, or the deltas have outgrown the last one."""
         sources = self._sources.values()
         return (
             self._plans_since_snapshot >= SNAPSHOT_EVERY_PLANS
@@ -310,7 +311,7 @@ class QueryCoordinator:
         )
         if not PLANS.create(self._store, plan_path(number), plan):
             other = read_plan(self._store, number)
-            if other.nonce != nonce:  # else a repeated request found what it had created itself
+            if other.nonce != nonce:  # else a repeated request found our own file
                 raise taken_by_another(f"plan {number}", other, incarnation=self._lease.incarnation)
         fault_point("after_plan", plan=number)
         self._newest = number

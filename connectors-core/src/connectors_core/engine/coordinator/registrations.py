@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline is made of, on Spark or without, and what it refuses. Driver, no pyspark."""
+"""The parts of a pipeline, with or without Spark, and their checks. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from connectors_core.table.lookup_table_source import LookupTableSource
 
 
 class Registrations:
-    """The sources, tables and sinks of one pipeline.
+    """The sources, tables, and sinks of one pipeline.
 
     Attributes:
-        started: Whether the pipeline was started: it takes no more of them.
+        started: Whether the pipeline was started and accepts no more parts.
         sources: The sources by uid.
-        tables: The tables that are looked up, by uid.
+        tables: The lookup tables by uid.
         sinks: The sinks by uid.
 
     Args:
-        name: The pipeline.
-        connection_timeout: Time that their systems have to answer; None asks none of them.
+        name: Name of the pipeline.
+        connection_timeout: Time in which their systems must respond; None skips the check.
     """
 
     def __init__(self, name: str, *, connection_timeout: timedelta | None) -> None:
@@ -49,7 +49,7 @@ class Registrations:
         self._timeout = None if connection_timeout is None else connection_timeout.total_seconds()
 
     def check_open(self, method: str, uid: str | None = None) -> None:
-        """Refuse a call that comes too late, or a uid that is taken.
+        """Refuse a call after the start, or a uid that is already used.
 
         Raises:
             ConfigurationError: The pipeline was started, or the uid cannot be used.
@@ -63,7 +63,7 @@ class Registrations:
         """Add a sink.
 
         Raises:
-            ConfigurationError: Its writers keep state, and their number is not fixed.
+            ConfigurationError: Its writers keep state, but their number is not fixed.
         """
         check_stateful(settings.sink, settings.uid, settings.own_parallelism)
         self.sinks[settings.uid] = settings
@@ -74,7 +74,7 @@ class Registrations:
         """Refuse a run that would never return.
 
         Args:
-            available_now: Whether sources are read up to what is there at the start.
+            available_now: Whether the run ends after the data that is available at its start.
 
         Raises:
             ConfigurationError: A source has no end.
@@ -83,7 +83,7 @@ class Registrations:
         check_ends(streamed, available_now=available_now)
 
     def check_complete(self) -> None:
-        """Refuse to start what was started, or would write nothing.
+        """Refuse to start a pipeline twice or without a sink.
 
         Raises:
             ConfigurationError: The pipeline was started before, or has no sink.
@@ -92,27 +92,27 @@ class Registrations:
         check_has_sinks(self._name, self.sinks)
 
     def check_policies(self) -> None:
-        """Refuse dead letters that nothing can write.
+        """Refuse dead letters without a sink.
 
         Raises:
-            ConfigurationError: A policy has something else in the place of a sink.
+            ConfigurationError: The sink of a policy is not a `Sink`.
         """
         check_policies(self.policies)
 
     def warn_of_unread(self, read: Collection[str]) -> None:
-        """Name the sources that are not read, since nothing takes their rows."""
+        """Log a warning that names the sources whose rows no sink receives."""
         warn_of_unread(self._name, self.sources, read)
 
     @property
     def policies(self) -> dict[str, RecordPolicy]:
-        """The record policies, by the uid of the source or sink that they belong to."""
+        """The record policies, by the uid of their source or sink."""
         return policies_of(self.sources.values(), self.sinks.values())
 
     def parts(self, read: Collection[str]) -> dict[str, object]:
-        """What reaches a system of its own, by what it is called.
+        """Return the parts that connect to a system, by display name.
 
         Args:
-            read: The sources that are read.
+            read: Uids of the sources that the pipeline reads.
         """
         parts: dict[str, object] = {
             f"source {uid!r}": each.source for uid, each in self.sources.items() if uid in read
@@ -125,19 +125,19 @@ class Registrations:
         }
 
     def check_connections(self, parts: Mapping[str, object]) -> None:
-        """Ask the systems of these parts for an answer.
+        """Check that the systems of these parts respond.
 
         Raises:
-            ConnectorError: A system gave none.
+            ConnectorError: A system did not respond.
         """
         if self._timeout is not None:
             check_connections(parts, self._timeout)
 
     def check_state_location(self, root: StateStore) -> None:
-        """Write to the state location and read that back.
+        """Check that the state location can be written and read.
 
         Raises:
-            ConnectorError: It cannot be used, or gave no answer.
+            ConnectorError: It cannot be used, or did not respond.
         """
         check_state_location(root, self._timeout)
 
@@ -145,6 +145,6 @@ class Registrations:
 def policies_of(
     sources: Iterable[SourceSettings], sinks: Iterable[SinkSettings]
 ) -> dict[str, RecordPolicy]:
-    """The record policies, by the uid of the source or sink that they belong to."""
+    """Return the record policies, by the uid of their source or sink."""
     policies = {source.uid: source.policy for source in sources}
     return policies | {sink.uid: sink.policy for sink in sinks}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink and how a pipeline writes to it. Driver, no pyspark."""
+"""The settings of a sink in a pipeline. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from connectors_core.sink.sink import Sink
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSettings:
-    """A sink and how a pipeline writes to it.
+    """A sink and its settings in a pipeline.
 
     Attributes:
-        uid: Its name, for all restarts.
+        uid: Its name, stable across restarts.
         sink: The sink.
-        policy: What to do with rows that cannot be written.
-        parallelism: Number of writers, where the user fixes it.
+        policy: Handles rows that cannot be written.
+        parallelism: Number of writers, if the user fixes it.
     """
 
     uid: str
@@ -27,5 +27,5 @@ class SinkSettings:
 
     @property
     def own_parallelism(self) -> int | None:
-        """Number of writers, where the user or the sink fixes it."""
+        """Number of writers, if the user or the sink fixes it."""
         return self.parallelism if self.parallelism is not None else self.sink.writer_parallelism()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The coordinator of one source: its enumerator, its splits, its part of every plan. Driver.
 
-Its state follows from a snapshot, the plans after it and their reports, and the same two steps
-(:meth:`SourceCoordinator.plan` and :meth:`SourceCoordinator.apply`) run live and on a restart.
+A snapshot, the later plans, and their reports determine its state. Planning and a restart run the
+same two steps: :meth:`SourceCoordinator.plan` and :meth:`SourceCoordinator.apply`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class SourceCoordinator:
         settings: The source.
         mailbox: The coordinator's thread.
         store: Alignment groups, shared by the sources of the pipeline.
-        on_change: Called when something may have made a new plan possible.
-        available_now: Read what is there at the start, then end.
-        drain: An end by ``available_now`` is the end of time for the watermark too.
-        only_windows: Windows are all that looks at Spark's watermark.
+        on_change: Called when a new plan may have become possible.
+        available_now: Read the data that is available at the start, then end.
+        drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
+        only_windows: Whether only windows use Spark's watermark.
         clock: Monotonic seconds.
     """
 
@@ -86,19 +86,19 @@ class SourceCoordinator:
         self._committed_positions: CommittedPositions[Any] | None = None
         self._switched = False
 
-    # --- life ---------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------
 
     def start(self, history: History = (), *, at: str | None = None) -> None:
         """Create or restore the enumerator and start it.
 
         Args:
-            history: This source's part of the plans since the last snapshot, with their reports;
-                those of the newest plan may be missing (None): it is being read, or will be.
-            at: Without a history, where the source begins in its own terms; None for where its
-                options say.
+            history: This source's part of the plans since the last snapshot, with their reports.
+                The reports of the newest plan may be missing (None) if it has not been read yet.
+            at: Without a history, the start position in the source's own terms; None to use its
+                options.
 
         Raises:
-            UnsupportedError: The source cannot begin at a position that a person names.
+            UnsupportedError: The source cannot start at a given position.
         """
         enumerator = self._create_enumerator(history, at)
         if isinstance(enumerator, SupportsCommittedPositions):
@@ -108,7 +108,7 @@ class SourceCoordinator:
         if self._was_drained():
             return
         if not self._bounded and not self._context.has_next:
-            self._ledger.no_more.clear()  # the end of an earlier run to what was available then
+            self._ledger.no_more.clear()  # set by an earlier run with available_now
         enumerator.start()
         for subtask, splits in self._ledger.give_back_of_missing_readers():
             enumerator.add_splits_back(splits, subtask)
@@ -121,7 +121,7 @@ class SourceCoordinator:
         if self._available_now and not self._bounded:
             if not isinstance(enumerator, SupportsAvailableNow):
                 raise UnsupportedError(
-                    f"source {self.settings.uid!r} cannot be read to what is available now",
+                    f"source {self.settings.uid!r} cannot be read with available_now",
                     expected="a bounded source, or an enumerator with SupportsAvailableNow",
                     found=type(enumerator).__name__,
                     hint="use Pipeline.start()",
@@ -143,11 +143,11 @@ class SourceCoordinator:
         return enumerator
 
     def _restore(self, history: History) -> Any:
-        """Take over plans and reports; returns the state of the enumerator at their snapshot."""
+        """Take over plans and reports; return the enumerator's state at their snapshot."""
         snapshot = history[0][0].snapshot
         assert snapshot is not None
         self._ledger.restore(snapshot, history)
-        # What it found before, it has answered before; it may have nothing to say any more.
+        # An enumerator that found splits before has already responded, and may not do so again.
         self._context.answered = bool(self._ledger.splits or self._ledger.no_more)
         for plan, reports in history:
             self._watermark.watermark = plan.watermark
@@ -160,7 +160,7 @@ class SourceCoordinator:
         )
 
     def _was_drained(self) -> bool:
-        """Whether an unbounded source was ended for good; what is left of that is finished."""
+        """Return whether an unbounded source was drained; if so, finish it."""
         self.check_not_drained(self.watermark)
         if self._bounded or self.watermark != END_OF_TIME:
             return False
@@ -169,32 +169,32 @@ class SourceCoordinator:
         return True
 
     def check_not_drained(self, watermark: int | None) -> None:
-        """Refuse to continue an unbounded source that was ended for good.
+        """Refuse to continue an unbounded source that was drained.
 
         Args:
             watermark: Its watermark in the newest plan.
 
         Raises:
-            ConfigurationError: It was, and the pipeline is to go on.
+            ConfigurationError: It was drained, and the pipeline is to continue.
         """
         ended = not self._bounded and watermark == END_OF_TIME
         if ended and not (self._available_now and self._drain):
             raise ConfigurationError(
                 f"source {self.settings.uid!r} was drained: its watermark is at the end of time, "
                 "and all later rows would be late",
-                hint="start anew with another checkpoint location; to go on after a run to what is "
-                "available, use run(available_now=True, drain=False)",
+                hint="start with another checkpoint location; to continue after a run with "
+                "available_now, use run(available_now=True, drain=False)",
             )
 
     def check_position(self, position: str) -> None:
-        """Refuse to begin at a position that the source does not take.
+        """Refuse a start position that the source does not accept.
 
         Args:
-            position: What `connectors state rewind` was told.
+            position: The position from `connectors state rewind`.
 
         Raises:
-            UnsupportedError: The source takes no positions.
-            ConfigurationError: It does not understand this one.
+            UnsupportedError: The source does not support start positions.
+            ConfigurationError: The position is not valid for the source.
         """
         check_position(self.settings, position)
 
@@ -211,21 +211,21 @@ class SourceCoordinator:
         assert enumerator is not None
         return enumerator
 
-    # --- how it stands --------------------------------------------------------------------------
+    # --- status ---------------------------------------------------------------------------------
 
     @property
     def metrics(self) -> MetricGroup:
-        """What is counted for the source."""
+        """The metrics of the source."""
         return self._context.metrics
 
     @property
     def finished(self) -> bool:
-        """Whether all is assigned and read, and no other source follows."""
+        """Whether all splits are assigned and read, and no other source follows."""
         return self._context.finished
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether the next plan must hold one: the record of a switch and of what came with it."""
+        """Whether the next plan must hold a snapshot, because the source has switched."""
         return self._switched
 
     @property
@@ -240,7 +240,7 @@ class SourceCoordinator:
 
     @property
     def live(self) -> bool:
-        """Whether splits must be asked to know if they have rows."""
+        """Whether only a read shows if a split has rows."""
         return not self._traits.end and bool(self._ledger.splits)
 
     @property
@@ -250,18 +250,18 @@ class SourceCoordinator:
 
     @property
     def idle(self) -> bool:
-        """Whether it has no rows, and no splits that may have some, for the time of its strategy.
+        """Whether it had neither rows nor splits for the idle timeout of its strategy.
 
-        It then holds no watermark but its own.
+        An idle source does not hold back the watermarks of others.
         """
         return self._watermark.idle and not self.finished
 
     def positions(self) -> list[SplitRecord]:
-        """The unfinished splits, as they stand in a snapshot."""
+        """Return the unfinished splits in the form of a snapshot."""
         return self._ledger.positions()
 
     def observe(self) -> SourceObservation:
-        """How the source stands now, for status and metrics."""
+        """Return the current state of the source, for status and metrics."""
         return self._counts.observe(
             self._ledger,
             watermark=self.watermark,
@@ -272,15 +272,16 @@ class SourceCoordinator:
     # --- planning -------------------------------------------------------------------------------
 
     def align(self) -> None:
-        """Tell the alignment group what the last reports changed.
+        """Report the progress since the last plan to the alignment group.
 
-        All sources do so before the first asks for splits, which it does up to the group's
-        maximum: by that of the plan before, every other plan would find next to none to read.
+        All sources do this before the first one requests splits, since a request depends on the
+        group's current maximum. With the previous plan's maximum, every second plan would find
+        hardly any rows.
         """
         self._watermark.align()
 
     def prepare(self) -> None:
-        """Ask the enumerator for splits, move the watermark, tell the alignment group."""
+        """Request splits, advance the watermark, and update the alignment group."""
         context, ledger = self._context, self._ledger
         none_waits = self._request_splits()
         while (
@@ -289,16 +290,16 @@ class SourceCoordinator:
             self._switch(self._watermark.max_event_time)
             none_waits = self._request_splits()
         if none_waits and not context.asynchronous:
-            context.answered = True  # that it has none
+            context.answered = True  # that it has no splits
         self._planner.note_empty_splits()
         self._watermark.advance(none_waits=none_waits, ends_time=self._bounded or self._drain)
 
     def follow(self, watermark: int) -> None:
-        """Go along with the watermark of other sources, while this one is idle."""
+        """Follow the watermark of other sources while this one is idle."""
         self._watermark.follow(watermark)
 
     def _request_splits(self) -> bool:
-        """Ask for splits as long as readers want some; whether all of them asked in vain."""
+        """Request splits until no reader wants more; return whether all requests were in vain."""
         context, no_more = self._context, self._ledger.no_more
         hungry = [s for s in range(self.settings.parallelism) if s not in no_more]
         unanswered, readers = 0, len(hungry)
@@ -316,7 +317,7 @@ class SourceCoordinator:
         return unanswered == readers
 
     def take_all_splits(self) -> bool:
-        """Ask for splits without limit; True when there are no more (batch mode)."""
+        """Request all splits; return whether there are no more (batch mode)."""
         context, ledger = self._context, self._ledger
         for subtask in range(self.settings.parallelism):
             before = -1
@@ -324,12 +325,12 @@ class SourceCoordinator:
                 before = context.assignments
                 self._enumerator.handle_split_request(subtask)
         if ledger.no_more_to_come and context.has_next:
-            self._switch(None)  # all are planned before anything is read
+            self._switch(None)  # a batch run plans all splits before it reads
             return self.take_all_splits()
         return ledger.no_more_to_come
 
     def _switch(self, max_event_time: int | None) -> None:
-        """Go on to the next source; what was said of the last one is over."""
+        """Switch to the next source and reset the state of the previous one."""
         enumerator = self._enumerator
         assert isinstance(enumerator, SwitchesSources)
         self._ledger.switch(self.watermark)
@@ -339,17 +340,17 @@ class SourceCoordinator:
         enumerator.switch(max_event_time)
 
     def has_work(self) -> bool:
-        """Whether a plan made now would read something or move something."""
+        """Return whether a plan would now read rows or move the watermark."""
         return self._planner.has_work or self._watermark.is_new
 
     def needs_time(self) -> bool:
-        """Whether work may come by the mere passing of time (rate limit, idleness)."""
+        """Return whether the passing of time alone may create work (rate limit, idleness)."""
         return bool(self._ledger.splits) or (self._watermark.may_become_idle and not self.finished)
 
     def plan(
         self, number: int, nonce: str, pipeline_id: str, query: str, *, snapshot: bool
     ) -> SourcePlan:
-        """This source's part of plan ``number``; :meth:`prepare` was called for all sources."""
+        """Return this source's part of a plan, after :meth:`prepare` of all sources."""
         ledger = self._ledger
         plan = SourcePlan(
             entries=self._planner.entries(number, nonce, pipeline_id, query),
@@ -375,7 +376,7 @@ class SourceCoordinator:
     # --- reports --------------------------------------------------------------------------------
 
     def apply(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
-        """Take over what the readers of the newest plan did."""
+        """Take over the reports of the newest plan."""
         ledger = self._ledger
         splits_before = len(ledger.splits)
         for report in reports:
@@ -389,12 +390,12 @@ class SourceCoordinator:
         if not self._planner.plans_stops:
             read = {split.split_id for report in reports for split in report.splits}
             for split_id in ledger.splits.keys() - read:
-                ledger.idleness.observe(split_id, False, 0)  # not asked: its time stands still
+                ledger.idleness.observe(split_id, False, 0)  # not read: its idle time does not grow
         for report in reports:
             self.deliver_events(report)
 
     def deliver_events(self, report: Report) -> None:
-        """Hand on to the enumerator what a reader has to say."""
+        """Pass the events of a reader, and its request for splits, to the enumerator."""
         enumerator = self._enumerator
         for event in report.events:
             enumerator.handle_source_event(report.subtask, decode_event(self._source, event))
@@ -406,7 +407,7 @@ class SourceCoordinator:
             enumerator.handle_split_request(report.subtask)
 
     def notify_complete(self, plan: int) -> None:
-        """The epoch of a plan is decided and committed by Spark."""
+        """Notify the enumerator that the epoch of a plan is decided and committed by Spark."""
         if self._committed_positions is not None:
             self._committed_positions.committed(plan)
         if self._context.enumerator is not None:
@@ -416,7 +417,7 @@ class SourceCoordinator:
 def source_history(
     uid: str, plans: Sequence[Plan], reports: Sequence[Mapping[str, Sequence[Report]] | None]
 ) -> list[tuple[SourcePlan, Sequence[Report] | None]]:
-    """One source's part of plans and their reports."""
+    """Return one source's part of plans and their reports."""
     return [
         (plan.sources[uid], own[uid] if own is not None else None)
         for plan, own in zip(plans, reports, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source at one moment, for status and metrics, and what is counted for it. Driver."""
+"""A snapshot of a source for status and metrics, and its counters. Driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors_core.metrics import Meter, MetricGroup, SourceMetric
 from connectors_core.secrets import mask_text
 from connectors_core.source.watermarks import WatermarkStrategy
 
-# What the core counts of a report by itself, more exactly than a reader can.
+# The core counts these itself, more exactly than a reader can.
 _COUNTED_HERE = {SourceMetric.NUM_RECORDS_IN, SourceMetric.NUM_RECORDS_IN_ERRORS}
 _ADDED_UP = {SourceMetric.PENDING_RECORDS, SourceMetric.PENDING_BYTES}
 _WORST = {SourceMetric.CURRENT_FETCH_EVENT_TIME_LAG, SourceMetric.CURRENT_EMIT_EVENT_TIME_LAG}
@@ -21,16 +21,16 @@ _WORST = {SourceMetric.CURRENT_FETCH_EVENT_TIME_LAG, SourceMetric.CURRENT_EMIT_E
 
 @dataclass(frozen=True, kw_only=True)
 class SplitStatus:
-    """An assigned, unfinished split at one moment; times are microseconds since the epoch.
+    """An assigned, unfinished split at one moment; times are in microseconds since 1970.
 
     Attributes:
         split_id: The split.
         subtask: The reader it belongs to.
-        read: Whether it was ever read.
-        idle: Whether it holds nobody back because it has nothing.
+        read: Whether a reader has read from it.
+        idle: Whether it has no rows and so does not hold back the watermark.
         rows: Rows taken from it since the driver started.
         watermark: Its watermark.
-        head: Where the first row that alignment holds would bring its watermark.
+        head: The watermark that the first row held back by alignment would cause.
     """
 
     split_id: str
@@ -44,18 +44,18 @@ class SplitStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceObservation:
-    """A source at one moment, for status and metrics; counts begin with this driver.
+    """A source at one moment, for status and metrics. Counts start with this driver.
 
     Attributes:
         splits: The assigned, unfinished splits.
         splits_finished: Splits read to their end.
         watermark: The source's watermark in microseconds.
-        finished: All is read.
-        rows_per_second: Over the last half minute.
-        idle_seconds: Time since a plan gave a row.
+        finished: Whether it is read to its end.
+        rows_per_second: Average over the last 30 seconds.
+        idle_seconds: Time since a plan last returned a row.
         metrics: Counters, and gauges of the source as a whole.
         reader_gauges: The connector's own gauges by reader.
-        replayable: Its splits can be read again (see :class:`SplitTraits`).
+        replayable: Whether its splits can be read again (see :class:`SplitTraits`).
     """
 
     splits: tuple[SplitStatus, ...]
@@ -70,11 +70,11 @@ class SourceObservation:
 
 
 class SourceCounts:
-    """What is counted for one source in the life of a driver.
+    """The counters of one source since the start of this driver.
 
     Args:
-        metrics: The metrics of the enumerator, to which those of the readers are added.
-        strategy: Event times of the source.
+        metrics: The metrics of the enumerator; those of the readers are added to them.
+        strategy: The watermark strategy of the source.
         clock: Monotonic seconds.
     """
 
@@ -94,7 +94,7 @@ class SourceCounts:
         self._reader_gauges: dict[int, dict[str, float]] = {}
 
     def report(self, report: Report, ledger: SplitLedger) -> None:
-        """Count a report: once in the life of a driver, and never those of an earlier one."""
+        """Count a report once, but not the reports of an earlier driver."""
         count_report(self._metrics, report)
         gauges = self._reader_gauges.setdefault(report.subtask, {})
         if report.rows:
@@ -123,7 +123,7 @@ class SourceCounts:
     def observe(
         self, ledger: SplitLedger, *, watermark: int | None, finished: bool, replayable: bool
     ) -> SourceObservation:
-        """How the source stands now."""
+        """Return the current state of the source."""
         metrics = self._metrics.copy()
         readers: dict[int, dict[str, float]] = {}
         for subtask, gauges in self._reader_gauges.items():
@@ -159,7 +159,7 @@ class SourceCounts:
 
 
 def count_report(metrics: MetricGroup, report: Report) -> None:
-    """Add the counters of a report; a reader's own bytes are nearer to the truth than ours."""
+    """Add the counters of a report; a reader's own byte count overrides that of the core."""
     counted = {
         SourceMetric.NUM_RECORDS_IN.value: report.rows,
         SourceMetric.NUM_BYTES_IN.value: report.bytes,

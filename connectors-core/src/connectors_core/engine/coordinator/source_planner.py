@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the next plan reads of one source: splits, their order and limits. Driver."""
+"""Plans the next reads of one source: splits, their order, and limits. Driver."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ class SourcePlanner:
         self._rate_limiter = settings.rate_limiter.create()
 
     def consumed(self, rows: int) -> None:
-        """Rows were read; they count for the rate."""
+        """Charge rows that were read to the rate limit."""
         self._rate_limiter.consumed(rows)
 
-    # --- what a reader wants --------------------------------------------------------------------
+    # --- demand of a reader ---------------------------------------------------------------------
 
     def wants_split(self, subtask: int) -> bool:
-        """A reader is given one split more than it reads, whose lower bound holds the watermark.
+        """Return whether a reader should get another split.
 
-        Splits that alignment holds do not count, as the slowest one may not be assigned yet; but
-        where a new split is known to be too far ahead, so are all that would come after it.
+        A reader gets one split more than it reads; the lower bound of that split holds the
+        watermark. Splits that alignment holds back do not count, because the slowest split may not
+        be assigned yet. But if a new split is too far ahead, so are all that follow.
         """
         limits = self._limits_of(subtask)
         allowed = self._watermark.max_allowed()
@@ -71,9 +72,9 @@ class SourcePlanner:
                 return False
             queue = [split for split in queue if split not in held]
         if len(queue) < 2 or self._splits_stay:
-            return True  # a split without an end makes no room for another
+            return True  # a split without an end never makes room for another
         if self._settings.strategy is not None and all(split.read for split in queue):
-            return True  # only one that was not read stands for those that come after it
+            return True  # only an unread split represents the ones that follow
         if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
             return False
         return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
@@ -86,7 +87,7 @@ class SourcePlanner:
 
     @property
     def _stops(self) -> SupportsPlannedStops[Any] | None:
-        """The enumerator, where it gives its splits a stop in every plan."""
+        """The enumerator, if it plans a stop for its splits in every plan."""
         enumerator = self._context.enumerator
         if isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops:
             return enumerator
@@ -94,12 +95,12 @@ class SourcePlanner:
 
     @property
     def plans_stops(self) -> bool:
-        """Whether the enumerator gives its splits a stop in every plan."""
+        """Whether the enumerator plans a stop for its splits in every plan."""
         return self._stops is not None
 
     @property
     def _splits_stay(self) -> bool:
-        """Whether splits have no end of their own."""
+        """Whether splits have no end."""
         return not self._traits.end or self.plans_stops
 
     def _reads(
@@ -108,13 +109,13 @@ class SourcePlanner:
         splits: Sequence[TrackedSplit],
         limits: ReadLimits,
     ) -> Mapping[str, PlannedRead[Any]]:
-        """What is read of these splits in the next plan, and what there is nothing to read of."""
+        """Return the reads of these splits in the next plan, including empty ones."""
         if not _allows(limits):
             return {}
         return plan_reads(enumerator, [split.split for split in splits], limits)
 
     def note_empty_splits(self) -> None:
-        """A split that is known to have nothing counts as asked in vain, without being read."""
+        """Treat a split that is known to be empty as read in vain, without a read."""
         enumerator, limits = self._stops, self._total()
         if enumerator is None:
             return
@@ -130,17 +131,17 @@ class SourcePlanner:
                 split.read = True
                 idleness.observe(split_id, True, 0)
         for split_id in self._ledger.splits.keys() - {split.planned.split_id for split in splits}:
-            idleness.observe(split_id, False, 0)  # not asked: its time stands still
+            idleness.observe(split_id, False, 0)  # not read: its idle time does not grow
 
     # --- queues ---------------------------------------------------------------------------------
 
     @property
     def has_work(self) -> bool:
-        """Whether a plan made now would read something or bring an event."""
+        """Whether a plan would now read rows or deliver an event."""
         return bool(self._queues() or self._context.events)
 
     def _readable(self) -> list[TrackedSplit]:
-        """What neither alignment nor its reader's limit holds, in the order to read."""
+        """Return the splits that alignment and reader limits allow, in reading order."""
         allowed = self._watermark.max_allowed()
         return [
             split
@@ -150,9 +151,9 @@ class SourcePlanner:
         ]
 
     def _reading_order(self, split: TrackedSplit) -> tuple[int, bool, int]:
-        """By event time where that matters; what was begun before what was not.
+        """Return the sort key: by event time with a strategy, started splits first.
 
-        Splits without an end take turns, or those behind a limit would never be read.
+        Splits without an end take turns. Otherwise a limit would starve the later ones.
         """
         if self._splits_stay:
             return (split.served, False, split.order)
@@ -160,12 +161,12 @@ class SourcePlanner:
         return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
 
     def _total(self) -> ReadLimits:
-        """The limits of a plan made now."""
+        """Return the limits of the next plan."""
         permits = self._rate_limiter.permits(self._clock())
         return self._settings.limits.tightened_by(ReadLimits(rows=permits))
 
     def _queues(self) -> dict[int, tuple[list[PlannedSplit], ReadLimits]]:
-        """What each reader reads in the next plan, and its limits."""
+        """Return the splits and limits of each reader in the next plan."""
         splits, total = self._readable(), self._total()
         enumerator = self._stops
         reads = None if enumerator is None else self._reads(enumerator, splits, total)
@@ -182,7 +183,7 @@ class SourcePlanner:
         readers = sorted(queues)
         result = {}
         for index, subtask in enumerate(readers):
-            # In turn, because where a limit is below the number of readers some get nothing.
+            # In turns, because a limit below the number of readers leaves some without a share.
             share = kept.per_reader((index + self._ledger.turn) % len(readers), len(readers))
             limits = share.tightened_by(self._context.reader_limits.get(subtask))
             if reads is not None:
@@ -194,7 +195,7 @@ class SourcePlanner:
     # --- entries --------------------------------------------------------------------------------
 
     def entries(self, number: int, nonce: str, pipeline_id: str, query: str) -> tuple[Entry, ...]:
-        """The entries of plan ``number``, at least one."""
+        """Return the entries of plan ``number``, at least one."""
         queues, events = self._queues(), self._context.events
         max_watermark = self._watermark.max_allowed()
         limit = max_watermark.micros if max_watermark is not None else None
@@ -222,20 +223,20 @@ class SourcePlanner:
         return tuple(entries)
 
     def _must_claim(self, limits: ReadLimits) -> bool:
-        """Whether the end of a read does not follow from plan and data alone."""
+        """Return whether plan and data do not determine the end of a read."""
         if not self._traits.end or limits.seconds is not None:
             return True
         strategy = self._settings.strategy
         if strategy is not None and strategy.alignment is not None and not strategy.per_record:
-            return True  # whole batches are held, and how rows are cut into them is the reader's
+            return True  # alignment holds whole batches, and the reader chooses their size
         return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)
 
 
 def _allows(limits: ReadLimits | None) -> bool:
-    """Whether anything may be read within these limits."""
+    """Return whether these limits allow any read."""
     return limits is None or 0 not in (limits.rows, limits.bytes, limits.splits)
 
 
 def _without_planned(limits: ReadLimits) -> ReadLimits:
-    """What is left to the readers to keep, where the enumerator plans their stops."""
+    """Return the limits that readers must still apply if the enumerator plans their stops."""
     return dataclasses.replace(limits, rows=None, splits=None)

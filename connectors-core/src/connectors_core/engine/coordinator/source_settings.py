@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source and how a pipeline reads it. Driver."""
+"""The settings of a source in a pipeline. Driver."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from connectors_core.source.watermarks import WatermarkStrategy
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
-    """A source and how a pipeline reads it.
+    """A source and its settings in a pipeline.
 
     Attributes:
-        uid: Its name, for all restarts.
+        uid: Its name, stable across restarts.
         source: The source.
         parallelism: Number of readers.
         strategy: Event times and watermarks.
-        limits: Most that one plan reads.
+        limits: Maximum that one plan reads.
         rate_limiter: Rows over time, for the whole source.
         evaluator: Ends a split after a row.
-        policy: What to do with records that cannot be read.
+        policy: Handles records that cannot be read.
     """
 
     uid: str
@@ -51,7 +51,7 @@ class SourceSettings:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
     ) -> Self:
-        """The settings of a source as ``from_source`` was told; what is missing is its own."""
+        """Return the settings from the arguments of ``from_source``, with the source's defaults."""
         return cls(
             uid=uid,
             source=source,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a source begins: where a person says, and never after it was drained. Driver."""
+"""Starts a source at a position that a person set. Driver."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from connectors_core.source.source import SupportsRewinding
 
 
 def check_position(settings: SourceSettings, position: str) -> None:
-    """Refuse to begin at a position that the source does not take.
+    """Refuse a start position that the source does not accept.
 
     Args:
         settings: The source.
-        position: What `connectors state rewind` was told.
+        position: The position from `connectors state rewind`.
 
     Raises:
-        UnsupportedError: The source takes no positions.
-        ConfigurationError: It does not understand this one.
+        UnsupportedError: The source does not support start positions.
+        ConfigurationError: The position is not valid for the source.
     """
     with _naming_the_way_out(settings):
         _rewindable(settings, position).check_position(position)
@@ -31,11 +31,11 @@ def check_position(settings: SourceSettings, position: str) -> None:
 def enumerator_at(
     settings: SourceSettings, context: SplitEnumeratorContext[Any], position: str
 ) -> AnySplitEnumerator:
-    """An enumerator that begins at such a position.
+    """Create an enumerator that starts at a position.
 
     Raises:
-        UnsupportedError: The source takes no positions.
-        ConfigurationError: It does not understand this one.
+        UnsupportedError: The source does not support start positions.
+        ConfigurationError: The position is not valid for the source.
     """
     with _naming_the_way_out(settings):
         return _rewindable(settings, position).create_enumerator_at(context, position)
@@ -45,12 +45,12 @@ def _rewindable(settings: SourceSettings, position: str) -> SupportsRewinding[An
     if isinstance(settings.source, SupportsRewinding):
         return settings.source
     raise UnsupportedError(
-        f"source {settings.uid!r} cannot begin at {position!r}, where `connectors state "
-        "rewind --at` took it: it has no terms for positions",
+        f"source {settings.uid!r} cannot start at {position!r}, the position from `connectors "
+        "state rewind --at`: it does not support start positions",
         expected="a source with SupportsRewinding",
         found=type(settings.source).__name__,
-        hint="take the pipeline back again without --at: `connectors state rewind LOCATION "
-        "--to-start`; the source then begins where its options say",
+        hint="rewind the pipeline again without --at: `connectors state rewind LOCATION "
+        "--to-start`; the source then starts as its options specify",
     )
 
 
@@ -60,7 +60,7 @@ def _naming_the_way_out(settings: SourceSettings) -> Iterator[None]:
         yield
     except ConfigurationError as error:
         error.hint = error.hint or (
-            "take the pipeline back again: `connectors state rewind LOCATION --to-start`, with "
-            f"`--at {settings.uid}=POSITION` as expected, or without --at"
+            "rewind the pipeline again: `connectors state rewind LOCATION --to-start`, with a "
+            f"valid `--at {settings.uid}=POSITION` or without --at"
         )
         raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of Spark's offset log, in both formats that it has. No I/O."""
+"""The entries of Spark's offset log, in both of its formats. No I/O."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NO_OFFSET: Final = "-"
 
 
 def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, int | None]:
-    """Read the plan numbers up to which a batch reads.
+    """Return the last plan that a batch reads, by source.
 
     Args:
         text: An entry of the log.
         sources: Uids of the sources in the order of the log, once per branch.
-        path: Where the entry lies, for messages.
+        path: Path of the entry, for messages.
 
     Returns:
-        For every source the plan number, or None where no plan had been made known to Spark.
+        The plan number of each source, or None if Spark did not know a plan yet.
 
     Raises:
-        StateCorruptedError: The entry is not of these sources.
+        StateCorruptedError: The entry does not belong to these sources.
     """
     version, *rest = text.split("\n")
     lines = rest[1:]
@@ -36,7 +36,7 @@ def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, in
 
 
 def corrupted_log(path: str, expected: str, found: str) -> StateCorruptedError:
-    """The error of a file in Spark's checkpoint that cannot be used."""
+    """Return the error of an unusable file in Spark's checkpoint."""
     return StateCorruptedError(f"cannot use {path}", expected=expected, found=found)
 
 
@@ -57,8 +57,8 @@ def _second_format(
 ) -> dict[str, int | None]:
     """Read a v2 log: `<number of a branch>:<offset>`, in any order.
 
-    Sources without an offset are left out, and one that several branches read stands there once,
-    under the number of any of them.
+    The log omits sources without an offset. A source that several branches read appears once, under
+    the number of any of them.
     """
     found: dict[str, int | None] = dict.fromkeys(sources)
     for line in lines:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The splits of one source: who reads them, and where they stand. Driver.
+"""The splits of one source: their readers and positions. Driver.
 
-All of it follows from a snapshot, the plans after it and their reports.
+A snapshot, the later plans, and their reports determine all of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from connectors_core.source.split import SourceSplit
 
 @dataclass
 class TrackedSplit:
-    """An assigned, unfinished split; ``served`` is the last turn in which it was read."""
+    """An assigned, unfinished split; ``served`` is the turn of its last read."""
 
     split: SourceSplit
     planned: PlannedSplit
@@ -48,12 +48,12 @@ class SplitLedger:
     """The assigned, unfinished splits of a source with their positions. One thread.
 
     Attributes:
-        splits: These splits by id, in the order in which they were assigned.
-        found: How far the source had come when each split was found.
-        idleness: How long the splits were asked in vain.
+        splits: These splits by id, in the order of assignment.
+        found: The source's progress when each split was found.
+        idleness: Time since each split last had rows.
         no_more: Readers that get no more splits.
         highest_finished: Highest watermark of a finished split.
-        turn: Number of plans that this driver has made.
+        turn: Number of plans that this driver has created.
         snapshot_bytes: Size of the last snapshot.
         delta_bytes: Size of the plans since.
 
@@ -81,7 +81,7 @@ class SplitLedger:
 
     @property
     def no_more_to_come(self) -> bool:
-        """Whether all readers were told that they get no more splits."""
+        """Whether all readers have been told that they get no more splits."""
         return len(self.no_more) == self._parallelism
 
     # --- restart --------------------------------------------------------------------------------
@@ -112,13 +112,13 @@ class SplitLedger:
             self.no_more.update(plan.no_more_splits)
 
     def give_back_of_missing_readers(self) -> Iterator[tuple[int, list[SourceSplit]]]:
-        """After a restart with fewer readers: what was not begun goes back, the rest moves.
+        """After a restart with fewer readers, return unread splits and move the others.
 
-        A split that was assigned after the enumerator's state was taken moves too: the enumerator
-        has it, or finds it again, and would have it twice.
+        A split that was assigned after the enumerator's state was taken moves too. The enumerator
+        has it already or finds it again, so a returned split would be a duplicate.
 
         Yields:
-            A reader that is gone, and what goes back of its splits.
+            A removed reader, and its splits that return to the enumerator.
         """
         parallelism = self._parallelism
         self.no_more = {subtask for subtask in self.no_more if subtask < parallelism}
@@ -145,11 +145,11 @@ class SplitLedger:
     # --- assignment -----------------------------------------------------------------------------
 
     def was_assigned(self, split_id: str) -> bool:
-        """Whether a split is assigned, or was since the state of the enumerator was taken."""
+        """Return whether a split was assigned, perhaps after the enumerator's state was taken."""
         return split_id in self.splits or split_id in self._suppressed
 
     def found_again(self, split_id: str) -> bool:
-        """Whether an assignment repeats one since the state of the enumerator; says so once."""
+        """Return, once per split, whether an assignment repeats one after a restart."""
         if split_id not in self._suppressed:
             return False
         self._suppressed.discard(split_id)
@@ -180,7 +180,7 @@ class SplitLedger:
         )
 
     def switch(self, watermark: int | None) -> None:
-        """Another source follows; what was said of the last one is over."""
+        """Reset the state of the previous source, since another one follows."""
         self.no_more.clear()
         self._suppressed.clear()
         self.found.switch(watermark)
@@ -188,7 +188,7 @@ class SplitLedger:
     # --- plans and reports ----------------------------------------------------------------------
 
     def progress_of(self, split: TrackedSplit) -> SplitProgress:
-        """Where a split stands for watermarks and alignment."""
+        """Return the progress of a split for watermarks and alignment."""
         return SplitProgress(
             split_id=split.planned.split_id,
             watermark=split.watermark,
@@ -200,7 +200,7 @@ class SplitLedger:
         )
 
     def positions(self) -> list[SplitRecord]:
-        """The unfinished splits where they stand, in the order in which they were assigned."""
+        """Return the unfinished splits with their positions, in the order of assignment."""
         return [
             SplitRecord(
                 split=split.planned,
@@ -214,7 +214,7 @@ class SplitLedger:
         ]
 
     def snapshot(self, enumerator: Versioned) -> SourceSnapshot:
-        """All that :meth:`restore` needs besides the plans that follow.
+        """Return everything that :meth:`restore` needs besides the later plans.
 
         Args:
             enumerator: The state of the enumerator.
@@ -230,11 +230,11 @@ class SplitLedger:
 
     @property
     def newly_assigned(self) -> tuple[AssignedSplit, ...]:
-        """What was assigned since the last plan."""
+        """The splits assigned since the last plan."""
         return tuple(self._assigned)
 
     def planned(self, plan: SourcePlan) -> None:
-        """Take over a plan that was made."""
+        """Take over a new plan."""
         self.expect(plan)
         self._assigned = []
         self.turn += 1
@@ -247,11 +247,11 @@ class SplitLedger:
             self.delta_bytes += sum(len(a.split.state.data) for a in plan.assigned)
 
     def expect(self, plan: SourcePlan) -> None:
-        """The splits of this plan are being read."""
+        """Mark the splits of a plan as being read."""
         self._planned_ids = set(plan.planned_splits())
 
     def expect_none(self) -> None:
-        """The newest plan is reported."""
+        """Mark that no plan is being read."""
         self._planned_ids = set()
 
     def apply(self, plan: SourcePlan, reports: Sequence[Report]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which abilities of a sink go together. Driver, no pyspark."""
+"""Checks that the abilities of a sink are compatible. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPr
 
 
 def check_topologies(sink: Sink, uid: str) -> None:
-    """Refuse a sink whose topologies cannot run.
+    """Refuse a sink with incompatible abilities.
 
     Args:
         sink: Any sink.
         uid: Its uid.
 
     Raises:
-        ConfigurationError: It has abilities that need others, or that exclude each other.
+        ConfigurationError: Its abilities require others or exclude each other.
     """
     committing = isinstance(
         sink, SupportsPreCommitTopology | SupportsPostCommitTopology | SupportsRewriting
     )
     if committing and not isinstance(sink, TwoPhaseCommittingSink):
         raise ConfigurationError(
-            f"sink {uid!r} has abilities of a sink that commits but nothing to commit",
+            f"sink {uid!r} has abilities of a committing sink but nothing to commit",
             expected="a TwoPhaseCommittingSink",
             found=type(sink).__name__,
         )
     if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
         raise ConfigurationError(
-            f"sink {uid!r} has a pre-commit topology, and its committables may be lost: it would "
-            "not be known whose rows are to be written again",
+            f"sink {uid!r} has a pre-commit topology and committables that may be lost: the rows "
+            "to rewrite would be unknown",
             expected="SupportsPreCommitTopology or SupportsRewriting",
             found=type(sink).__name__,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watermark of one source, its idleness and its part in an alignment group. Driver."""
+"""The watermark of one source, its idleness, and its part in an alignment group. Driver."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from connectors_core.source.alignment import (
 from connectors_core.source.enumerator import SupportsUnassignedSplits
 from connectors_core.source.watermarks import MIN_WATERMARK, heartbeat_event_time
 
-# Stands for the source in its idleness clock while there is no split.
+# Represents the source in its idleness clock while there is no split.
 _NO_SPLIT = ""
 
 
 class WatermarkTracker:
-    """Moves the watermark of a source by what its splits reached. One thread.
+    """Advances the watermark of a source by the progress of its splits. One thread.
 
     Attributes:
-        watermark: The watermark in microseconds, None where there is none yet.
-        idle: Whether the source has no rows, and no splits that may have some, for the time of its
-            strategy.
+        watermark: The watermark in microseconds, None if there is none yet.
+        idle: Whether the source had neither rows nor splits for the idle timeout of its strategy.
 
     Args:
         settings: The source.
         context: Its enumerator.
         ledger: Its splits.
         groups: Alignment groups, shared by the sources of the pipeline.
-        only_windows: Windows are all that looks at Spark's watermark.
+        only_windows: Whether only windows use Spark's watermark.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class WatermarkTracker:
         self._ledger = ledger
         self._only_windows = only_windows
         self._planned: int | None = None
-        self._told: set[str] = set()  # splits that the enumerator said to wait when it was asked
+        self._told: set[str] = set()  # splits that the enumerator reported as waiting
         alignment = None if self._strategy is None else self._strategy.alignment
         self._group = None if alignment is None else groups.group(alignment)
         if self._group is not None:
@@ -68,11 +67,11 @@ class WatermarkTracker:
     # --- the watermark --------------------------------------------------------------------------
 
     def advance(self, *, none_waits: bool, ends_time: bool) -> None:
-        """Move the watermark by what was read, and tell the alignment group.
+        """Advance the watermark and update the alignment group.
 
         Args:
-            none_waits: Whether the enumerator has no split left to give.
-            ends_time: Whether the end of the source is the end of time.
+            none_waits: Whether the enumerator has no more splits to assign.
+            ends_time: Whether the end of the source moves the watermark to the end of time.
         """
         if self._strategy is None:
             return
@@ -104,32 +103,32 @@ class WatermarkTracker:
 
     @property
     def may_become_idle(self) -> bool:
-        """Whether the source becomes idle by the mere passing of time."""
+        """Whether the passing of time alone can make the source idle."""
         return self._strategy is not None and self._strategy.idleness is not None and not self.idle
 
     def follow(self, watermark: int) -> None:
-        """Go along with the watermark of other sources, while this one is idle."""
+        """Follow the watermark of other sources while this one is idle."""
         own = self.watermark
         self.watermark = watermark if own is None else max(own, watermark)
 
     @property
     def is_new(self) -> bool:
-        """Whether no plan has told this watermark yet."""
+        """Whether no plan contains this watermark yet."""
         return self._strategy is not None and self.watermark != self._planned
 
     def planned(self, watermark: int | None) -> None:
-        """A plan tells this watermark."""
+        """Record the watermark of a plan."""
         self._planned = watermark
 
     def heartbeat(self) -> int | None:
-        """The event time that brings Spark's watermark here."""
+        """Return the event time that moves Spark's watermark to this one."""
         if self._strategy is None or self.watermark is None:
             return None
         return heartbeat_event_time(self.watermark, only_windows=self._only_windows)
 
     @property
     def max_event_time(self) -> int | None:
-        """Highest event time of the finished splits in microseconds, where watermarks tell."""
+        """Highest event time of the finished splits in microseconds, if watermarks show it."""
         highest = self._ledger.highest_finished
         if self._strategy is None or highest is None:
             return None
@@ -138,11 +137,11 @@ class WatermarkTracker:
     # --- alignment ------------------------------------------------------------------------------
 
     def align(self) -> None:
-        """Tell the alignment group what the last reports changed."""
+        """Report the progress since the last plan to the alignment group."""
         if self._group is None:
             return
         progress = list(self._progress())
-        if progress:  # without any, the splits to come are not known yet
+        if progress:  # without splits, those of the next plan are unknown
             self._tell_group(progress)
 
     def _tell_group(self, progress: Sequence[SplitProgress]) -> None:
@@ -155,22 +154,22 @@ class WatermarkTracker:
             )
 
     def max_allowed(self) -> MaxWatermark | None:
-        """The highest watermark that the group allows; None where the source has no group."""
+        """Return the highest watermark that the group allows; None without a group."""
         return None if self._group is None else self._group.max_allowed_watermark()
 
     def mark(self, split: TrackedSplit) -> int | None:
-        """The watermark up to which a split was read; None where nothing is known."""
+        """Return the watermark up to which a split was read; None if unknown."""
         mark = self._ledger.progress_of(split).mark
         return None if mark == MIN_WATERMARK else mark
 
-    # --- splits that wait -----------------------------------------------------------------------
+    # --- waiting splits -------------------------------------------------------------------------
 
     def _progress(self) -> Iterator[SplitProgress]:
         yield from (self._ledger.progress_of(split) for split in self._ledger.splits.values())
         yield from self.waiting()
 
     def waiting(self) -> Iterator[SplitProgress]:
-        """What waits in the enumerator, as far as it tells; the lowest stands for all."""
+        """Yield the lowest split that waits in the enumerator, if it reports any."""
         self.ask_what_waits()
         lowest = self._ledger.found.lowest()
         if lowest is not None:
@@ -180,7 +179,7 @@ class WatermarkTracker:
         """Ask the enumerator which splits wait.
 
         Args:
-            before: They were found in an earlier life of the driver.
+            before: An earlier driver found them.
         """
         enumerator = self._context.enumerator
         if self._strategy is None or not isinstance(enumerator, SupportsUnassignedSplits):
@@ -194,5 +193,5 @@ class WatermarkTracker:
             self._ledger.found.withdrawn(split_id)
 
     def switch(self) -> None:
-        """Another source follows."""
+        """Forget the waiting splits of the previous source."""
         self._told.clear()

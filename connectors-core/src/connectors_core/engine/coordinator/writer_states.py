@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of a sink's writers between two epochs. Driver."""
+"""The states of a sink's writers between epochs. Driver."""
 
 from __future__ import annotations
 
@@ -15,41 +15,40 @@ from connectors_core.sink.stateful_sink import StatefulSink
 
 
 def check_stateful(sink: Sink, uid: str, writers: int | None) -> None:
-    """Refuse a stateful sink that cannot go on from its states.
+    """Refuse a stateful sink that could not restore its states.
 
     Args:
         sink: Any sink.
         uid: Its uid.
-        writers: Number of its writers, None where it is not fixed.
+        writers: Number of its writers, None if it is not fixed.
 
     Raises:
-        ConfigurationError: It has not a fixed number of writers, or abilities that do not go
-            together.
+        ConfigurationError: Its number of writers is not fixed, or its abilities are incompatible.
     """
     if not isinstance(sink, StatefulSink):
         return
     if writers is None:
         raise ConfigurationError(
-            f"the writers of sink {uid!r} keep state, and their number is not fixed",
+            f"the writers of sink {uid!r} keep state, but their number is not fixed",
             expected="a number of writers",
             option="parallelism",
             hint=f"use sink_to(..., uid={uid!r}, parallelism=n)",
         )
     if isinstance(sink, SupportsRewriting):
         raise ConfigurationError(
-            f"the writers of sink {uid!r} keep state, and its committables may be lost: what is "
-            "written again would begin with the state of behind",
+            f"the writers of sink {uid!r} keep state, and its committables may be lost: a rewrite "
+            "would start from a later state",
             expected="StatefulSink or SupportsRewriting",
             found=type(sink).__name__,
         )
 
 
 def redistributed(states: WriterStates, writers: int) -> WriterStates:
-    """The states for a number of writers: as they are for as many, else dealt out in turn.
+    """Return the states for a number of writers, distributed in turn if the number changed.
 
     Args:
-        states: Those of each writer, in the order of the writers.
-        writers: Number of writers now.
+        states: The states of each writer, in the order of the writers.
+        writers: The new number of writers.
     """
     if len(states) == writers:
         return states
@@ -58,7 +57,7 @@ def redistributed(states: WriterStates, writers: int) -> WriterStates:
 
 
 class SinkStates:
-    """The states that the writers of the next epoch go on from.
+    """The states that the writers of the next epoch restore.
 
     Args:
         sinks: The sinks of a query.
@@ -70,10 +69,10 @@ class SinkStates:
         self._states: dict[str, WriterStates] = {}
 
     def restore(self, decision: Decision) -> None:
-        """Take the states of the newest decision.
+        """Take over the states of the newest decision.
 
         Raises:
-            ConfigurationError: A sink that keeps no state has one.
+            ConfigurationError: It holds states of a sink that keeps no state.
         """
         for uid, sink in decision.sinks.items():
             if sink.writer_states and uid in self._others:
@@ -81,17 +80,17 @@ class SinkStates:
                     f"epoch {decision.epoch} holds the state of the writers of sink {uid!r}, which "
                     "keeps none",
                     expected="the StatefulSink that wrote it",
-                    hint="start with the sink as it was, or give the new one another uid",
+                    hint="start with the original sink, or give the new sink another uid",
                 )
         self.decided(decision)
 
     def decided(self, decision: Decision) -> None:
-        """An epoch is decided: the next one goes on from its states."""
+        """Take over the states of a decided epoch for the next one."""
         for uid in self._stateful.keys() & decision.sinks.keys():
             self._states[uid] = decision.sinks[uid].writer_states
 
     def given_to(self, sinks: Iterable[SinkTask]) -> tuple[SinkTask, ...]:
-        """The sinks with the states that their writers go on from."""
+        """Return the sinks with the states that their writers restore."""
         given = []
         for sink in sinks:
             if sink.uid in self._stateful:
@@ -103,11 +102,11 @@ class SinkStates:
 
     @staticmethod
     def left_by(sink: SinkTask, messages: Iterable[WriterMessage]) -> WriterStates:
-        """What the writers of an epoch left; of one that had no row, what it was given.
+        """Return the states after an epoch; a writer without rows keeps its previous states.
 
         Args:
-            sink: The sink as its writers had it.
-            messages: Theirs.
+            sink: The sink with the states that its writers restored.
+            messages: The messages of its writers.
         """
         left: Mapping[int, WriterMessage] = {message.subtask: message for message in messages}
         states = []

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on executors: reading an entry, writing a task's rows. Plain Python, no pyspark."""
+"""The code that reads and writes rows on executors. Plain Python, no pyspark."""

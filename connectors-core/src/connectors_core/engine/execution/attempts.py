@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which failures of a task its next attempt would repeat. Driver and executor.
+"""Decides which task failures the next attempt would repeat. Driver and executor.
 
-Spark gives a task several attempts whatever it failed with. A broker that is away for a moment is
-worth them; a record that cannot be parsed is not.
+Spark retries a task whatever its failure. A retry helps if a broker is briefly unavailable. It does
+not help if a record cannot be parsed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from connectors_core.errors import (
 )
 from connectors_core.source.base.element_queue import FetchError
 
-# They may be otherwise on another machine, or in a moment.
+# These may not occur on another machine, or a moment later.
 _MAY_PASS: Final = (
     CommitError,
     DataLossError,
@@ -35,7 +35,7 @@ _MAY_PASS: Final = (
     StateCorruptedError,
     StateLocationError,
 )
-# Exceptions of a program and not of its surroundings; classes derived from them may be anything.
+# Exceptions of a program, not of its environment. Subclasses may mean anything.
 _OF_THE_PROGRAM: Final = frozenset(
     {
         "ArithmeticError",
@@ -63,21 +63,21 @@ _OF_THE_PROGRAM: Final = frozenset(
         "pyspark.errors.exceptions.base.PySparkValueError",
     }
 )
-# They may stand for anything: twice the same from one task is taken for an answer.
+# These may mean anything: the same one twice from one task counts as deterministic.
 _UNSPECIFIC: Final = frozenset({"Exception", "RuntimeError"})
 
 
 def fails_again(error: BaseException) -> bool:
-    """Whether a source or sink that failed with this fails in the next attempt too.
+    """Return whether a source or sink would fail with this error in the next attempt too.
 
-    Only errors of the tree tell. Any other exception in a connector may come from what a system
-    answered just then, and is worth another attempt.
+    Only connector errors say so. Any other exception in a connector may stem from a system's
+    temporary response and is worth another attempt.
 
     Args:
-        error: What the task raised.
+        error: The error that the task raised.
     """
     if isinstance(error, FetchError | UnexpectedError) and error.__cause__ is not None:
-        return fails_again(error.__cause__)  # it only says where it happened
+        return fails_again(error.__cause__)  # the wrapper only says where it happened
     return (
         isinstance(error, ConnectorError)
         and not isinstance(error, _MAY_PASS)
@@ -87,18 +87,18 @@ def fails_again(error: BaseException) -> bool:
 
 
 def is_of_the_program(type_name: str) -> bool:
-    """Whether user code that raised this raises it again for the same rows.
+    """Return whether user code would raise this again for the same rows.
 
     Args:
-        type_name: Name of the class, as a traceback shows it.
+        type_name: Name of the class, as in a traceback.
     """
     return type_name in _OF_THE_PROGRAM
 
 
 def is_unspecific(type_name: str) -> bool:
-    """Whether the class says nothing about what happened.
+    """Return whether the class says nothing about the cause.
 
     Args:
-        type_name: Name of the class, as a traceback shows it.
+        type_name: Name of the class, as in a traceback.
     """
     return type_name in _UNSPECIFIC

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that one attempt has to itself, among all attempts of a job. Executor."""
+"""Names that one attempt of a job claims for itself. Executor."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """Takes names, each once: a file for each, created exclusively.
+    """Claims each name once, by creating a file for it exclusively.
 
-    The files need not survive a loss of power. They tell apart the attempts of one job, and no
-    attempt outlives the machine that keeps them; where that is another machine, it is a file system
-    or object store whose answer to a create is durable by itself.
+    The files need not survive a power loss. They only distinguish the attempts of one job, and no
+    attempt outlives the machine that stores them. On a remote file system or object store, a create
+    is durable by itself.
 
     Args:
         store: The state location of the query.
-        folder: Where the claims of the job are.
+        folder: The folder of the job's claims.
     """
 
     store: StateStore
     folder: str
 
     def __call__(self, name: str) -> bool:
-        """Take a name; see `WriterInitContext.claim`.
+        """Claim a name; see `WriterInitContext.claim`.
 
         Raises:
-            ConfigurationError: It is not a plain name.
+            ConfigurationError: The name has characters that are not allowed.
         """
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
                 f"{name!r} cannot be claimed",
-                expected="letters, digits, '_', '.' and '-', at most 200, no '.' in front",
+                expected="letters, digits, '_', '.' and '-', at most 200, no leading '.'",
             )
         path, own = f"{self.folder}/{name}", uuid.uuid4().bytes
-        # An object store may say of our own that it was there, when its client repeated a request.
+        # After a repeated request, an object store may report our own file as existing.
         return self.store.create(path, own, durable=False) or self.store.read(path) == own

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of dead letters: an attempt writes one, and the driver reads those that count."""
+"""Spool files of dead letters: each attempt writes its own, the driver reads the valid ones."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _BATCH_BYTES: Final = 8 << 20
 
 
 class DeadLetterSpool:
-    """Writes dead letters of one attempt to a file of the store, as an Arrow IPC stream; executor.
+    """Writes the dead letters of one attempt to a file, as an Arrow IPC stream; executor.
 
-    Memory is bounded: rows are written out every 1000 rows or 8 MiB. The file appears when it is
-    closed; an attempt that fails leaves none.
+    Memory is bounded: the spool flushes every 1000 rows or 8 MiB. The file becomes visible when it
+    is closed. A failed attempt leaves no file.
 
     Args:
         store: The state location.
         name: Path of the file; must be unique to the attempt.
-        batch_rows: Rows that are kept in memory at most.
-        batch_bytes: Bytes of raw records that are kept in memory at most.
+        batch_rows: Maximum number of rows in memory.
+        batch_bytes: Maximum number of bytes of raw records in memory.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DeadLetterSpool:
             self._flush()
 
     def close(self) -> None:
-        """Write the rest and publish the file; durable when this returns."""
+        """Flush and publish the file; durable when this returns."""
         if self._output.closed:
             return
         try:
@@ -107,7 +107,7 @@ def read_spool(store: StateStore, name: str) -> Iterator[pa.RecordBatch]:
     """Read the dead letters of a spool batch by batch; driver or executor.
 
     Raises:
-        FileNotFoundError: If there is no such spool.
+        FileNotFoundError: If the spool does not exist.
         StateCorruptedError: If it is not a spool of dead letters.
     """
     with store.open_input(name) as file:
@@ -121,15 +121,15 @@ def read_spool(store: StateStore, name: str) -> Iterator[pa.RecordBatch]:
 
 
 def spool_factory(store: StateStore, *labels: str) -> Callable[[], DeadLetterSpool]:
-    """Return what opens the spool of an attempt when the first dead letter comes.
+    """Return a function that opens the spool of an attempt at the first dead letter.
 
     Args:
         store: The state location.
-        *labels: What tells people whose spool it is, e.g. epoch, uid, subtask; they become folders
-            below `spool/`, so that those of an epoch can be removed together.
+        *labels: Labels that tell a person whose spool it is, such as epoch, uid, and subtask. They
+            become folders below `spool/`, so the spools of an epoch can be removed together.
 
     Returns:
-        A function that opens a spool under a name that nobody else uses.
+        A function that opens a spool under a unique name.
     """
     folders = "/".join((_SPOOL_FOLDER, *(_safe(label) for label in labels)))
 
@@ -140,5 +140,5 @@ def spool_factory(store: StateStore, *labels: str) -> Callable[[], DeadLetterSpo
 
 
 def _safe(label: str) -> str:
-    """Turn a label into one folder name; what is replaced need not be told apart."""
+    """Turn a label into a folder name, which need not be unique."""
     return re.sub(r"[^A-Za-z0-9_\-]", "_", label) or "_"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of tables that are cached as a whole: written by one task, mapped by all others.
+"""Snapshots of fully cached tables: one task writes them, all others map them into memory.
 
-A snapshot is an Arrow stream in the state location. The first task that needs it brings it to
-Spark's local disk, in the order in which it is searched; all processes that have this folder map
-that copy, so its pages are in memory once. The newest two of a table are kept, and those of tables
-that nobody has opened for a while are removed by whoever makes the next copy.
+A snapshot is an Arrow stream in the state location. The first task that needs it copies it to
+Spark's local disk, sorted for the search. All processes on the host map that copy, so its pages are
+in memory once. Each host keeps the newest two copies of a table. A process that creates a copy also
+removes the copies of tables that have not been opened for an hour.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _UNUSED_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """What :func:`write_snapshot` wrote.
+    """The result of :func:`write_snapshot`.
 
     Attributes:
-        file: Below the folder of the table.
-        rows: Rows in it.
-        bytes: Its size.
+        file: Path relative to the folder of the table.
+        rows: Number of rows.
+        bytes: Size of the file.
     """
 
     file: str
@@ -52,11 +52,11 @@ class WrittenSnapshot:
 def write_snapshot(
     store: StateStore, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> WrittenSnapshot:
-    """Write the rows of a table to a file of its own. Executor or driver.
+    """Write the rows of a table to a new file. Executor or driver.
 
     Args:
         store: The folder of the table in the state location.
-        schema: Of the rows.
+        schema: Schema of the rows.
         batches: The rows.
     """
     file = f"{secrets.token_hex(8)}.arrow"
@@ -76,8 +76,8 @@ class SnapshotLookup(LookupFunction):
     Args:
         store: The folder of the table in the state location.
         version: The version.
-        schema: Of its rows: the keys, then the other columns.
-        keys: How many of these are keys.
+        schema: Schema of its rows: the keys, then the other columns.
+        keys: Number of key columns.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SnapshotLookup(LookupFunction):
         self._index: HashIndex | None = None
 
     def open(self, context: FunctionContext) -> None:
-        """Map the copy of this host, made if need be."""
+        """Map the copy of this host; create it if necessary."""
         folder = local_folder() / self._version.pipeline_id / context.uid
         self._index = self._map_copy(folder)
         context.metric_group.set(LookupMetric.NUM_CACHED_RECORD, self._index.num_rows)
@@ -102,7 +102,7 @@ class SnapshotLookup(LookupFunction):
         return self._index.find(keys)
 
     def close(self) -> None:
-        """Let go of the copy."""
+        """Release the copy."""
         self._index = None
 
     def _map_copy(self, folder: Path) -> HashIndex:
@@ -110,7 +110,7 @@ class SnapshotLookup(LookupFunction):
         with _in_use(folder), _locked(folder / ".lock"):
             is_new = not copy.is_dir()
             if is_new:
-                for left in folder.glob(".*.tmp"):  # of a process that was killed
+                for left in folder.glob(".*.tmp"):  # left by a killed process
                     shutil.rmtree(left, ignore_errors=True)
                 building = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=".tmp"))
                 HashIndex.write(self._read(), self._keys, building)
@@ -119,7 +119,7 @@ class SnapshotLookup(LookupFunction):
             versions = sorted(path for path in folder.iterdir() if path.name[0] != ".")
             for old in versions[:-_KEPT]:
                 if old != copy:
-                    shutil.rmtree(old, ignore_errors=True)  # who has mapped it keeps it
+                    shutil.rmtree(old, ignore_errors=True)  # processes that have mapped it keep it
         if is_new:
             _remove_unused()
         return index
@@ -144,7 +144,7 @@ class SnapshotLookup(LookupFunction):
 
 
 def local_folder() -> Path:
-    """Where this user's copies are on this host: the first local directory of Spark's, if set."""
+    """Return the folder of this user's copies: below Spark's first local directory, if set."""
     base = os.environ.get("LOCAL_DIRS") or os.environ.get("SPARK_LOCAL_DIRS")
     return Path(
         base.split(",")[0] if base else tempfile.gettempdir(), f"connectors-lookup-{os.getuid()}"
@@ -152,25 +152,25 @@ def local_folder() -> Path:
 
 
 def remove_local_copies(pipeline_id: str) -> None:
-    """Remove what this host keeps for a pipeline that has ended. Driver."""
+    """Remove this host's copies for a pipeline that has ended. Driver."""
     shutil.rmtree(local_folder() / pipeline_id, ignore_errors=True)
     with _folder_locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
         if alone:
-            with suppress(OSError):  # it holds copies of other pipelines
+            with suppress(OSError):  # the folder holds copies of other pipelines
                 local_folder().rmdir()
 
 
 def _remove_unused() -> None:
-    """Remove copies of tables that nobody has opened for a while, such as of pipelines that ended.
+    """Remove copies that have not been opened for an hour, such as those of ended pipelines.
 
-    Whoever has mapped one keeps it; whoever still asks for one makes it anew.
+    A process that has mapped a copy keeps it. A process that needs it later creates it again.
     """
     with _folder_locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
-        if not alone:  # somebody opens a copy: the next one will do it
+        if not alone:  # a process opens a copy: the next one cleans up
             return
         oldest = time.time() - _UNUSED_SECONDS
         for folder in local_folder().glob("*/*"):
-            with suppress(OSError):  # the driver removes it, or its pipeline has other tables
+            with suppress(OSError):  # the driver is removing it, or its pipeline has other tables
                 if folder.stat().st_mtime < oldest:
                     shutil.rmtree(folder)
                     folder.parent.rmdir()
@@ -178,7 +178,7 @@ def _remove_unused() -> None:
 
 @contextmanager
 def _in_use(folder: Path) -> Iterator[None]:
-    """A table's folder, made if need be, which is not removed as unused meanwhile."""
+    """Create a table's folder if necessary, and keep it from being removed as unused."""
     with _folder_locked(fcntl.LOCK_SH):
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
@@ -187,7 +187,7 @@ def _in_use(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _folder_locked(how: int) -> Iterator[bool]:
-    """Whether the folder of all copies could be locked; it is as long as the context lasts."""
+    """Lock the folder of all copies for the context; yields whether that succeeded."""
     opened = _locked_folder(how)
     try:
         yield opened is not None
@@ -198,7 +198,7 @@ def _folder_locked(how: int) -> Iterator[bool]:
 
 def _locked_folder(how: int) -> int | None:
     while True:
-        with suppress(FileNotFoundError):  # a pipeline that ended has just removed it
+        with suppress(FileNotFoundError):  # an ending pipeline has just removed it
             opened = os.open(_own_folder(), os.O_RDONLY)
             try:
                 fcntl.flock(opened, how)
@@ -207,7 +207,7 @@ def _locked_folder(how: int) -> int | None:
                 return None
             if os.fstat(opened).st_nlink:
                 return opened
-            os.close(opened)  # it was removed before it was locked
+            os.close(opened)  # it was removed before the lock was taken
 
 
 def _own_folder() -> Path:
@@ -226,5 +226,5 @@ def _own_folder() -> Path:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed, or the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed or the process ends
         yield

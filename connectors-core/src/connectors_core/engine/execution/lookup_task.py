@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins the rows of a task with what is looked up for them. Executor.
+"""Joins the rows of a task with the rows of a lookup. Executor.
 
-A function and its cache are opened once in a worker process and wait there for the next task: to
-connect, and to fetch everything anew, would cost more than most tasks.
+A worker process opens a function and its cache once and keeps them for the next task. To connect
+and refill the cache again would cost more than most tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from connectors_core.lookup.provider import (
 from connectors_core.metrics import LookupMetric, MetricGroup
 
 ByKey = LookupFunctionProvider | AsyncLookupFunctionProvider | PartialCachingLookupProvider
-"""Providers whose functions are asked for keys."""
+"""Providers whose functions look up keys."""
 
 _KEPT_OPEN: Final = 8
 _CLOSE_SECONDS: Final = 10.0
@@ -45,14 +45,14 @@ _CLOSE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class LookupTask:
-    """All that a task needs to join its rows; shipped to executors.
+    """Everything that a task needs to join its rows; sent to executors.
 
     Attributes:
         pipeline_id: The pipeline.
         uid: The lookup within it.
-        life: What was opened for another life is not used: one start of the pipeline, or one
-            version of a table that is cached as a whole.
-        join: Which columns are compared and added.
+        life: One start of the pipeline, or one version of a fully cached table. A task does not
+            reuse a function that was opened for another life.
+        join: The columns to compare and to add.
         provider: Fetches the rows.
     """
 
@@ -67,18 +67,18 @@ class LookupTask:
     ) -> Iterator[pa.RecordBatch]:
         """Join rows.
 
-        Requests are on their way while more rows are taken; what comes out is in the order of what
-        came in. Requests that nobody waits for any more are cancelled.
+        Requests are in flight while the task takes more rows. The output keeps the order of the
+        input. The task cancels requests whose results it no longer needs.
 
         Args:
-            batches: Rows, as Spark has them.
-            observe: Given the numbers of this task at its end.
+            batches: Rows from Spark.
+            observe: Called with the metrics of this task at its end.
 
         Yields:
             Rows of ``join.schema``.
 
         Raises:
-            ConnectorError: A request failed for good.
+            ConnectorError: A request failed permanently.
         """
         rows = (conform(batch, self.join.rows) for batch in batches if batch.num_rows)
         first = next(rows, None)
@@ -87,7 +87,7 @@ class LookupTask:
         lookup = _opened.take(self)
         try:
             yield from _joined(self.join, lookup, itertools.chain([first], rows))
-        except GeneratorExit:  # a limit behind the join has all that it wants
+        except GeneratorExit:  # a downstream limit has enough rows
             _opened.give_back(self, lookup)
             raise
         except BaseException:
@@ -121,7 +121,7 @@ def _joined(
 
 
 class _Request(Protocol):
-    """Rows that are there, or on their way."""
+    """Rows that have arrived or are in flight."""
 
     def done(self) -> bool: ...
 
@@ -137,7 +137,7 @@ def _ready(rows: pa.Table) -> Future[pa.Table]:
 
 
 class _Requests(ABC):
-    """Asks a function, again where that may help."""
+    """Calls a function, with retries."""
 
     def __init__(
         self, task: LookupTask, requests: LookupRequestConfiguration, metrics: MetricGroup
@@ -156,18 +156,18 @@ class _Requests(ABC):
     @property
     @abstractmethod
     def most_requests(self) -> int:
-        """Requests on their way at the same time."""
+        """Maximum number of concurrent requests."""
 
     @abstractmethod
     def begin(self, keys: pa.RecordBatch) -> _Request:
-        """Ask for the rows of some keys, at least one."""
+        """Request the rows of one or more keys."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the function."""
 
     def _open(self, open_function: Callable[[FunctionContext], None]) -> None:
-        """Open the function, again where that may help."""
+        """Open the function, with retries."""
         context = FunctionContext(uid=self._uid, metric_group=self._metrics)
 
         def opened() -> None:
@@ -187,7 +187,7 @@ class _Requests(ABC):
         return rows
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Count a failure and raise it as an error that the core knows."""
+        """Count a failure and raise it as a connector error."""
         self._metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
         if isinstance(error, ConnectorError):
             raise error
@@ -211,7 +211,7 @@ class _Requests(ABC):
 
 
 class _BlockingRequests(_Requests):
-    """On the task's thread, one after the other."""
+    """Runs requests one after another on the task's thread."""
 
     most_requests = 1
 
@@ -236,7 +236,7 @@ class _BlockingRequests(_Requests):
 
 
 class _AsyncRequests(_Requests):
-    """From the event loop of the process, several at a time."""
+    """Runs several concurrent requests on the event loop of the process."""
 
     def __init__(self, function: AsyncLookupFunction, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -246,7 +246,7 @@ class _AsyncRequests(_Requests):
 
     @property
     def most_requests(self) -> int:
-        # A task has the function for itself, so no other one has requests on their way.
+        # A task has exclusive use of the function, so no other task has requests in flight.
         return self._requests.max_concurrent_requests
 
     def begin(self, keys: pa.RecordBatch) -> _Request:
@@ -278,7 +278,7 @@ class _AsyncRequests(_Requests):
 
 @dataclass
 class _PartlyCached:
-    """A request for the keys that the cache does not have, and the rows of those that it has."""
+    """A request for the keys that the cache does not have, and the cached rows of the others."""
 
     cache: LookupCache
     missing: pa.RecordBatch
@@ -289,7 +289,7 @@ class _PartlyCached:
         return self.fetched.done()
 
     def result(self) -> pa.Table:
-        """On the task's thread, as the cache is not for several."""
+        """Return the rows; runs on the task's thread, since the cache is not thread-safe."""
         rows = self.fetched.result()
         self.cache.put(self.missing, rows)
         return rows if self.cached is None else pa.concat_tables([self.cached, rows])
@@ -298,11 +298,11 @@ class _PartlyCached:
         return self.fetched.cancel()
 
 
-# --- What is open in a process --------------------------------------------------------------------
+# --- Open lookups of a process --------------------------------------------------------------------
 
 
 class _OpenLookup:
-    """The function of a lookup, opened, and its cache; used by one task at a time."""
+    """The open function of a lookup and its cache; one task at a time uses it."""
 
     def __init__(self, task: LookupTask) -> None:
         self.life = task.life
@@ -322,7 +322,7 @@ class _OpenLookup:
 
     @property
     def most_requests(self) -> int:
-        """Requests on their way at the same time."""
+        """Maximum number of concurrent requests."""
         return self._requests.most_requests
 
     def begin(self, keys: pa.RecordBatch) -> _Request:
@@ -341,7 +341,7 @@ class _OpenLookup:
         return _PartlyCached(self._cache, missing, cached, self._requests.begin(missing))
 
     def take_numbers(self) -> MetricGroup:
-        """What was counted since they were taken last."""
+        """Return the counts since the last call."""
         taken = self._metrics.copy()
         for name, number in taken.counters.items():
             self._metrics.inc(name, -number)
@@ -357,14 +357,14 @@ class _OpenLookup:
 
 
 class _OpenLookups:
-    """What is open in this process and used by no task. Thread-safe."""
+    """The open lookups of this process that no task uses. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free: OrderedDict[tuple[str, str], _OpenLookup] = OrderedDict()
 
     def take(self, task: LookupTask) -> _OpenLookup:
-        """The one of a task, opened if need be: nobody else has it until it is given back."""
+        """Take a task's lookup for exclusive use until it is given back; open it if necessary."""
         with self._lock:
             lookup = self._free.pop(_key(task), None)
         if lookup is not None and lookup.life != task.life:
@@ -373,7 +373,7 @@ class _OpenLookups:
         return lookup or _OpenLookup(task)
 
     def give_back(self, task: LookupTask, lookup: _OpenLookup) -> None:
-        """Keep it for the next task; the one that was not used for longest may be closed."""
+        """Keep it for the next task; may close the least recently used one."""
         with self._lock:
             replaced = [self._free.pop(_key(task), None)]
             self._free[_key(task)] = lookup
@@ -384,7 +384,7 @@ class _OpenLookups:
                 each.close()
 
     def close(self) -> None:
-        """Close all."""
+        """Close all lookups."""
         with self._lock:
             free, self._free = self._free, OrderedDict()
         for lookup in free.values():
@@ -399,5 +399,5 @@ _opened: Final = _OpenLookups()
 
 
 def close_lookups() -> None:
-    """Close what is open in this process and used by no task; for tests, and for the driver."""
+    """Close the lookups of this process that no task uses; for tests and the driver."""
     _opened.close()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one plan entry: emits its rows and creates its report. Executor.
 
-A report fixes where an entry ends. Whoever reads the entry again (a retry, a speculative copy, a
+A report fixes where an entry ends. Every later read of the entry (a retry, a speculative copy, a
 second branch of the query, a replay after a crash) finds the report and takes exactly as many rows
-of every split. Where the end of a read does not follow from plan and data, the rows are spooled and
-the report is created before the first of them is emitted ("claim before emit").
+of every split. If plan and data do not determine the end of a read, the reader spools the rows and
+creates the report before it emits the first row ("claim before emit").
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ AVAILABILITY_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderTask:
-    """All that a task needs to read entries of one source; shipped to executors.
+    """Everything that a task needs to read entries of one source; sent to executors.
 
     Attributes:
         source: The source.
         uid: Its uid.
-        store: The state location of the pipeline; reports are created below it.
-        strategy: How rows get event times and splits watermarks.
+        store: The state location of the pipeline, which receives the reports.
+        strategy: Assigns event times to rows and watermarks to splits.
         evaluator: Ends a split after a row it names.
-        policy: What to do with records that cannot be read.
+        policy: Handles records that cannot be read.
         schema: Schema of the source's batches.
-        idle_seconds: How long to wait for rows of a split without an end before the entry ends.
-        replay_seconds: How long to wait for rows of such a split that were read before.
-        attempt: Tells the attempt number of the task that runs, for its reports.
+        idle_seconds: Time to wait for rows of a split without an end before the entry ends.
+        replay_seconds: Time to wait for rows of such a split if they were read before.
+        attempt: Returns the attempt number of the current task, for its reports.
     """
 
     source: AnySource
@@ -82,18 +82,18 @@ class ReaderTask:
     attempt: Callable[[], int] = int
 
     def output_schema(self) -> pa.Schema:
-        """Schema of what :func:`read_entry` emits."""
+        """Return the schema of the batches that :func:`read_entry` emits."""
         if self.strategy is None:
             return self.schema
         schema = self.strategy.output_schema(self.schema)
         return schema.append(pa.field(HEARTBEAT_COLUMN, pa.bool_()))
 
     def store_of(self, entry: Entry) -> StateStore:
-        """The state location of the query that the entry belongs to."""
+        """Return the state location of the query of an entry."""
         return self.store.child(entry.query)
 
     def __call__(self, entry: str) -> Iterator[pa.RecordBatch]:
-        """Read an entry as it comes out of the carrier."""
+        """Read an entry that the carrier delivered."""
         return read_entry(self, decode_entry(entry), self.attempt())
 
 
@@ -101,16 +101,16 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     """Emit the rows of an entry and create its report.
 
     Args:
-        task: The source and how it is read.
-        entry: What to read.
-        attempt: Spark's attempt number, for the record only.
+        task: The source and its settings.
+        entry: The entry to read.
+        attempt: Spark's attempt number, for information only.
 
     Yields:
-        Batches of ``task.output_schema()``; first the heartbeat row, where there is one.
+        Batches of ``task.output_schema()``. The heartbeat row comes first, if the entry has one.
 
     Raises:
-        DataLossError: The entry was read before and gives fewer rows now.
-        BadRecordError: A record cannot be read and the policy is to fail.
+        DataLossError: The entry returned more rows on its first read.
+        BadRecordError: A record cannot be read, and the policy is to fail.
     """
     if entry.source != task.uid:
         raise StateCorruptedError(
@@ -164,7 +164,7 @@ def _fetched(
 
 
 def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of an entry as the source gave them, for whoever is not Spark's watermark."""
+    """Return the rows of an entry without the heartbeat that drives Spark's watermark."""
     for rows in batches:
         if HEARTBEAT_COLUMN not in rows.schema.names:
             yield rows
@@ -185,7 +185,7 @@ def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
 
 
 def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
-    """The report that was first; nobody will ask for the dead letters of the other."""
+    """Return the report that was created first; remove the dead letters of the other one."""
     winner = _report_of(entry, REPORTS.read(store, path), path)
     if mine.spool is not None and (winner is None or winner.spool != mine.spool):
         store.delete(mine.spool)
@@ -239,8 +239,8 @@ def _unspool(file: BinaryIO) -> Iterator[pa.RecordBatch]:
 class _SplitReading:
     """Progress of one split within the entry.
 
-    A position is a split state of the connector's (``base``) and the rows to drop behind it
-    (``skip``), so that a batch can be cut at any row whatever the connector's own positions are.
+    A position is a split state of the connector (``base``) and the number of rows to drop after it
+    (``skip``). A batch can therefore be cut at any row, whatever positions the connector has.
     """
 
     planned: PlannedSplit
@@ -263,7 +263,7 @@ class _SplitReading:
 
 
 class _Output:
-    """Collects what a poll emits."""
+    """Collects the batches of a poll."""
 
     def __init__(self) -> None:
         self._collected: list[tuple[str, pa.RecordBatch]] = []
@@ -291,10 +291,10 @@ class _SplitOutput:
 
 
 class _PollErrors(RecordErrorHandler):
-    """Counts the bad records of a batch in the one entry that takes its first rows.
+    """Counts the bad records of a batch only in the entry that takes its first rows.
 
-    A batch that is cut is read again by a later entry, and its bad records are met again: what a
-    poll met waits here until it is known which of the two this is.
+    If a batch is cut, a later entry reads it again and meets its bad records again. The bad records
+    of a poll therefore wait here until it is known which entry counts them.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class _PollErrors(RecordErrorHandler):
         self._met: list[tuple[BadRecord, BaseException | None]] = []
 
     def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
-        record = replace(record, source_uid=self._source)  # a reader does not know its uid
+        record = replace(record, source_uid=self._source)  # a reader does not know its own uid
         if self._waits:
             self._met.append((record, cause))
         else:
@@ -324,7 +324,7 @@ class _PollErrors(RecordErrorHandler):
 
 @dataclass
 class _ReaderContext:
-    """The runtime as the reader sees it."""
+    """The reader's view of the runtime."""
 
     index_of_subtask: int
     current_parallelism: int
@@ -341,7 +341,7 @@ class _ReaderContext:
 
 
 class _EntryReading:
-    """One reading of one entry, from its start to its limits or pinned stops."""
+    """One read of an entry, from its start to its limits or pinned stops."""
 
     def __init__(self, task: ReaderTask, entry: Entry, pinned: Report | None) -> None:
         self._task = task
@@ -387,7 +387,7 @@ class _EntryReading:
         )
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """Read until all splits are finished or stopped, or a limit is reached."""
+        """Read until all splits are finished or stopped, or the entry reaches a limit."""
         try:
             yield from self._read_splits()
             self._check_pinned()
@@ -396,7 +396,7 @@ class _EntryReading:
             self._context.record_errors.abort()
             raise
         if self._pinned:
-            self._context.record_errors.abort()  # the report names the spool of the first reading
+            self._context.record_errors.abort()  # the report names the spool of the first read
         else:
             self._context.record_errors.close()
 
@@ -414,16 +414,16 @@ class _EntryReading:
                 events.clear()
                 reader.add_splits([split.base for split in remaining])
                 reader.notify_no_more_splits()
-                go_on = yield from self._read(reader, remaining)
+                needs_new_reader = yield from self._read(reader, remaining)
             finally:
                 reader.close()
-            if not go_on:
+            if not needs_new_reader:
                 break
 
     def _read(
         self, reader: SourceReader[Any], splits: list[_SplitReading]
     ) -> Generator[pa.RecordBatch, None, bool]:
-        """Poll one reader; True when it must be made anew without a stopped split."""
+        """Poll one reader; return True if a new reader must continue without a stopped split."""
         output = _Output()
         for split in splits:
             split.consumed = 0
@@ -440,7 +440,7 @@ class _EntryReading:
             newly_stopped = self._move_on(splits, positions)
             if newly_stopped and any(split.open for split in splits):
                 if self._task.source.split_traits().ordered:
-                    return True  # the reader would not get past the stopped split
+                    return True  # the reader would wait for the stopped split
                 try:
                     reader.pause_or_resume_splits(newly_stopped, [])
                 except NotImplementedError:
@@ -452,7 +452,7 @@ class _EntryReading:
     def _wait(
         self, reader: SourceReader[Any], status: InputStatus, splits: list[_SplitReading]
     ) -> bool:
-        """Whether to poll again after a poll that gave nothing."""
+        """Return whether to poll again after an empty poll."""
         if status is InputStatus.END_OF_INPUT:
             return False
         if status is InputStatus.MORE_AVAILABLE or reader.wait_available(AVAILABILITY_POLL_SECONDS):
@@ -462,7 +462,7 @@ class _EntryReading:
             return True
         for split in splits:
             if split.open:
-                split.touched = split.waited = True  # asked, and had nothing
+                split.touched = split.waited = True  # polled, and had no rows
         now = time.monotonic()
         if self._idle_since is None:
             self._idle_since = now
@@ -470,7 +470,7 @@ class _EntryReading:
         return now - self._idle_since < patience
 
     def _take(self, split: _SplitReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Account for a batch of a split; returns what of it is emitted."""
+        """Account for a batch of a split; return the rows to emit."""
         errors = self._context.record_errors
         if not split.open:
             errors.settle(counted=False)
@@ -487,7 +487,7 @@ class _EntryReading:
         if ends:
             split.finished = split.ended = True
         elif keep < fresh.num_rows or split.rows == split.quota:
-            # Go on from the position before this batch and drop what was taken of it.
+            # Resume from the position before this batch and drop the rows that were taken.
             split.stopped = True
             split.skip = max(split.skip, split.consumed)
             self._newly_stopped.append(split.planned.split_id)
@@ -498,7 +498,7 @@ class _EntryReading:
         return self._emit(split, fresh.slice(0, keep))
 
     def _admit(self, split: _SplitReading, fresh: pa.RecordBatch) -> tuple[int, bool]:
-        """How many leading rows are taken, and whether the split ends behind them."""
+        """Return the number of leading rows to take, and whether the split ends after them."""
         keep = fresh.num_rows
         if split.quota is not None:
             keep = min(keep, split.quota - split.rows)
@@ -561,7 +561,7 @@ class _EntryReading:
     def _move_on(
         self, splits: list[_SplitReading], positions: Mapping[str, SourceSplit]
     ) -> list[str]:
-        """Take over the positions behind a poll; returns the splits that stopped in it."""
+        """Take over the positions after a poll; return the splits that stopped in it."""
         for split in splits:
             if not split.open:
                 continue
@@ -571,7 +571,7 @@ class _EntryReading:
             if position is None:
                 split.finished = split.touched = True
             else:
-                # A position may also move without rows: all were bad, or none of the user's.
+                # A position can also move without rows: all were bad, or none was the user's.
                 split.touched |= position != split.base
                 split.skip = position.still_to_skip(split.skip, split.base)
                 split.base = position
@@ -595,11 +595,11 @@ class _EntryReading:
                     expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
                     found=f"{split.rows} rows",
                     hint="data was removed or changed after it was read: restore it, or start "
-                    "over with a new checkpoint location",
+                    "with a new checkpoint location",
                 )
 
     def report(self, attempt: int) -> Report:
-        """The report of this reading, after :meth:`batches` is used up."""
+        """Return the report of this read, after :meth:`batches` is exhausted."""
         errors = self._context.record_errors.summary()
         metrics = self._context.metric_group
         return Report(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the rows of one task of an epoch with the writers of all sinks at once. Executor."""
+"""Writes the rows of one task of an epoch, with the writers of all sinks. Executor."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ MESSAGE_SCHEMA = pa.schema([("payload", pa.binary())])
 
 @dataclass(frozen=True, kw_only=True)
 class SinkTask:
-    """A sink as its writers need it.
+    """A sink and the settings of its writers.
 
     Attributes:
         uid: Its uid.
         sink: The sink.
         schema: Arrow schema of its rows.
-        branch: Which branch of the tagged union it writes; None where there is no union.
-        policy: What to do with rows that cannot be written.
-        lease: What its committer leased to the writers of this job.
-        subtasks: The tasks whose rows are written, where not all are to be: the others have been.
-        writers: Number of writers, where it is fixed.
-        states: Of a stateful sink, what each of its writers goes on from.
+        branch: The branch of the tagged union that it writes; None without a union.
+        policy: Handles rows that cannot be written.
+        lease: The lease that its committer gave to the writers of this job.
+        subtasks: The tasks whose rows are to be written; None for all. In a rewrite, the rows of
+            the other tasks are already written.
+        writers: Number of writers, if it is fixed.
+        states: Of a stateful sink, the states that each writer restores.
     """
 
     uid: str
@@ -63,21 +64,21 @@ class SinkTask:
     states: WriterStates = ()
 
     def written_by(self, subtask: int) -> bool:
-        """Whether this task writes the sink."""
+        """Return whether a task writes to this sink."""
         return self.subtasks is None or subtask in self.subtasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteTask:
-    """What the tasks of one epoch write; shipped to executors.
+    """The work of all tasks of one epoch; sent to executors.
 
     Attributes:
         pipeline_id: The pipeline.
         epoch: The epoch.
         store: The state location of the query.
-        sinks: The sinks that are written.
-        job: Different each time that the epoch is written: names that an attempt has claimed in
-            one job are free in the next, which has leases of its own.
+        sinks: The sinks to write to.
+        job: A new value each time the epoch is written. A name that an attempt claims in one job is
+            free again in the next job, which has its own leases.
     """
 
     pipeline_id: str
@@ -87,14 +88,14 @@ class WriteTask:
     job: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def written_by(self, subtask: int) -> bool:
-        """Whether a task writes any sink; else its rows need not be made."""
+        """Return whether a task writes to any sink; otherwise it need not produce rows."""
         return any(sink.written_by(subtask) for sink in self.sinks)
 
     def with_leases(self, leases: Leases, number_of_writers: int) -> WriteTask:
-        """The task with a lease for each of its sinks that takes one. Driver.
+        """Return the task with a lease for each sink that uses one. Driver.
 
         Args:
-            leases: Who leases to whom.
+            leases: The sinks that use leases.
             number_of_writers: Tasks of the job.
         """
         sinks = (
@@ -105,14 +106,15 @@ class WriteTask:
 
 
 Leases = Mapping[str, Callable[[int], Any]]
-"""By uid of the sinks whose committer leases: gives the lease for a number of writers. Driver."""
+"""By sink uid, a function that returns the lease for a number of writers. Driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriterMessage:
-    """What one writer did: its summary and committables, returned through Spark's ``collect``.
+    """The summary and committables of one writer, returned through Spark's ``collect``.
 
-    The states are those of a stateful sink; None where no row came, so that there was no writer.
+    The states are those of a stateful sink. They are None if no row arrived and so no writer was
+    created.
     """
 
     sink: str
@@ -128,7 +130,7 @@ class WriterMessage:
 
     @property
     def written(self) -> int:
-        """Rows without those that could not be written."""
+        """Number of rows that were written, without bad rows."""
         return self.rows - self.skipped - self.dead_letters
 
 
@@ -136,7 +138,7 @@ _MESSAGES = JsonDataclassSerializer(WriterMessage, version=1)
 
 
 def decode_message(payload: bytes) -> WriterMessage:
-    """The message of a row that :func:`write_task` returned."""
+    """Decode the message in a row that :func:`write_task` returned."""
     return _MESSAGES.deserialize(1, payload)
 
 
@@ -149,14 +151,14 @@ def write_task(
         task: The epoch and its sinks.
         subtask: Spark's partition.
         attempt: Spark's attempt number.
-        batches: The rows; with a branch column where there is a union.
+        batches: The rows, with a branch column if the query is a union.
 
     Yields:
         One batch of :data:`MESSAGE_SCHEMA`: a message for every sink.
     """
     with ExitStack() as stack:
         writings = [_Writing(task, sink, subtask, attempt) for sink in task.sinks]
-        for writing in writings:  # left last: by then it is known whether all were closed
+        for writing in writings:  # exits last, when it is known whether all were closed
             stack.push(writing.discard_spool_on_error)
         for writing in writings:
             stack.callback(writing.close)
@@ -171,7 +173,7 @@ def write_task(
 
 
 class _Writing:
-    """One sink in one task; its writer is made when the first row comes."""
+    """One sink in one task; the first row creates its writer."""
 
     def __init__(self, task: WriteTask, sink: SinkTask, subtask: int, attempt: int) -> None:
         self._sink = sink
@@ -254,7 +256,7 @@ class _Writing:
 
     def close(self) -> None:
         try:
-            self._errors.abort()  # of no effect on a spool that was closed
+            self._errors.abort()  # no effect on a closed spool
         finally:
             if self._writer is not None:
                 self._writer.close()
@@ -266,10 +268,10 @@ class _Writing:
 
 
 def encode_committables(sink: Sink, committables: Sequence[object]) -> tuple[Versioned, ...]:
-    """The stored form of what one writer made.
+    """Return the stored form of the committables of one writer.
 
     Raises:
-        UnsupportedError: It is more than can be written again for what is lost of it.
+        UnsupportedError: They are several, so the sink could not rewrite a single lost one.
     """
     if not isinstance(sink, TwoPhaseCommittingSink):
         return ()
@@ -288,11 +290,11 @@ def encode_committables(sink: Sink, committables: Sequence[object]) -> tuple[Ver
 
 
 def encode_states(sink: Sink, states: Sequence[object]) -> tuple[Versioned, ...]:
-    """The stored form of the states of one writer.
+    """Return the stored form of the states of one writer.
 
     Raises:
-        FatalError: They are more than may be stored with every epoch.
-        UnsupportedError: The sink cannot give them back.
+        FatalError: They exceed the size that may be stored with every epoch.
+        UnsupportedError: The sink cannot restore them.
     """
     if not isinstance(sink, StatefulSink):
         raise UnsupportedError(
@@ -319,12 +321,12 @@ def encode_states(sink: Sink, states: Sequence[object]) -> tuple[Versioned, ...]
 
 
 def branch_column(branch: int) -> str:
-    """Name of the struct column that holds the rows of a branch."""
+    """Return the name of the struct column that holds the rows of a branch."""
     return f"_branch_{branch}"
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly this schema; Spark labels timestamps with the session's time zone."""
+    """Cast a batch to this schema; Spark labels timestamps with the session's time zone."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(

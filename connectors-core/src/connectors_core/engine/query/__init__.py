@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One query: its epochs, what is wired for them, and how it stands. Driver, no pyspark."""
+"""One query: its epochs, their wiring, and its status. Driver, no pyspark."""

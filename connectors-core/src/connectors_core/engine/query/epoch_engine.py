@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs the rows of an epoch: Spark, or a test's own process."""
+"""The interface to the engine that runs an epoch: Spark, or the process of a test."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class EpochEngine(Protocol[BatchT]):
     def write(self, batch: BatchT, task: WriteTask, leases: Leases) -> list[WriterMessage]:
         """Write a batch with the writers of the task's sinks.
 
-        Written again, the rows are in the same subtasks as before.
+        If a batch is written again, its rows are in the same subtasks as before.
 
         Args:
             batch: The rows.
             task: The epoch and its sinks.
-            leases: For the sinks that need one; asked once the number of writers is known.
+            leases: Leases for the sinks that use them; called when the number of writers is known.
 
         Returns:
-            The messages of the attempts that won, one of each task for each sink.
+            The messages of the successful attempts: one per task and sink.
         """
         ...
 
     def drain(self, batch: BatchT) -> None:
-        """Run a batch and throw its rows away."""
+        """Run a batch and discard its rows."""
         ...
 
     def read(self, entries: Sequence[Entry]) -> None:
-        """Read entries for their reports, and throw their rows away."""
+        """Read entries to create their reports; discard their rows."""
         ...

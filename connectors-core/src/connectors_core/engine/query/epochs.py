@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a micro-batch to a committed epoch: write, decide, commit."""
+"""Turns a micro-batch into a committed epoch: write, decide, commit."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ BatchT = TypeVar("BatchT")
 
 @dataclass
 class EpochProgress:
-    """Counts since this driver started, for the status."""
+    """Counters since this driver started, for the status."""
 
     epochs: int = 0
     sinks: dict[str, SinkProgress] = field(default_factory=dict)
 
     def committed(self, _epoch: int, uid: str) -> None:
-        """A sink has committed its part of an epoch."""
+        """Count an epoch that a sink has committed."""
         self.sink(uid).metrics.inc(SinkMetric.NUM_EPOCHS_COMMITTED)
 
     def sink(self, uid: str) -> SinkProgress:
-        """The counts of a sink."""
+        """Return the counters of a sink."""
         return self.sinks.setdefault(uid, SinkProgress())
 
 
 class EpochRunner(Generic[BatchT]):
-    """Runs the epochs of one query. Its number is our own: a wiped checkpoint does not reset it.
+    """Runs the epochs of one query. A deleted Spark checkpoint does not reset their numbers.
 
     Args:
         engine: Runs the rows of an epoch.
-        sinks: The sinks of the query as writers need them.
+        sinks: The sinks of the query with their writer settings.
         committer: Commits decided epochs.
         store: The state location of the query.
         pipeline_id: The pipeline.
-        lease: Under which this driver decides.
-        dead_letters: Where bad records go.
-        reported: Told the number of a plan once all its reports are there.
-        decided: Told each epoch between its decision and its commit.
-        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
-        progress: Where epochs are counted; the committer's callback counts there too.
+        lease: The lease of this driver.
+        dead_letters: Receives bad records.
+        reported: Called with the number of a plan when all its reports exist.
+        decided: Called with each epoch between its decision and its commit.
+        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
+        progress: Counters of epochs; the committer's callback uses them too.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class EpochRunner(Generic[BatchT]):
         return self._last_decided
 
     def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
-        """Whether a batch, or run, was decided on by this driver or one before."""
+        """Return whether this driver or an earlier one has decided on a batch or run."""
         return (spark_query_id, batch_id) in self._decided
 
     def sink_statuses(self) -> tuple[SinkStatus, ...]:
-        """What was written and committed since this driver started. From any thread."""
+        """Return the status of each sink since this driver started. From any thread."""
         committers = self.committer.committers
         return tuple(
             sink_status(uid, progress, committers.get(uid))
@@ -138,18 +138,18 @@ class EpochRunner(Generic[BatchT]):
         )
 
     def recover(self, keep_epochs: int, replayed: tuple[str, int] | None) -> bool:
-        """Finish decided epochs, roll back undecided ones. The fence of this driver stands.
+        """Commit unfinished decided epochs and roll back undecided ones, after this driver's fence.
 
         Args:
-            keep_epochs: How many epochs back Spark may run a batch again.
-            replayed: Spark's id of the query and the batch that will be run again for sure. Rows of
-                a decided epoch that a sink has lost are written by its replay.
+            keep_epochs: Number of past epochs whose batches Spark may run again.
+            replayed: Spark's id of the query, and the batch that will certainly run again. Its
+                replay rewrites rows that a sink has lost.
 
         Returns:
-            Whether there were decisions that were not finished before.
+            Whether there were unfinished decisions.
 
         Raises:
-            FatalError: Rows are lost of a batch that is not run again.
+            FatalError: A sink has lost rows of a batch that does not run again.
             LeaseError: A later driver has taken over.
         """
         self._keep_epochs = keep_epochs
@@ -171,13 +171,13 @@ class EpochRunner(Generic[BatchT]):
                         f"epoch {epoch} of {', '.join(lost)} is lost, and Spark does not run its "
                         "batch again",
                         expected="a start with the original query, sinks, and state, which "
-                        "writes it again",
-                        hint="undo what you changed since the pipeline ended; " + GIVE_UP_HINT,
+                        "rewrites it",
+                        hint="undo all changes since the pipeline ended; " + GIVE_UP_HINT,
                     )
         return bool(unfinished)
 
     def run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
-        """Bring one micro-batch to its commit; exactly one action runs over it.
+        """Write, decide, and commit one micro-batch; exactly one Spark action runs over it.
 
         Args:
             batch: Its rows.
@@ -186,8 +186,8 @@ class EpochRunner(Generic[BatchT]):
             plans: Plans whose entries it reads.
         """
         if self.is_decided(spark_query_id, batch_id):
-            # Written and committed in an earlier life. Spark's state operators must run all the
-            # same, or Spark 4 refuses the next batch.
+            # An earlier driver has committed the batch. Spark's state operators must still run, or
+            # Spark 4 refuses the next batch.
             if not self._write_lost(batch):
                 self._engine.drain(batch)
             self._complete_reports(plans)
@@ -199,15 +199,15 @@ class EpochRunner(Generic[BatchT]):
     def run_batch(
         self, batch: BatchT, run_id: str, complete_reports: Callable[[], list[Report]]
     ) -> bool:
-        """Bring the rows of a batch run to their commit.
+        """Write, decide, and commit the rows of a batch run.
 
         Args:
             batch: All rows.
             run_id: The run.
-            complete_reports: Gives all its reports when the rows are written.
+            complete_reports: Returns all its reports when the rows are written.
 
         Returns:
-            False when an earlier life has decided on this run, so that it was finished only.
+            False if an earlier driver had decided on this run, and this call only finished it.
         """
         if self.is_decided(run_id, 0):
             self._write_lost(batch)
@@ -216,7 +216,7 @@ class EpochRunner(Generic[BatchT]):
         return True
 
     def _write_lost(self, batch: BatchT) -> bool:
-        """Write again what a sink lost of the epoch of an earlier life; whether the batch ran."""
+        """Rewrite the lost rows of an earlier driver's epoch; return whether the batch ran."""
         if self._lost is None:
             return False
         decision, lost = self._lost
@@ -258,7 +258,7 @@ class EpochRunner(Generic[BatchT]):
             self._dead_letters.discard(_spools(messages, reports))
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
-        """All reports of the batch's plans; what the batch left unread is read to its end first."""
+        """Return all reports of the batch's plans, after reading entries that the batch skipped."""
         reports: list[Report] = []
         for number in plans:
             plan = read_plan(self._store, number)
@@ -270,7 +270,7 @@ class EpochRunner(Generic[BatchT]):
                 if report is None
             ]
             if missing:
-                self._engine.read(missing)  # a limit above the reader ended it early
+                self._engine.read(missing)  # a downstream limit ended them early
                 found = read_reports(self._store, plan)
             reports += [report for own in found.values() for report in own if report is not None]
             self._reported(number)
@@ -285,9 +285,10 @@ class EpochRunner(Generic[BatchT]):
         messages: Sequence[WriterMessage],
         reports: Sequence[Report],
     ) -> Decision | None:
-        """What the epoch commits; None for an epoch in which nothing happened.
+        """Return the decision on an epoch; None for an empty epoch.
 
-        One that read rows is decided on though it wrote none: that proves a missing decision.
+        An epoch that read rows needs a decision even if it wrote none. Otherwise a missing decision
+        could not be detected.
         """
         epoch = task.epoch
         sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
@@ -300,7 +301,7 @@ class EpochRunner(Generic[BatchT]):
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
             if not (any(report.rows for report in reports) or self._stateful()):
                 return None
-            # Nothing to commit, so no sink needs a done mark.
+            # There is nothing to commit, so no sink needs a done mark.
             sinks = {uid: sink for uid, sink in sinks.items() if sink.writer_states}
         return Decision(
             pipeline_id=self._pipeline_id,
@@ -318,10 +319,10 @@ class EpochRunner(Generic[BatchT]):
     def _count_bad_records(
         self, messages: Sequence[WriterMessage], reports: Sequence[Report]
     ) -> dict[str, int]:
-        """Bad records so far, with those of this epoch.
+        """Return the numbers of bad records so far, including this epoch.
 
         Raises:
-            BadRecordLimitError: There are more than a record policy allows.
+            BadRecordLimitError: They exceed the limit of a record policy.
         """
         totals = dict(self._bad_records)
         for uid, found in (
@@ -368,7 +369,7 @@ class EpochRunner(Generic[BatchT]):
         path = decision_path(decision.epoch)
         if not DECISIONS.create(self._store, path, decision):
             found = DECISIONS.read(self._store, path)
-            # An object store may say so of our own, when its client repeated a request.
+            # After a repeated request, an object store may report our own file as existing.
             if found != decision:
                 self.committer.roll_back(decision.epoch)
                 raise taken_by_another(
@@ -380,10 +381,10 @@ class EpochRunner(Generic[BatchT]):
         while self._decided[oldest := next(iter(self._decided))] < (
             self._last_decided - self._keep_epochs
         ):
-            del self._decided[oldest]  # Spark runs no batch again that is so old
+            del self._decided[oldest]  # Spark does not run such an old batch again
 
     def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
-        """Count a decided epoch, once."""
+        """Count a decided epoch."""
         self.progress.epochs += 1
         for uid, sink in decision.sinks.items():
             errors = sink.skipped + sink.dead_letters
@@ -408,7 +409,7 @@ class EpochRunner(Generic[BatchT]):
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:
-    """Uid and name of the dead-letter spools of an epoch."""
+    """Return uid and name of the dead-letter spools of an epoch."""
     spools = [(report.source, report.spool) for report in reports if report.spool is not None]
     return spools + [(message.sink, message.spool) for message in messages if message.spool]
 
@@ -420,7 +421,7 @@ def _something(sink: SinkDecision) -> bool:
 def _pre_commit(
     sink: Any, committables: tuple[DecidedCommittable, ...], epoch: int, subtasks: int
 ) -> tuple[DecidedCommittable, ...]:
-    """Hand the committables through the sink's pre-commit topology."""
+    """Pass the committables through the sink's pre-commit topology."""
     serializer = sink.committable_serializer()
     messages = messages_in_order(
         [

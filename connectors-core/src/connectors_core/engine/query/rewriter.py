@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes again what a target lost after the decision. Driver.
+"""Rewrites rows that a target lost after the decision. Driver.
 
-A decided committable may be gone before it is committed: a transaction that was prepared expires.
-Its rows are still there, since reports pin what is read. They are written again by the same
-subtasks, and a durable rewrite of the epoch puts the new committables in the place of the lost
-ones before these are committed. A driver that dies before the rewrite leaves staged rows that
-nobody names; one that dies after it leaves committables that the next start commits.
+A decided committable may be lost before its commit: a prepared transaction can expire. Its rows can
+still be read, since reports pin them. The same subtasks write them again. A durable rewrite
+document replaces the lost committables with the new ones before the commit. If the driver dies
+before the rewrite document, it leaves staged rows that no document names. If it dies after that,
+the next start commits the new committables.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class Rewriter(Generic[BatchT]):
-    """Writes lost rows of decided epochs again.
+    """Rewrites lost rows of decided epochs.
 
     Args:
         engine: Runs the rows of an epoch.
-        sinks: The sinks of the query as writers need them.
-        committer: Commits decided epochs, and leases.
+        sinks: The sinks of the query with their writer settings.
+        committer: Commits decided epochs and grants leases.
         store: The state location of the query.
-        lease: Under which this driver decides.
-        dead_letters: Where bad records go.
+        lease: The lease of this driver.
+        dead_letters: Receives bad records.
     """
 
     def __init__(
@@ -68,16 +68,16 @@ class Rewriter(Generic[BatchT]):
         self._dead_letters = dead_letters
 
     def finish(self, batch: BatchT, decision: Decision, lost: Lost) -> None:
-        """Write what is lost until all of the epoch is committed; a job each time.
+        """Rewrite lost rows until the whole epoch is committed, with one job per try.
 
         Args:
             batch: The rows of the epoch.
-            decision: The epoch.
-            lost: What its commit said; nothing is done where that is nothing.
+            decision: The decision on the epoch.
+            lost: The lost committables, perhaps none.
 
         Raises:
-            FatalError: The batch has not the rows that it had.
-            CommitError: What is written is lost again and again.
+            FatalError: The batch has different rows than before.
+            CommitError: Rewritten committables were lost too, until the retries were exhausted.
         """
         if lost:
             self._committer.commit_lost(
@@ -98,7 +98,7 @@ class Rewriter(Generic[BatchT]):
         try:
             sinks = self._written(batch, decision, lost)
         except Exception:
-            # All else of the epoch is committed: no decision names what is staged of it now.
+            # The rest of the epoch is committed, so no document names the rows staged here.
             self._committer.roll_back(epoch)
             raise
         rewritten = self._record(decision, sinks)
@@ -122,12 +122,12 @@ class Rewriter(Generic[BatchT]):
             )
             for sink in task.sinks
         }
-        # What they hold was counted, and written to the dead letters, by the writers before.
+        # The original writers have already counted these dead letters and written them.
         self._dead_letters.discard([(m.sink, m.spool) for m in messages if m.spool is not None])
         return sinks | self._letters(decision, lost, leases)
 
     def _letters(self, decision: Decision, lost: Lost, leases: Leases) -> dict[str, SinkRewrite]:
-        """Dead letters that were lost, from the spools that the decision names."""
+        """Rewrite lost dead letters from the spools that the decision names."""
         written = self._dead_letters.write_again(
             decision.epoch,
             {uid: decision.sinks[uid].spools for uid in lost if uid in self._dead_letters.sinks},
@@ -139,14 +139,14 @@ class Rewriter(Generic[BatchT]):
         }
 
     def _record(self, decision: Decision, sinks: dict[str, SinkRewrite]) -> Decision:
-        """Make the rewrite durable; it replaces those of former drivers.
+        """Create the rewrite document; it replaces those of former drivers.
 
         Raises:
             LeaseError: A later driver has rewritten the epoch.
         """
         epoch = decision.epoch
-        # No fence holds a rewrite back. A driver that took over before these rows were leased is
-        # seen here; one that took over after that took their lease away.
+        # A fence does not stop a rewrite. This check detects a driver that took over before these
+        # rows were leased. A driver that took over later has revoked the lease.
         self._lease.confirm()
         fault_point("before_rewrite_record", epoch=epoch)
         while True:
@@ -162,11 +162,10 @@ class Rewriter(Generic[BatchT]):
             for each in before:
                 if each.incarnation > rewrite.incarnation:
                     raise taken_by_another(
-                        f"the rewriting of epoch {epoch}", each, incarnation=rewrite.incarnation
+                        f"the rewrite of epoch {epoch}", each, incarnation=rewrite.incarnation
                     )
             path = rewrite_path(epoch, number)
-            # An object store may say of our own that it was there, when its client repeated a
-            # request.
+            # After a repeated request, an object store may report our own file as existing.
             if REWRITES.create(self._store, path, rewrite) or (
                 REWRITES.read(self._store, path) == rewrite
             ):
@@ -176,7 +175,7 @@ class Rewriter(Generic[BatchT]):
 def _replacement(
     decision: Decision, uid: str, subtasks: frozenset[int], messages: Sequence[WriterMessage]
 ) -> SinkRewrite:
-    """What a sink's writers made again, if they had the rows that they had before."""
+    """Return the new committables of a sink, after checking that the rows are the same."""
     decided: SinkDecision = decision.sinks[uid]
     if len(messages) != decided.number_of_subtasks:
         raise FatalError(

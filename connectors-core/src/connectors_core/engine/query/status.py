@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline tells of itself: plain, immutable, JSON-able. Driver.
+"""The status of a pipeline: plain, immutable, serializable as JSON. Driver.
 
-Times and watermarks are microseconds since the epoch (UTC). Counts begin with this driver and come
+Times and watermarks are in microseconds since 1970 (UTC). Counts start with this driver and come
 from reports and decisions, so nothing that Spark runs twice counts twice.
 """
 
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class PipelineState(StrEnum):
-    """Where a pipeline or one of its queries stands."""
+    """The state of a pipeline or one of its queries."""
 
     NOT_STARTED = "not started"
     RUNNING = "running"
@@ -64,25 +64,25 @@ class SourceStatus:
 
     Attributes:
         uid: The source.
-        guarantee: At-least-once where its splits cannot be read again, else exactly-once.
-        splits_assigned: Splits that readers have and have not finished.
+        guarantee: At-least-once if its splits cannot be read again, otherwise exactly-once.
+        splits_assigned: Splits that are assigned and not finished.
         splits_finished: Splits read to their end.
-        splits_unassigned: Splits that no reader has, None where the enumerator does not say.
-        idle_splits: Splits that hold nobody back because they have nothing.
+        splits_unassigned: Splits that no reader has; None if unknown.
+        idle_splits: Splits that have no rows and so do not hold back the watermark.
         rows: Rows read.
-        rows_per_second: Over the last half minute.
+        rows_per_second: Average over the last 30 seconds.
         bytes: Bytes read.
-        watermark: Its watermark, None where there is none (yet).
+        watermark: Its watermark; None if there is none (yet).
         watermark_lag: Seconds between the watermark and now; None at the end of a source.
-        head: Where the first row held by alignment would bring the watermark, None if none is.
-        idle_seconds: Time since a micro-batch had rows of it.
-        pending_records: Records not read yet, None where that is not known.
-        pending_bytes: Bytes not read yet, None where that is not known.
+        head: The watermark that the first row held back by alignment would cause, or None.
+        idle_seconds: Time since a micro-batch last had rows from it.
+        pending_records: Records not read yet; None if unknown.
+        pending_bytes: Bytes not read yet; None if unknown.
         skipped: Records dropped by the record policy.
-        dead_letters: Records that went to the dead letters.
-        finished: All of it is read.
-        splits: The splits that were begun and are not finished.
-        counters: All counters, those of the connector included.
+        dead_letters: Records that became dead letters.
+        finished: Whether it is read to its end.
+        splits: The splits that are partly read.
+        counters: All counters, including the connector's.
         gauges: All gauges of the source as a whole.
         reader_gauges: The connector's own gauges by reader.
     """
@@ -113,23 +113,23 @@ class SourceStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkStatus:
-    """A sink of a query; dead-letter sinks are listed under ``<uid>.dead-letters``.
+    """A sink of a query. Dead-letter sinks are named ``<uid>.dead-letters``.
 
     Attributes:
         uid: The sink.
-        guarantee: Exactly-once where rows are committed, else at-least-once.
-        rows: Rows written, as decided.
-        rows_per_second: Over the last half minute.
-        bytes: Bytes written, as decided.
-        committables: Committables decided.
-        committed: Those that are committed; found committed already included.
+        guarantee: Exactly-once if rows are committed, otherwise at-least-once.
+        rows: Rows in decided epochs.
+        rows_per_second: Average over the last 30 seconds.
+        bytes: Bytes in decided epochs.
+        committables: Committables in decided epochs.
+        committed: Committed ones, including those that were already committed.
         pending: Those that are neither committed nor failed.
         failed: Those that can never be committed.
-        retries: How often one was tried again.
+        retries: Number of commit retries.
         commits: Epochs committed.
         skipped: Rows dropped by the record policy.
-        dead_letters: Rows that went to the dead letters.
-        counters: All counters, those of the connector included.
+        dead_letters: Rows that became dead letters.
+        counters: All counters, including the connector's.
         gauges: All gauges.
     """
 
@@ -151,7 +151,7 @@ class SinkStatus:
 
 
 class LookupCaching(StrEnum):
-    """What is kept of a table that is looked up."""
+    """The caching of a lookup table."""
 
     NONE = "none"
     PARTIAL = "partial"
@@ -160,15 +160,16 @@ class LookupCaching(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LookupStatus:
-    """A lookup join; see `LookupMetric` for its numbers and how they are counted.
+    """A lookup join; see `LookupMetric` for its metrics.
 
     Attributes:
         uid: The lookup.
-        caching: What is kept of its table.
-        version: Of a table that is cached as a whole, the newest version.
-        read_at: When that was read.
-        error: Why the last reload failed, where it did: the version before is still in use.
-        counters: All counters, those of the connector included.
+        caching: The caching of its table.
+        version: Of a fully cached table, the newest version.
+        read_at: Time at which that version was loaded.
+        error: Why the last reload failed; the previous version is still in use. None if it
+            succeeded.
+        counters: All counters, including the connector's.
         gauges: All gauges.
     """
 
@@ -187,10 +188,10 @@ class QueryStatus:
 
     Attributes:
         name: Its folder below the state location.
-        state: Where it stands.
-        plan: Number of the newest plan, None before the first and in batch mode.
-        epoch: The newest decided epoch, None before the first.
-        batch: The last micro-batch of Spark that was brought to its commit.
+        state: Its state.
+        plan: Number of the newest plan; None before the first and in batch mode.
+        epoch: The newest decided epoch; None before the first.
+        batch: The last committed micro-batch of Spark.
         spark_watermark: Spark's own watermark.
         sources: Its sources.
         sinks: Its sinks.
@@ -222,16 +223,16 @@ class QueryStatus:
         sources: Iterable[SourceStatus],
         sinks: Iterable[SinkStatus],
     ) -> QueryStatus:
-        """The status of a streaming query.
+        """Return the status of a streaming query.
 
         Args:
             name: Its folder.
             ended: Whether its run is over.
             completed: Whether its sources were read to their end.
             error: Why it failed, if it did.
-            plan: The newest plan, below nought before the first.
-            epoch: The newest decided epoch, likewise.
-            batch: The last batch that was brought to its commit, likewise.
+            plan: The newest plan; negative before the first.
+            epoch: The newest decided epoch; negative before the first.
+            batch: The last committed batch; negative before the first.
             spark_watermark: Spark's own watermark.
             sources: Its sources.
             sinks: Its sinks.
@@ -260,11 +261,11 @@ class PipelineStatus:
     """A pipeline at one moment; see ``Pipeline.status``.
 
     Attributes:
-        pipeline_id: Given at the first start, None before.
+        pipeline_id: Its id; None before the first start.
         name: The user's name for it.
-        state: Where it stands.
-        queries: Its queries, empty before the start.
-        lookups: Its lookup joins, empty before the start.
+        state: Its state.
+        queries: Its queries; empty before the start.
+        lookups: Its lookup joins; empty before the start.
         error: Why it failed.
     """
 
@@ -286,7 +287,7 @@ class PipelineStatus:
         started: bool,
         error: BaseException | None = None,
     ) -> PipelineStatus:
-        """The status of a pipeline with these queries.
+        """Return the status of a pipeline with these queries.
 
         Args:
             name: The user's name for it.
@@ -294,7 +295,7 @@ class PipelineStatus:
             queries: Its queries.
             lookups: Its lookup joins.
             started: Whether it was started.
-            error: Why it failed outside of a query.
+            error: An error outside of its queries.
         """
         errors = [error_text(error)] if error is not None else []
         errors += [query.error for query in queries if query.error is not None]
@@ -318,13 +319,13 @@ class PipelineStatus:
         return tuple(sink for query in self.queries for sink in query.sinks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the status as plain JSON values."""
         found: dict[str, Any] = _plain(dataclasses.asdict(self))
         return found
 
 
 def _plain(value: Any) -> Any:
-    """Enums as text, tuples as lists, keys as text: what comes back from JSON is equal."""
+    """Convert enums and keys to text and tuples to lists, so that a JSON round trip is lossless."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -342,14 +343,14 @@ def _state_of(queries: Sequence[QueryStatus], *, started: bool) -> PipelineState
 
 
 def error_text(error: BaseException) -> str:
-    """An error as it may be shown."""
+    """Return the text of an error, with secrets masked."""
     if isinstance(error, ConnectorError):
         return str(error)
     return mask_text(f"{type(error).__name__}: {error}")
 
 
 def source_status(uid: str, seen: SourceObservation) -> SourceStatus:
-    """The status of a source of a streaming query."""
+    """Return the status of a source of a streaming query."""
     counters, gauges = seen.metrics.counters, dict(seen.metrics.gauges)
     lag = None
     if seen.watermark is not None and 0 < seen.watermark < END_OF_TIME:
@@ -390,19 +391,19 @@ def _whole(number: float | None) -> int | None:
 
 @dataclass
 class SinkProgress:
-    """What the epochs of this driver wrote to one sink; changed on Spark's callback thread."""
+    """The counters of one sink since this driver started; updated on Spark's callback thread."""
 
     metrics: MetricGroup = field(default_factory=MetricGroup)
     rows: Meter = field(default_factory=Meter)
 
 
 def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | None) -> SinkStatus:
-    """The status of a sink.
+    """Return the status of a sink.
 
     Args:
         uid: The sink.
-        progress: What its writers wrote.
-        committer: What commits it, None for a sink with nothing to commit.
+        progress: The counters of its writers.
+        committer: Its committer; None for a sink without one.
     """
     metrics = progress.metrics.copy()
     if committer is not None:
@@ -418,7 +419,7 @@ def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | Non
     committed = counters.get(CommitterMetric.SUCCESSFUL_COMMITTABLES, 0) + counters.get(
         CommitterMetric.ALREADY_COMMITTED_COMMITTABLES, 0
     )
-    lost = counters.get(CommitterMetric.LOST_COMMITTABLES, 0)  # each has a successor
+    lost = counters.get(CommitterMetric.LOST_COMMITTABLES, 0)  # each has a replacement
     pending = max(0, total - committed - failed - lost)
     if committer is not None:
         metrics.gauges[CommitterMetric.PENDING_COMMITTABLES.value] = pending
@@ -442,7 +443,7 @@ def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | Non
 
 
 def spark_watermark(progress: Mapping[str, Any] | None) -> int | None:
-    """Spark's watermark in a query's progress, in microseconds."""
+    """Return Spark's watermark from a query's progress, in microseconds."""
     text = ((progress or {}).get("eventTime") or {}).get("watermark")
     if not text:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires coordinator, epochs and committer of a query, for streams, batch runs and tests. Driver."""
+"""Connects the coordinator, epochs, and committer of a query. Driver."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True, kw_only=True)
 class Query(Generic[BatchT]):
-    """One query: what it reads, writes and keeps.
+    """One query with its sources, sinks, and state.
 
     Attributes:
         folder: Its folder below the state location of the pipeline.
         sources: Its sources.
         sinks: Its sinks.
-        tasks: The sinks as writers need them.
+        tasks: The sinks with their writer settings.
         engine: Runs the rows of an epoch.
         root: The state location of the pipeline.
         pipeline_id: The pipeline.
-        lease: Held by this driver.
-        commit_retries: For commits that ask to be tried again.
+        lease: The lease of this driver.
+        commit_retries: Retries of commits that request one.
     """
 
     folder: str
@@ -64,15 +64,15 @@ def wire_epochs(
     trigger_interval: float | None = None,
     reader_stores: Mapping[str, StateStore] | None = None,
 ) -> EpochRunner[BatchT]:
-    """The epochs of a query, with their committer and dead letters.
+    """Create the epochs of a query, with their committer and dead letters.
 
     Args:
         query: The query.
-        reported: Told the number of a plan once all its reports are there.
-        decided: Told each epoch between its decision and its commit.
-        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
-        trigger_interval: Least seconds between two epochs; None in a batch run.
-        reader_stores: Where the spools of sources are, by uid, if not in the query's store.
+        reported: Called with the number of a plan when all its reports exist.
+        decided: Called with each epoch between its decision and its commit.
+        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
+        trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
+        reader_stores: The stores with the spools of sources, by uid, if not the query's store.
     """
     store = query.store
     dead_letters = DeadLetters(
@@ -117,17 +117,17 @@ def wire_stream(
     groups: CoordinatorStore | None = None,
     stateful: Callable[[], bool] = lambda: False,
 ) -> tuple[QueryCoordinator, EpochRunner[BatchT]]:
-    """The coordinator and the epochs of a query that streams.
+    """Create the coordinator and the epochs of a streaming query.
 
     Args:
         query: The query.
-        callbacks: What the coordinator tells it; what is decided it learns from the epochs.
-        trigger_interval: Least time between two plans, in seconds.
-        available_now: Read what is there at the start, then end.
-        drain: An end by ``available_now`` is the end of time for the watermark too.
-        only_windows: Windows are all that looks at Spark's watermark.
+        callbacks: The coordinator's callbacks; `decided` is replaced by that of the epochs.
+        trigger_interval: Minimum time between two plans, in seconds.
+        available_now: Read the data that is available at the start, then end.
+        drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
+        only_windows: Whether only windows use Spark's watermark.
         groups: Alignment groups, shared by all queries of the pipeline.
-        stateful: Whether Spark keeps state, so that each micro-batch is decided on.
+        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
     """
     epochs = wire_epochs(
         query,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does with the state of a pipeline: copy it, go back in it, give up what is lost."""
+"""Manual operations on the state of a pipeline: back up, restore, rewind, give up an epoch."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives up an epoch that is decided and can never be committed, or whose decision is lost."""
+"""Gives up an epoch that can never be committed or whose decision is lost."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from connectors_core.errors import ConfigurationError, StateCorruptedError
 
 @dataclass(frozen=True, kw_only=True)
 class Abandoned:
-    """What one writer of a sink wrote and what is given up.
+    """The output of one writer of a sink that is given up.
 
     Attributes:
         sink: Uid of the sink.
         subtask: Number of the writer.
-        committables: How many there are.
-        rows: Rows in them; None where the decision does not say.
+        committables: Number of its committables.
+        rows: Rows in them; None if the decision does not record it.
     """
 
     sink: str
@@ -52,13 +52,13 @@ class Abandoned:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadPart:
-    """What plans read of one split.
+    """The part of one split that plans read.
 
     Attributes:
         source: Uid of the source.
-        begin: The split where reading began.
-        last: The split as the last of the plans held it.
-        end: Where that one ended.
+        begin: The split at the position where the read began.
+        last: The split in the last of the plans.
+        end: The report of that last plan.
         rows: Rows that were read.
     """
 
@@ -71,17 +71,17 @@ class ReadPart:
 
 @dataclass(frozen=True, kw_only=True)
 class GivingUp:
-    """What it means to give an epoch up.
+    """The effect of giving up an epoch.
 
     Attributes:
         query: Folder of the query.
         epoch: The epoch.
-        lost_decision: Its decision is gone, so nothing is known of its rows.
-        abandoned: What is given up, by sink and writer.
+        lost_decision: Its decision is missing, so its rows are unknown.
+        abandoned: The output that is given up, by sink and writer.
         done: Sinks that have committed the epoch; they keep its rows.
-        rows: Rows by sink that is given up.
-        read: What the epoch read of its splits, or where its decision is lost, what it and the
-            batches around it read; None where that is not recorded.
+        rows: Rows that are given up, by sink.
+        read: The parts of splits that the epoch read. If its decision is lost, they include the
+            neighboring batches. None if that is no longer recorded.
     """
 
     query: str
@@ -94,7 +94,7 @@ class GivingUp:
 
 
 def unfinished_epochs(locations: Locations, query: QueryIdentity) -> list[int]:
-    """Epochs that can be given up: decided and not committed, or without their decision."""
+    """Return the epochs that can be given up: uncommitted ones, or those without a decision."""
     store = locations.state.child(query.folder)
     decisions = decisions_since(store, 0)
     known = document_numbers(store, DECISIONS_FOLDER)
@@ -117,15 +117,15 @@ def _lost_newest(locations: Locations, query: QueryIdentity) -> list[int]:
 
 
 def is_given_up(store: StateStore, epoch: int, sink: str) -> bool:
-    """Whether a sink's part of an epoch was given up; its done mark says so."""
+    """Return whether a sink's part of an epoch was given up, according to its done mark."""
     return bool(store.read_or_none(done_path(epoch, sink)))
 
 
 def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> GivingUp:
-    """See what it means to give an epoch up. Changes nothing.
+    """Determine the effect of giving up an epoch. Read-only.
 
     Args:
-        locations: Where the pipeline is.
+        locations: The locations of the pipeline.
         query: One of its queries.
         epoch: The epoch.
 
@@ -175,10 +175,10 @@ def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> Gi
 
 
 def _read_between(store: StateStore, after: int, to: int) -> tuple[ReadPart, ...] | None:
-    """What was read by the plans after one up to another, by split."""
+    """Return the parts of splits that a range of plans read."""
     parts: dict[tuple[str, str], ReadPart] = {}
     number = to
-    while number > after:  # backwards, as a fence names the plan that counts before it
+    while number > after:  # backward, since a fence names the valid plan before it
         plan = PLANS.read(store, plan_path(number))
         if plan is None:
             return None
@@ -208,7 +208,7 @@ def _abandoned(decision: Decision, done: tuple[str, ...]) -> list[Abandoned]:
         subtasks = sorted({each.subtask for each in sink.committables})
         for subtask in subtasks:
             own = [each for each in sink.committables if each.subtask == subtask]
-            rows = own[0].rows or None  # each names all the rows of its writer
+            rows = own[0].rows or None  # each records all rows of its writer
             found.append(Abandoned(sink=uid, subtask=subtask, committables=len(own), rows=rows))
     return found
 
@@ -216,10 +216,10 @@ def _abandoned(decision: Decision, done: tuple[str, ...]) -> list[Abandoned]:
 def plan_reading_again(
     locations: Locations, identity: PipelineIdentity, query: QueryIdentity, epoch: int
 ) -> Rewinding:
-    """See what it means to read the rows of an epoch again, behind which nothing is decided.
+    """Determine the effect of reading the rows of the newest epoch again. Read-only.
 
     Raises:
-        ConfigurationError: A later epoch is decided, or what is before is no longer recorded.
+        ConfigurationError: A later epoch is decided, or the plans before it are no longer recorded.
         UnsupportedError: Spark keeps state for the query.
     """
     if not identity.streaming:
@@ -244,7 +244,7 @@ def plan_reading_again(
         raise ConfigurationError(
             f"the plan before epoch {epoch} is no longer recorded", option="read_again"
         )
-    plan_rewinding(locations, query, -1)  # refuses what cannot be taken back at all
+    plan_rewinding(locations, query, -1)  # refuses queries that cannot be rewound
     return rewinding_to(store, query, epoch=-1, plan=-1)
 
 
@@ -254,16 +254,16 @@ def give_up(
     """Mark an epoch as done for the sinks that have not committed it.
 
     Args:
-        locations: Where the pipeline is.
+        locations: The locations of the pipeline.
         query: One of its queries.
-        giving_up: What to do.
+        giving_up: The epoch to give up.
         pipeline_id: The pipeline.
-        lease: Held by the caller.
+        lease: The lease, held by the caller.
     """
     store = locations.state.child(query.folder)
     epoch = giving_up.epoch
     if giving_up.lost_decision:
-        log = locations.spark(query)  # what it has finished is not missed any more
+        log = locations.spark(query)  # the fence covers what Spark has finished
         previous = [number for number in decisions_since(store, 0) if number < epoch]
         fence = Decision(
             pipeline_id=pipeline_id,

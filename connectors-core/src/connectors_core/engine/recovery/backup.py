@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes a copy of a pipeline's state, checks it, and makes state of it again."""
+"""Backs up a pipeline's state, verifies the copy, and restores it."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ from connectors_core.engine.state import Lease, LeaseOwner, StateStore, encode_d
 from connectors_core.errors import FatalError, LeaseError, StateCorruptedError
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many files are copied."""
+"""Called with the number of copied files and the number of all files."""
 
 LEASE_FOLDER: Final = "lease"
 _CHECKED_FOLDERS: Final = frozenset(
     {"plans", "reports", "decisions", "done", "rewrites", "pipeline"}
 )
-# Restored pipelines take their epochs from a range of their own: the one that the copy is of may
-# have gone on, and a sink takes an epoch that it knows for one that it has.
+# A restored pipeline numbers its epochs from a new range. The original pipeline may have continued
+# after the backup, and a sink ignores an epoch that it already has.
 _FIRST_DAY: Final = datetime(2025, 1, 1, tzinfo=UTC).timestamp()
 _EPOCHS_PER_SECOND: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackupPlan:
-    """What a backup would copy now.
+    """The files that a backup would copy now.
 
     Attributes:
         identity: The pipeline.
-        running: A driver runs.
-        cuts: How far each query is copied.
+        running: Whether a driver is running.
+        cuts: The end of the copy for each query.
         files: Relative paths, newest first.
     """
 
@@ -77,7 +77,7 @@ class BackupPlan:
 
 @contextmanager
 def held(locations: Locations) -> Iterator[bool]:
-    """Keep drivers out meanwhile, where none runs; False where one does."""
+    """Keep drivers out for the context; yields False if one is already running."""
     locations.whole_identity()
     try:
         lease = Lease.acquire(locations.state)
@@ -89,11 +89,11 @@ def held(locations: Locations) -> Iterator[bool]:
 
 
 def plan_backup(locations: Locations, *, running: bool) -> BackupPlan:
-    """See what a backup would copy.
+    """Determine the files that a backup would copy. Read-only.
 
     Args:
-        locations: Where the pipeline is.
-        running: A driver writes meanwhile.
+        locations: The locations of the pipeline.
+        running: Whether a driver writes during the backup.
     """
     identity = locations.identity()
     cuts = tuple(cut_of(locations, identity, query, running=running) for query in identity.queries)
@@ -114,19 +114,19 @@ def back_up(
     *,
     progress: Progress = lambda _done, _all: None,
 ) -> Manifest:
-    """Copy the state of a pipeline, and check the copy.
+    """Copy the state of a pipeline and verify the copy.
 
     Args:
-        locations: Where the pipeline is.
-        plan: What to copy.
-        url: A folder, or an archive that ends with `.zip`; nothing may be there.
-        storage_options: Arguments of its fsspec filesystem.
-        progress: Told of each file.
+        locations: The locations of the pipeline.
+        plan: The files to copy.
+        url: A new or empty folder, or a new archive whose name ends with `.zip`.
+        storage_options: Arguments of its fsspec file system.
+        progress: Called after each file.
 
     Raises:
-        ConfigurationError: Something is there already.
-        FatalError: The pipeline removed what the copy needs while it was taken.
-        StateCorruptedError: The state is not complete; the copy is as it is.
+        ConfigurationError: The target already exists.
+        FatalError: The pipeline removed files that the copy needs during the backup.
+        StateCorruptedError: The state is incomplete, and so is the copy.
     """
     copied: list[CopiedFile] = []
     with ExitStack() as stack:
@@ -136,7 +136,7 @@ def back_up(
             try:
                 source = locations.of(path).open_input(path)
             except FileNotFoundError:
-                continue  # removed by the pipeline as old
+                continue  # the pipeline has removed an old file
             with source, writer.open(path) as target:
                 copied.append(copy_file(source, target, path))
             progress(number, len(plan.files))
@@ -157,7 +157,7 @@ def back_up(
 
 
 def _refuse_outrun(locations: Locations, plan: BackupPlan) -> None:
-    """Spark keeps its state as long as its offsets: where they are there, so is the state."""
+    """Check that Spark still has the batch; it keeps its state as long as its offsets."""
     if not plan.running:
         return
     for query, cut in zip(plan.identity.queries, plan.cuts, strict=True):
@@ -170,11 +170,11 @@ def _refuse_outrun(locations: Locations, plan: BackupPlan) -> None:
 
 
 def verify_copy(url: str, storage_options: Mapping[str, Any]) -> Manifest:
-    """Check that a copy is whole, and that a pipeline can start from it.
+    """Check that a copy is complete and that a pipeline can start from it.
 
     Raises:
         ConfigurationError: There is no complete copy.
-        StateCorruptedError: A file was altered, or the state in it is not complete.
+        StateCorruptedError: A file was altered, or the copied state is incomplete.
     """
     copy = open_copy(url, storage_options)
     try:
@@ -235,16 +235,16 @@ def restore(
     *,
     progress: Progress = lambda _done, _all: None,
 ) -> Manifest:
-    """Make the state of a pipeline of a copy, where there is none.
+    """Restore the state of a pipeline from a copy into empty locations.
 
     Args:
         url: The copy.
-        storage_options: Arguments of its fsspec filesystem.
-        locations: Where the state is to be; both must be empty.
-        progress: Told of each file.
+        storage_options: Arguments of its fsspec file system.
+        locations: The target locations; both must be empty.
+        progress: Called after each file.
 
     Raises:
-        ConfigurationError: There is no complete copy, or something is at the locations.
+        ConfigurationError: There is no complete copy, or a location is not empty.
         StateCorruptedError: A file of the copy was altered.
     """
     for store in dict.fromkeys((locations.state, locations.checkpoint)):
@@ -265,7 +265,7 @@ def restore(
 
 
 def _write(copy: CopyReader, manifest: Manifest, locations: Locations, progress: Progress) -> None:
-    # The identity comes last: without it, what a restore that was cut off has left cannot start.
+    # The identity comes last: without it, an interrupted restore cannot be started.
     files = sorted(manifest.files, key=lambda file: file.path.startswith("pipeline/"))
     _claim(locations.state, manifest)
     for number, file in enumerate(files, 1):
@@ -280,7 +280,7 @@ def _newest_incarnation(store: StateStore) -> int:
 
 
 def _claim(store: StateStore, manifest: Manifest) -> None:
-    """Leave a released lease behind: no later driver gets a number that one had before."""
+    """Leave a released lease, so that no later driver reuses the number of an earlier one."""
     incarnation = max(manifest.incarnation + 1, _number_of_this_moment())
     claim = {
         "claimed_at": time.time(),
@@ -296,7 +296,7 @@ def _claim(store: StateStore, manifest: Manifest) -> None:
 
 
 def _skip_epochs(store: StateStore, pipeline_id: str, incarnation: int) -> None:
-    """Fence off the epochs that the pipeline may have decided after the copy was taken."""
+    """Fence off the epochs that the pipeline may have decided after the backup."""
     newest = newest_number(store, DECISIONS_FOLDER)
     fence = Decision(
         pipeline_id=pipeline_id,
@@ -312,5 +312,5 @@ def _skip_epochs(store: StateStore, pipeline_id: str, incarnation: int) -> None:
 
 
 def _number_of_this_moment() -> int:
-    """A number that is higher than those of all moments before, and no count gets to."""
+    """Return a number that grows with time and exceeds any counter."""
     return int((time.time() - _FIRST_DAY) * _EPOCHS_PER_SECOND)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of a pipeline's state: a folder or a zip archive with a list of its files, over fsspec."""
+"""A copy of a pipeline's state: a folder or zip archive with a manifest, over fsspec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CopiedFile:
 
     Attributes:
         path: Relative path.
-        size: Bytes.
+        size: Size in bytes.
         sha256: Checksum.
     """
 
@@ -41,15 +41,15 @@ class CopiedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a copy holds; written last, so a copy without it is not complete.
+    """The contents of a copy. It is written last, so a copy without it is incomplete.
 
     Attributes:
         pipeline_id: The pipeline.
         name: The user's name for it.
-        taken_at: Seconds since the epoch.
-        running: A driver ran meanwhile.
+        taken_at: Time of the backup, in seconds since 1970.
+        running: Whether a driver was running during the backup.
         incarnation: The newest driver of the pipeline.
-        cuts: How far each query was copied.
+        cuts: The end of the copy for each query.
         files: Its files.
     """
 
@@ -85,27 +85,27 @@ class CopyReader(ABC):
         """Open a file for reading.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: It does not exist.
         """
 
     def read(self, path: str) -> bytes:
-        """The content of a small file."""
+        """Return the content of a small file."""
         with self.open(path) as file:
             return file.read()
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the copy."""
 
 
 def new_copy(url: str, storage_options: Mapping[str, Any]) -> CopyWriter:
-    """Begin a copy where there is none.
+    """Create an empty copy.
 
     Args:
-        url: A folder, or an archive that ends with `.zip`; a path or a URL.
-        storage_options: Arguments of the fsspec filesystem.
+        url: Path or URL of a folder, or of an archive whose name ends with `.zip`.
+        storage_options: Arguments of the fsspec file system.
 
     Raises:
-        ConfigurationError: Something is there.
+        ConfigurationError: The copy already exists.
     """
     if url.endswith(ARCHIVE_SUFFIX):
         return _ZipWriter(url, storage_options)
@@ -122,7 +122,7 @@ def open_copy(url: str, storage_options: Mapping[str, Any]) -> CopyReader:
 
 
 def read_manifest(copy: CopyReader, url: str) -> Manifest:
-    """What a copy holds.
+    """Read the manifest of a copy.
 
     Raises:
         ConfigurationError: There is no complete copy.
@@ -139,10 +139,10 @@ def read_manifest(copy: CopyReader, url: str) -> Manifest:
 
 
 def refuse_existing(store: StateStore) -> None:
-    """Refuse a folder that holds anything.
+    """Refuse a folder that is not empty.
 
     Raises:
-        ConfigurationError: It does.
+        ConfigurationError: It holds files.
     """
     names = store.list("", recursive=True)
     if names:
@@ -158,9 +158,9 @@ def copy_file(source: IO[bytes], target: IO[bytes], path: str) -> CopiedFile:
     """Copy the bytes of a file.
 
     Args:
-        source: Where from.
-        target: Where to.
-        path: What the copy calls it.
+        source: The file to read.
+        target: The file to write.
+        path: Its path in the copy.
     """
     checksum, size = hashlib.sha256(), 0
     while piece := source.read(_PIECE):
@@ -171,15 +171,15 @@ def copy_file(source: IO[bytes], target: IO[bytes], path: str) -> CopiedFile:
 
 
 def copy_checked(copy: CopyReader, file: CopiedFile, target: IO[bytes]) -> None:
-    """Take a file out of a copy.
+    """Extract a file from a copy and verify it.
 
     Args:
         copy: The copy.
-        file: The file as it was copied.
-        target: Where to.
+        file: The file, as in the manifest.
+        target: The file to write.
 
     Raises:
-        StateCorruptedError: It is not there, or is not what was copied.
+        StateCorruptedError: It is missing or was altered.
     """
     try:
         with copy.open(file.path) as source:
@@ -225,8 +225,8 @@ class _ZipWriter(CopyWriter):
         fs, path = fsspec.core.url_to_fs(url, **_revealed(storage_options))
         if fs.exists(path):
             raise ConfigurationError(
-                f"{mask_url(url)} exists: nothing is ever overwritten",
-                hint="{mask_url(url)} already exists; existing files are never overwritten",
+                f"{mask_url(url)} already exists; existing files are never overwritten",
+                hint="choose another location",
             )
         parent = fs._parent(path)
         fs.makedirs(parent, exist_ok=True)
@@ -279,10 +279,10 @@ def _revealed(storage_options: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def extracted(copy: CopyReader, files: Sequence[CopiedFile]) -> Iterator[StateStore]:
-    """Some files of a copy in a temporary folder, checked.
+    """Extract files of a copy into a temporary folder and verify them.
 
     Raises:
-        StateCorruptedError: One was altered.
+        StateCorruptedError: A file was altered.
     """
     import tempfile
 

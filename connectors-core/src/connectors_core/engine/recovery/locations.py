@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the state of a pipeline lies: our own files and Spark's, in one location or in two."""
+"""The locations of a pipeline's state: its own files and Spark's, in one location or two."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _BATCH: Final = re.compile(r"\d+")
 class Locations:
     """The state location of a pipeline and its checkpoint location.
 
-    A file has one relative path, whichever of the two holds it: Spark's files are in
+    A relative path identifies a file in either location. Spark's files are in
     ``query-<n>/spark-<generation>/``.
 
     Attributes:
-        state: Plans, reports, decisions.
-        checkpoint: Spark's checkpoints; by default the same location.
+        state: The location of plans, reports, and decisions.
+        checkpoint: The location of Spark's checkpoints; by default the same.
     """
 
     state: StateStore
     checkpoint: StateStore
 
     def of(self, path: str) -> StateStore:
-        """The location that holds a file."""
+        """Return the location that holds a file."""
         return self.checkpoint if _SPARK_FILE.fullmatch(path) else self.state
 
     def identity(self) -> PipelineIdentity:
-        """The recorded pipeline.
+        """Return the recorded pipeline.
 
         Raises:
-            StateLocationError: No pipeline has its state there.
+            StateLocationError: The location holds no pipeline.
         """
         identity = read_identity(self.state)
         if identity is None:
@@ -58,10 +58,10 @@ class Locations:
         return identity
 
     def whole_identity(self) -> PipelineIdentity:
-        """The recorded pipeline, when Spark's checkpoints of all its queries are there too.
+        """Return the recorded pipeline, after checking that all Spark checkpoints exist.
 
         Raises:
-            StateLocationError: No pipeline has its state there, or a checkpoint is elsewhere.
+            StateLocationError: The location holds no pipeline, or a checkpoint is missing.
         """
         identity = self.identity()
         for query in identity.queries if identity.streaming else ():
@@ -75,11 +75,11 @@ class Locations:
         return identity
 
     def spark(self, query: QueryIdentity) -> SparkCheckpoint:
-        """Spark's checkpoint of a query."""
+        """Return Spark's checkpoint of a query."""
         return SparkCheckpoint(self.checkpoint, query)
 
     def verify_decided(self, query: QueryIdentity) -> None:
-        """Check that what Spark has finished of a query is decided.
+        """Check that every batch that Spark has finished is decided.
 
         Raises:
             StateCorruptedError: A decision is missing.
@@ -97,7 +97,7 @@ class Locations:
 
 
 class SparkCheckpoint:
-    """The logs of one streaming query as files; `SparkLog` reads them through the JVM.
+    """Spark's log files of one streaming query; `SparkLog` reads them through the JVM instead.
 
     Args:
         root: The checkpoint location of the pipeline.
@@ -114,20 +114,20 @@ class SparkCheckpoint:
         return bool(self._store.list("state", recursive=True))
 
     def query_id(self) -> str | None:
-        """Spark's id of the query, None where there is no checkpoint."""
+        """Return Spark's id of the query; None without a checkpoint."""
         data = self._store.read_or_none("metadata")
         return None if data is None else str(json.loads(data)["id"])
 
     def write_query_id(self, query_id: str) -> None:
-        """Begin a checkpoint, as Spark would."""
+        """Create a checkpoint as Spark does."""
         self._store.create("metadata", json.dumps({"id": query_id}).encode())
 
     def logged(self) -> list[int]:
-        """The batches whose offsets are fixed, in order."""
+        """Return the batches with logged offsets, in order."""
         return self._batches("offsets")
 
     def committed(self) -> list[int]:
-        """The batches that Spark has finished, in order."""
+        """Return the batches that Spark has finished, in order."""
         return self._batches("commits")
 
     @property
@@ -136,7 +136,7 @@ class SparkCheckpoint:
         return max(self.committed(), default=-1)
 
     def plan_after(self, batch: int) -> int:
-        """The last plan that was read when a batch ends, -1 before the first.
+        """Return the last plan that a batch reads, -1 before the first.
 
         Raises:
             StateCorruptedError: The log has no such batch.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the sources of a query back to where they stood when an epoch was decided.
+"""Rewinds the sources of a query to their positions at a decided epoch.
 
-Nothing is removed. A fence plan under the next number names the plan to continue from, and the
-query gets a fresh checkpoint of Spark's that begins behind the fence. Epochs are numbered on, so no
-sink takes an epoch that is written from now on for one that it has.
+Rewinding removes nothing. A fence plan under the next number names the plan to continue from, and
+the query gets a new Spark checkpoint that begins after the fence. Epoch numbers keep growing, so no
+sink mistakes a new epoch for one that it already has.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError, StateCorruptedError, UnsupportedError
 
 TO_START = -1
-"""In the place of an epoch: the sources begin again as they did at the first start."""
+"""Stands for an epoch: the sources restart as at the first start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rewinding:
-    """What it means to take a query back.
+    """The effect of rewinding a query.
 
     Attributes:
         query: Folder of the query.
         epoch: The epoch to go back to, -1 for the start.
-        plan: The last plan that stays read, -1 for none.
-        newest: The newest plan that is read.
-        plans: How many plans are read again.
-        read_again: Rows that were read by these plans, by source. More may have come since. At the
-            start, only the sources can tell which of them are behind the place where they begin.
-        written: Rows of the epochs behind, by sink. They stay where they are and are written again.
-        forgotten: Whether plans that were read are no longer recorded, so counts are too low.
+        plan: The last plan that is not read again, -1 for none.
+        newest: The newest plan.
+        plans: Number of plans to read again.
+        read_again: Rows that these plans read, by source. The source may have more rows by now.
+            After a rewind to the start, only the sources know which of the rows they read again.
+        written: Rows of the later epochs, by sink. The target keeps them, and they are written
+            again.
+        forgotten: Whether some of these plans are no longer recorded, so the counts are too low.
     """
 
     query: str
@@ -61,7 +62,7 @@ class Rewinding:
 
 
 def epochs_to_rewind_to(store: StateStore) -> list[int]:
-    """The epochs that a query can be taken back to, in order."""
+    """Return the epochs to which a query can be rewound, in order."""
     plans = set(document_numbers(store, PLANS_FOLDER))
     return [
         epoch
@@ -71,23 +72,23 @@ def epochs_to_rewind_to(store: StateStore) -> list[int]:
 
 
 def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Rewinding:
-    """See what it means to take a query back to an epoch. Changes nothing.
+    """Determine the effect of rewinding a query to an epoch. Read-only.
 
     Args:
-        locations: Where the pipeline is.
+        locations: The locations of the pipeline.
         query: A streaming query.
         epoch: A decided epoch whose plan is still recorded, or :data:`TO_START`.
 
     Raises:
-        ConfigurationError: There is no such epoch any more.
+        ConfigurationError: The epoch is no longer recorded.
         UnsupportedError: Spark keeps state for the query.
     """
     if locations.spark(query).has_state:
         raise UnsupportedError(
             f"{query.folder} has Spark state (a join, an aggregation, a deduplication), which "
             "cannot be rewound to an epoch",
-            hint="restore a backup of that time with `connectors state restore`, or start over "
-            "with another checkpoint location",
+            hint="restore a backup of that time with `connectors state restore`, or start with "
+            "another checkpoint location",
         )
     store = locations.state.child(query.folder)
     plan = TO_START if epoch == TO_START else _plan_of(store, epoch)
@@ -95,7 +96,7 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
 
 
 def rewinding_to(store: StateStore, query: QueryIdentity, *, epoch: int, plan: int) -> Rewinding:
-    """See what it means to take a query back to a plan."""
+    """Determine the effect of rewinding a query to a plan. Read-only."""
     read_again = dict.fromkeys(query.sources, 0)
     known = document_numbers(store, PLANS_FOLDER)
     later = [number for number in known if number > plan]
@@ -153,15 +154,15 @@ def rewind(
     lease: Lease,
     starts: Mapping[str, str] | None = None,
 ) -> None:
-    """Take a query back. The lease keeps drivers out meanwhile.
+    """Rewind a query. The lease keeps drivers out meanwhile.
 
-    Cut off in between, it leaves a pipeline that refuses to start until it is done again.
+    If it is interrupted, the pipeline refuses to start until the rewind is repeated.
 
     Args:
-        locations: Where the pipeline is.
-        rewinding: What to do.
-        lease: Held by the caller.
-        starts: Where sources begin that go back to the start, in their own terms, by uid.
+        locations: The locations of the pipeline.
+        rewinding: The rewind to perform.
+        lease: The lease, held by the caller.
+        starts: Start positions of sources in their own terms, by uid, for a rewind to the start.
     """
     identity = locations.identity()
     store = locations.state.child(rewinding.query)

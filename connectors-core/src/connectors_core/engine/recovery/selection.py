@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files make a consistent copy of a pipeline's state.
+"""Selects the files of a consistent copy of a pipeline's state.
 
-A pipeline that does not run is copied whole. One that runs is cut behind the newest micro-batch
-that Spark has finished: all that this batch and those before it left is written and never changes,
-and nothing of a later batch is taken. The copy is what the pipeline would have left, had it been
-stopped at that moment. Old files may be removed meanwhile, in ascending order; so files are copied
-in descending order, and one that has vanished only shortens what the copy remembers.
+A backup copies a stopped pipeline as a whole. It cuts a running pipeline after the newest
+micro-batch that Spark has finished: the files of this batch and earlier ones no longer change, and
+the copy omits later ones. The copy equals the state of a pipeline that was stopped at that moment.
+The pipeline may remove old files meanwhile, in ascending order. The backup copies in descending
+order, so a removed file only shortens the history in the copy.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _BY_EPOCH: Final = frozenset({"decisions", "done", "rewrites", "decided"})
 _BY_BATCH: Final = frozenset({"offsets", "commits"})
 _OTHERS: Final = frozenset({"spool", LOOKUP_PINS_FOLDER})
 _NUMBER: Final = re.compile(r"(?:\d{4}-)?(\d+)")
-# A file of Spark's state store: all that its tasks wrote up to a version, the batch after it.
+# A file of Spark's state store, with the version that a batch wrote: its number plus one.
 _STATE_VERSION: Final = re.compile(r"(?:.*/)?(\d+)(?:_[\w-]+)?\.(?:delta|snapshot|changelog|zip)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryCut:
-    """How far a query is copied; all of these are inclusive.
+    """The end of a query's copy; all numbers are inclusive.
 
     Attributes:
         query: Folder of the query.
-        whole: Nothing is cut off.
-        batch: The last micro-batch of Spark's, -1 for none.
+        whole: Whether the copy is not cut.
+        batch: The last micro-batch of Spark, -1 for none.
         plan: The last plan, -1 for none.
         epoch: The last decision, -1 for none.
     """
@@ -65,20 +65,20 @@ class QueryCut:
 def cut_of(
     locations: Locations, identity: PipelineIdentity, query: QueryIdentity, *, running: bool
 ) -> QueryCut:
-    """How far a query can be copied now.
+    """Determine the end of a query's copy.
 
     Args:
-        locations: Where the pipeline is.
+        locations: The locations of the pipeline.
         identity: The pipeline.
         query: One of its queries.
-        running: A driver writes while the files are copied.
+        running: Whether a driver writes during the backup.
 
     Raises:
-        StateCorruptedError: A document that must be there is missing.
+        StateCorruptedError: A required document is missing.
     """
     store = locations.state.child(query.folder)
     log = locations.spark(query)
-    batch = log.last_committed  # first: what it decided is listed then
+    batch = log.last_committed  # read first, so that its decision is listed
     plans = document_numbers(store, "plans")
     decisions = document_numbers(store, "decisions")
     if not running:
@@ -113,8 +113,8 @@ def _decision(store: StateStore, number: int) -> Decision:
 
 
 def files_of_query(locations: Locations, query: QueryIdentity, cut: QueryCut) -> Iterator[str]:
-    """The relative paths of a query's files within a cut, newest first."""
-    # Spark's log first: what its commits presuppose is there by now.
+    """Yield the relative paths of a query's files within a cut, newest first."""
+    # List Spark's log first: the documents that its commits imply exist by then.
     spark = locations.checkpoint.child(query.spark_folder)
     logs = [name for name in spark.list("", recursive=True) if _wanted_of_spark(name, cut)]
     state = locations.state.child(query.folder)
@@ -124,7 +124,7 @@ def files_of_query(locations: Locations, query: QueryIdentity, cut: QueryCut) ->
 
 
 def files_of_pipeline(locations: Locations, *, whole: bool) -> Iterator[str]:
-    """The relative paths of files that belong to no query."""
+    """Yield the relative paths of files that belong to no query."""
     for folder in (IDENTITIES_FOLDER, _LOOKUP_FOLDER, *((RUNS_FOLDER,) if whole else ())):
         for name in sorted(locations.state.list(folder, recursive=True), reverse=True):
             yield f"{folder}/{name}"
@@ -141,14 +141,14 @@ def _wanted(name: str, cut: QueryCut) -> bool:
         return number is not None and number <= cut.plan
     if folder in _BY_EPOCH:
         return number is not None and number <= cut.epoch
-    # What is spooled before the cut is written and done.
+    # Spools before the cut are already written.
     return folder == LOOKUP_PINS_FOLDER and number is not None and number <= cut.batch
 
 
 def _wanted_of_spark(name: str, cut: QueryCut) -> bool:
     folder, _, rest = name.partition("/")
     if name.rsplit("/", 1)[-1].startswith("."):
-        return False  # checksums of Hadoop's local file system, and files that are being written
+        return False  # checksums of Hadoop's local file system, and unfinished files
     if cut.whole:
         return True
     if folder in _BY_BATCH:

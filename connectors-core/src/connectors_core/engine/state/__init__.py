@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives a crash: the store of plans, reports and decisions, and the lease on it."""
+"""The state that survives a crash: plans, reports, and decisions, and the lease on them."""
 
 from __future__ import annotations
 

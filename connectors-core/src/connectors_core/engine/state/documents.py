@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of plans, reports and decisions: JSON in an envelope with format, kind and checksum."""
+"""The format of state documents: JSON in an envelope with format, kind, and checksum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FORMAT", "decode", "encode"]
 FORMAT: Final = 1
 """Version of the envelope. The layout of a payload is versioned within the payload."""
 
-# Only plain JSON: what orjson writes of its own accord would not come back as what it was.
+# Plain JSON only: orjson would write other types too, but could not read them back.
 _STRICT: Final = (
     orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 )
@@ -26,11 +26,11 @@ def encode(kind: str, payload: Mapping[str, Any]) -> bytes:
     """Return a document as bytes; equal payloads give equal bytes.
 
     Args:
-        kind: What it is, e.g. `plan`; checked when it is read.
+        kind: Kind of document, such as `plan`; a read checks it.
         payload: Plain JSON values.
 
     Raises:
-        UnsupportedError: If the payload holds something that is no plain JSON value.
+        UnsupportedError: If the payload holds a value that is not plain JSON.
     """
     try:
         canonical = orjson.dumps(dict(payload), option=_STRICT)
@@ -51,18 +51,18 @@ def encode(kind: str, payload: Mapping[str, Any]) -> bytes:
 
 
 def decode(kind: str, data: bytes, *, path: str | None = None) -> dict[str, Any]:
-    """Read a document back and check that it is whole.
+    """Read a document and check its integrity.
 
     Args:
-        kind: What it must be.
+        kind: The expected kind.
         data: The bytes of the file.
-        path: Where they come from, for messages.
+        path: Path of the file, for messages.
 
     Returns:
         The payload.
 
     Raises:
-        StateCorruptedError: If it is truncated, was altered or is of another kind.
+        StateCorruptedError: If it is truncated, altered, or of another kind.
         StateVersionError: If a newer release wrote it.
     """
     where = f"the {kind} document" + (f" {path}" if path else "")

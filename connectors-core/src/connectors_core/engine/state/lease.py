@@ -29,13 +29,13 @@ _FOLDER: Final = "lease"
 _CLAIM: Final = "lease"
 _STAMP: Final = "lease-alive"
 _RELEASE: Final = "lease-released"
-# So often a race for the next incarnation may be lost before this gives up.
+# Lost races for the next incarnation before `acquire` gives up.
 _MAX_ATTEMPTS: Final = 8
 
 LEASE_EXPIRY: Final = timedelta(seconds=30)
-"""Time without a sign of life after which a driver counts as gone."""
+"""Time without a heartbeat after which a driver counts as dead."""
 _BEATS_PER_EXPIRY: Final = 6
-# So often a driver that wants to take over looks for a sign of life of the holder.
+# Interval at which a driver that wants to take over checks the holder's heartbeat.
 _LOOK_SECONDS: Final = 0.5
 _HINT_THIS_PROCESS: Final = (
     "this very process holds it: stop the other Pipeline object of this location first"
@@ -43,33 +43,33 @@ _HINT_THIS_PROCESS: Final = (
 _HINT_ANOTHER: Final = (
     "its last heartbeat is recent: stop that driver; give each pipeline its own location"
 )
-# Nonces of the claims that this process holds. A claim of this process that is not among them is
-# over, whether or not its release could be written.
+# Nonces of the claims that this process holds. Any other claim of this process is over, even if its
+# release could not be written.
 _held_here: Final[set[str]] = set()
 
 
 def monotonic_with_suspend() -> float:
-    """Monotonic seconds; the time of a suspended machine counts where the system can tell."""
+    """Return monotonic seconds, including suspended time if the system reports it."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 Renewer = Callable[[Callable[[], bool], float], Callable[[], None]]
-"""Calls a function every so many seconds while it returns True; returns how to stop that."""
+"""Calls a function at an interval in seconds while it returns True; returns a stop function."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseOwner:
-    """Who holds a lease, precisely enough to see on the same machine whether it still lives.
+    """The holder of a lease; a driver on the same machine can check that it is still running.
 
     Attributes:
         host: Name of the machine.
         pid: Process id of the driver.
-        process_start: When that process started, in the words of the operating system; a process
-            id is used again, the pair is not.
-        boot_id: Identifies one run of one kernel, where that is known.
-        pid_namespace: Identifies the container's view of process ids, where that is known.
-        description: What a person recognises, e.g. the application's name.
+        process_start: Start time of the process as the operating system reports it. The system can
+            reuse a process id, but not the pair.
+        boot_id: Identifies one boot of the kernel, if known.
+        pid_namespace: Identifies the container's process id namespace, if known.
+        description: A name that a person recognizes, such as the application's name.
     """
 
     host: str
@@ -81,7 +81,7 @@ class LeaseOwner:
 
     @classmethod
     def current(cls, description: str = "") -> LeaseOwner:
-        """Return the owner that is this process."""
+        """Return the owner that represents this process."""
         pid = os.getpid()
         return cls(
             host=socket.gethostname(),
@@ -93,7 +93,7 @@ class LeaseOwner:
         )
 
     def sees(self, other: LeaseOwner) -> bool:
-        """Return whether process ids mean the same to both."""
+        """Return whether both share one process id namespace."""
         return (self.host, self.boot_id, self.pid_namespace) == (
             other.host,
             other.boot_id,
@@ -104,15 +104,16 @@ class LeaseOwner:
 class Lease:
     """The right of one driver to run a pipeline; a context manager that releases it.
 
-    A claim is created exclusively as `lease/<incarnation>.json` and is never removed before a
-    higher one exists, so incarnations only grow. A daemon thread keeps the claim alive. A claim is
-    over when it was released, when its process is gone (seen at once on the same machine), or
-    when it gave no sign of life for `expiry`. No two clocks are compared: whoever wants to take
-    over watches the signs of life of the holder for that long, on its own monotonic clock.
+    A driver claims the lease by creating `lease/<incarnation>.json` exclusively. The file stays
+    until a higher one exists, so incarnations only grow. A daemon thread keeps the claim alive. A
+    claim is over when its driver releases it, when its process is gone (detected at once on the
+    same machine), or when it sends no heartbeat for `expiry`. Drivers do not compare clocks: a
+    driver that wants to take over watches the holder's heartbeat for that long, on its own
+    monotonic clock.
 
-    The holder checks its lease by the same kind of clock. That only stops a driver early that was
-    taken for gone. It may freeze between a look at the lease and the step that follows, so it is
-    fences that keep it from harm (`connectors_core.engine.coordinator.fences`).
+    The holder checks its lease by the same kind of clock. The check only stops a presumed-dead
+    driver early. A driver can freeze between the check and the next step, so safety comes from
+    fences (`connectors_core.engine.coordinator.fences`).
 
     Use `Lease.acquire`; do not call the constructor.
     """
@@ -140,12 +141,12 @@ class Lease:
 
     @property
     def incarnation(self) -> int:
-        """Number of this claim; higher than that of every driver before."""
+        """Number of this claim, higher than that of any earlier driver."""
         return self._incarnation
 
     @property
     def owner(self) -> LeaseOwner:
-        """Who holds it."""
+        """The holder."""
         return self._owner
 
     @classmethod
@@ -159,23 +160,23 @@ class Lease:
         pause: Callable[[float], None] = time.sleep,
         renewer: Renewer | None = None,
     ) -> Lease:
-        """Take the lease, or say who holds it.
+        """Take the lease, or raise an error that names the holder.
 
-        Where a driver on another machine ended without releasing it, this waits for `expiry`: for
-        so long the holder must give no sign of life.
+        If a driver on another machine ended without releasing the lease, this call waits until the
+        holder has sent no heartbeat for `expiry`.
 
         Args:
             store: The state location of the pipeline.
-            owner: Who takes it; by default this process.
-            expiry: Time without a sign of life after which a holder counts as gone. This driver
-                gives one six times as often.
+            owner: The new holder; this process by default.
+            expiry: Time without a heartbeat after which a holder counts as dead. This driver sends
+                six heartbeats in that time.
             clock: Monotonic seconds.
-            pause: Waits so many seconds between two looks at the holder.
+            pause: Sleeps for a number of seconds between two checks of the holder.
             renewer: Runs the renewal; by default a daemon thread.
 
         Raises:
             LeaseError: If another driver, or another pipeline object of this one, holds it.
-            StateLocationError: The storage is full, or may only be read.
+            StateLocationError: The storage is full or read-only.
         """
         owner = owner or LeaseOwner.current()
         for _ in range(_MAX_ATTEMPTS):
@@ -212,7 +213,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this driver may act, as `check` sees it."""
+        """Whether `check` succeeds: this driver may act."""
         try:
             self.check()
         except LeaseError:
@@ -220,14 +221,14 @@ class Lease:
         return True
 
     def check(self) -> None:
-        """Make sure that this driver still holds the lease, by the age of its last sign of life.
+        """Check by the age of the last heartbeat that this driver still holds the lease.
 
-        Costs nothing while that is young. A driver that was frozen sees here that it was, shows
-        another sign of life, and learns whether it was taken for gone meanwhile.
+        The check costs nothing while the heartbeat is recent. A driver that was frozen detects it
+        here, sends another heartbeat, and learns whether another driver has taken over meanwhile.
 
         Raises:
             LeaseError: Another driver has taken over, the lease was released, or it expired and
-                cannot be renewed, since the state location does not answer.
+                cannot be renewed because the state location does not respond.
         """
         if self._over is None and self._age() >= self._expiry / 2:
             try:
@@ -245,10 +246,10 @@ class Lease:
         self._refuse_if_over()
 
     def confirm(self) -> None:
-        """Make sure by a look into the state location that no later driver was there yet.
+        """Check in the state location that no later driver has taken over.
 
-        What was in the state location before this call is therefore of this driver, or of those
-        before it.
+        After this call, everything that was in the state location before it comes from this driver
+        or an earlier one.
 
         Raises:
             LeaseError: Another driver has taken over, or the lease was released.
@@ -281,7 +282,7 @@ class Lease:
             _LOGGER.error("lease of %s: %s", self._store, self._over)
 
     def _renew(self) -> None:
-        """Show a sign of life if no later driver is there."""
+        """Send a heartbeat unless a later driver has taken over."""
         with self._renewing:
             began = self._clock()
             self._look()
@@ -294,10 +295,10 @@ class Lease:
             self._renewed_at = began
 
     def release(self) -> None:
-        """Give the lease back, so that the next driver need not wait; may be called twice.
+        """Release the lease so that the next driver need not wait. Idempotent.
 
-        Never raises: a release that fails must not hide why the pipeline ended. This process can
-        take the lease again at once, another one when it has expired.
+        Never raises: a failed release must not hide why the pipeline ended. After a failure this
+        process can take the lease again at once, another process after the lease has expired.
         """
         with self._lock:
             if self._stop_renewal is None:
@@ -318,13 +319,14 @@ class Lease:
                 )
 
     def _beat(self) -> bool:
-        """Show a sign of life; return whether there is a reason to continue."""
+        """Send a heartbeat; return whether to continue."""
         if self._over:
             return False
         try:
             self._renew()
         except Exception:
-            # Storage comes back; until then the claim ages, and others may take over at expiry.
+            # The storage may recover. Until then the claim ages, and others may take over at
+            # expiry.
             _LOGGER.warning("lease of %s could not be renewed", self._store, exc_info=True)
             return True
         return self._over is None
@@ -353,7 +355,7 @@ def _last_incarnation(store: StateStore) -> int:
 
 
 def _remove_former(store: StateStore, incarnation: int) -> None:
-    """Remove claims before the last one; never the highest, which numbers start from."""
+    """Remove old claims but keep the highest, which determines the next number."""
     for name in store.list(_FOLDER):
         stem = name.partition(".")[0]
         if stem.isdigit() and int(stem) < incarnation - 1:
@@ -374,18 +376,18 @@ def _wait_until_over(
     clock: Callable[[], float],
     pause: Callable[[float], None],
 ) -> None:
-    """Return when a claim is over; that of a driver that is silent is, after `expiry`.
+    """Return when a claim is over: at the latest after `expiry` without a heartbeat.
 
     Raises:
-        LeaseError: It is not.
+        LeaseError: The holder is alive.
     """
     claim = _read(store, incarnation)
     if claim is None:
-        return  # removed by a driver that is two ahead; the next attempt sees it
+        return  # a driver two incarnations later removed it; the next attempt sees that one
     known = {field.name for field in fields(LeaseOwner)}
     holder = LeaseOwner(**{key: value for key, value in claim["owner"].items() if key in known})
     began = clock()
-    seen = _sign_of_life(store, incarnation)
+    seen = _heartbeat(store, incarnation)
     while not store.exists(_path(incarnation, "released")):
         if owner.sees(holder):
             if not _lives(holder):
@@ -406,13 +408,13 @@ def _wait_until_over(
                 expiry,
             )
         pause(min(_LOOK_SECONDS, expiry - waited))
-        now = _sign_of_life(store, incarnation)
+        now = _heartbeat(store, incarnation)
         if now != seen or _last_incarnation(store) > incarnation:
             raise _held(store, _last_incarnation(store), hint=_HINT_ANOTHER)
 
 
-def _sign_of_life(store: StateStore, incarnation: int) -> bytes | None:
-    """What the holder replaces at every sign of life; compared only, never read."""
+def _heartbeat(store: StateStore, incarnation: int) -> bytes | None:
+    """Return the file that the holder replaces with every heartbeat, for comparison only."""
     return store.read_or_none(_path(incarnation, "alive"))
 
 
@@ -429,7 +431,7 @@ def _held(store: StateStore, incarnation: int, *, hint: str) -> LeaseError:
 
 
 def _created(store: StateStore, path: str, data: bytes) -> bool:
-    # An object store may say of our own that it was there, when its client repeated a request.
+    # After a repeated request, an object store may report our own file as existing.
     try:
         return store.create(path, data) or store.read_or_none(path) == data
     except OSError as error:
@@ -497,12 +499,12 @@ def _pid_namespace() -> str | None:
 
 
 def _process_stat(pid: int) -> list[str] | None:
-    """Return the fields of `/proc/<pid>/stat` from the state on, None where there is none."""
+    """Return the fields of `/proc/<pid>/stat` from the state onward; None if it is missing."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes().decode("ascii", "replace")
     except OSError:
         return None
-    return text.rpartition(")")[2].split()  # the name in brackets may hold anything
+    return text.rpartition(")")[2].split()  # the name in parentheses may contain anything
 
 
 def _process_start(pid: int) -> str | None:
@@ -510,8 +512,8 @@ def _process_start(pid: int) -> str | None:
     if stat is not None:
         return stat[19]
     try:
-        found = subprocess.run(  # noqa: S603 - a number is all that varies
-            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 - systems keep it elsewhere
+        found = subprocess.run(  # noqa: S603 - only a number varies
+            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 - its path depends on the system
             capture_output=True,
             text=True,
             check=False,
@@ -523,20 +525,20 @@ def _process_start(pid: int) -> str | None:
 
 
 def _is_this_process(owner: LeaseOwner) -> bool:
-    """Return whether it is this one; only for an owner on this machine."""
+    """Return whether the owner, on this machine, is this process."""
     return owner.pid == os.getpid()
 
 
 def _lives(owner: LeaseOwner) -> bool:
-    """Return whether the process still runs; only for an owner on this machine."""
+    """Return whether the process of an owner on this machine is still running."""
     try:
         os.kill(owner.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it exists and is somebody else's
+        pass  # it exists and belongs to another user
     stat = _process_stat(owner.pid)
     if stat is not None and stat[0] in ("Z", "X"):
-        return False  # killed, only not yet collected by its parent
+        return False  # killed, but its parent has not reaped it yet
     started = _process_start(owner.pid)
     return owner.process_start is None or started is None or started == owner.process_start

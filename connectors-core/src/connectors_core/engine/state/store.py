@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The durable store of plans, reports and decisions: exclusive create over any filesystem."""
+"""The durable store of plans, reports, and decisions: exclusive create on any file system."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _Names = list[str]  # `StateStore.list` hides the builtin within the class
 _TEMPORARY_PREFIX: Final = "."
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _COPY_BUFFER_BYTES: Final = 1 << 20
-# An object store may ask to try again what meets another request for the same name.
+# An object store may ask for a retry if another request uses the same name.
 _CONFLICTS: Final = RetryPolicy(initial_backoff=0.05, max_backoff=2.0, timeout=30.0)
-# What the operating system answers where a filesystem has no hard links.
+# The errors of the operating system for a file system without hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _HINT_STORAGE: Final = (
     "use a local disk, HDFS through a POSIX mount, S3, GCS, Azure, or another fsspec filesystem "
     "whose pipe_file(..., mode='create') refuses to overwrite; update the filesystem package"
 )
-# fsspec's memory filesystem looks and then writes; it lives in one process, so a lock is enough.
+# fsspec's memory file system checks, then writes. It lives in one process, so a lock suffices.
 _memory_lock: Final = threading.Lock()
 
 
 class StateStore:
     """Small immutable files below one location; driver and executors.
 
-    A file is created *exclusively*: the first writer wins, nobody overwrites, and a file that was
-    only half written never counts. The store pickles (executors get it), does nothing on
-    construction, and opens its filesystem once per process, also after a fork. It may be used by
-    several threads.
+    The store creates a file *exclusively*: the first writer wins, no one overwrites it, and a
+    partially written file is never visible. The store can be pickled for executors. It does no work
+    on construction and opens its file system once per process, also after a fork. It is
+    thread-safe.
 
     Args:
         url: Location, e.g. `/data/state`, `file:///data/state`, `s3://bucket/state`.
@@ -57,7 +57,7 @@ class StateStore:
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        # Executors have another working directory: a relative path is made absolute here.
+        # Executors have another working directory, so a relative path becomes absolute here.
         self._url: str = url if "://" in url or "::" in url else os.path.abspath(url)
         self._storage_options: dict[str, Any] = dict(storage_options or {})
         self._opened: _Backend | None = None
@@ -65,7 +65,7 @@ class StateStore:
 
     @property
     def url(self) -> str:
-        """The location as it was given; show it with `str(store)`, which masks passwords."""
+        """The location as given. Show it with `str(store)`, which masks passwords."""
         return self._url
 
     def child(self, folder: str) -> StateStore:
@@ -73,11 +73,11 @@ class StateStore:
         return StateStore(f"{self._url.rstrip('/')}/{_checked(folder)}", self._storage_options)
 
     def verify(self) -> None:
-        """Check that the location can be written and offers exclusive create.
+        """Check that the location is writable and supports exclusive create.
 
         Raises:
-            StateLocationError: If it cannot be used, with the reason and what to do.
-            MissingDependencyError: If the package of the filesystem is not installed.
+            StateLocationError: If it cannot be used; with the reason and a hint.
+            MissingDependencyError: If the package of the file system is not installed.
         """
         name = f"probe/{uuid.uuid4().hex}"
         reason = self._backend.reason_against()
@@ -124,31 +124,31 @@ class StateStore:
             )
 
     def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
-        """Create a file if there is none yet; durable when this returns.
+        """Create a file unless it exists; durable when this returns.
 
-        An object store whose client repeats a request after a lost answer may report the file as
-        existing though this very call created it. Whoever gets False reads the file, which carries
-        a nonce, and so sees whose it is.
+        If an object store's client repeats a request after a lost response, the store may report
+        the file as existing although this very call created it. A caller that gets False reads the
+        file and recognizes its own by the nonce.
 
         Args:
             path: Relative path such as `plans/0000000001.json`.
-            data: The whole content.
-            durable: False where the file may be lost with a loss of power: nothing is synced then.
+            data: The content.
+            durable: False if a power loss may lose the file; it is then not synced.
 
         Returns:
-            True when this call created it, False when it exists already.
+            True if this call created the file, False if it exists.
 
         Raises:
-            RetryableError: The store kept answering that the request conflicts with another one.
+            RetryableError: The store kept rejecting the request as a conflict with another one.
         """
         with self._named(path):
             space_point()
             return self._backend.create(_checked(path), data, durable)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file whether or not there is one; readers see the old or the new content.
+        """Create or replace a file; readers see the old or the new content.
 
-        Not for anything that must be written once: only the heartbeat of the lease uses it.
+        Do not use it for files that must be written once. Only the heartbeat of the lease uses it.
         """
         with self._named(path):
             space_point()
@@ -158,52 +158,53 @@ class StateStore:
         """Return the content of a file.
 
         Raises:
-            FileNotFoundError: If there is none.
+            FileNotFoundError: If it does not exist.
         """
         return self._backend.read(_checked(path))
 
     def read_or_none(self, path: str) -> bytes | None:
-        """Return the content of a file, None if there is none."""
+        """Return the content of a file, or None if it does not exist."""
         try:
             return self.read(path)
         except FileNotFoundError:
             return None
 
     def exists(self, path: str) -> bool:
-        """Return whether there is such a file."""
+        """Return whether a file exists."""
         return self._backend.exists(_checked(path))
 
     def list(self, prefix: str = "", *, recursive: bool = False) -> _Names:
-        """Return the sorted names of the files in a folder, without those being written.
+        """Return the sorted names of the files in a folder, without unfinished ones.
 
         Args:
-            prefix: The folder, e.g. `plans`; a missing one is empty.
-            recursive: Also files in folders below, as `folder/name`.
+            prefix: The folder, such as `plans`. A missing folder is empty.
+            recursive: Whether to include files in subfolders, as `folder/name`.
         """
         folder = _checked(prefix) if prefix else ""
         names = self._backend.list(folder, recursive)
         return sorted(name for name in names if not _is_temporary(name))
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file if it exists."""
         self._backend.delete(_checked(path))
 
     def delete_tree(self, prefix: str) -> None:
-        """Remove a folder with all that is in it; one that is not there is fine."""
+        """Remove a folder and its contents if it exists."""
         self._backend.delete_tree(_checked(prefix))
 
     def open_output(self, path: str) -> StateOutput:
-        """Open a file for writing piece by piece; it appears when it is closed, or not at all.
+        """Open a file for incremental writing; it becomes visible only when it is closed.
 
-        The name must be unique (carry a nonce): an existing file would be replaced. Left by an
-        exception, or not closed, the output is discarded.
+        The name must be unique, such as one with a nonce, because an existing file would be
+        replaced. An exception in the `with` block discards the output, and so does a missing
+        `close`.
         """
         with self._named(path):
             space_point()
             return self._backend.open_output(_checked(path))
 
     def open_input(self, path: str) -> BinaryIO:
-        """Open a file for reading piece by piece.
+        """Open a file for incremental reading.
 
         Raises:
             FileNotFoundError: If there is none.
@@ -212,7 +213,7 @@ class StateStore:
 
     @contextlib.contextmanager
     def _named(self, path: str) -> Iterator[None]:
-        """Let an error of the operating system name the file: one of a full disk does not."""
+        """Add the file name to an error of the operating system; a full disk does not name it."""
         try:
             yield
         except OSError as error:
@@ -224,7 +225,7 @@ class StateStore:
     def _backend(self) -> _Backend:
         pid = os.getpid()
         if self._opened is None or self._opened_by != pid:
-            # A client of the parent process must not be used after a fork: its sockets are shared.
+            # Do not use the parent process's client after a fork: the two would share its sockets.
             self._opened = _open_backend(self._url, self._storage_options)
             self._opened_by = pid
         return self._opened
@@ -251,7 +252,7 @@ class StateStore:
 
 
 class StateOutput(io.BufferedIOBase):
-    """A file of the store that is being written; `close` publishes it, `abort` discards it."""
+    """An open file of the store; `close` publishes it, `abort` discards it."""
 
     def __init__(
         self, inner: Any, publish: Callable[[], None], discard: Callable[[], None]
@@ -289,7 +290,7 @@ class StateOutput(io.BufferedIOBase):
             super().close()
 
     def abort(self) -> None:
-        """Discard what was written."""
+        """Discard the written data."""
         if not self.closed:
             try:
                 self._discard()
@@ -303,7 +304,7 @@ class StateOutput(io.BufferedIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        # The base class would close, that is publish, what nobody finished.
+        # The base class would close, and so publish, an unfinished file.
         with contextlib.suppress(Exception):
             self.abort()
 
@@ -312,7 +313,7 @@ class StateOutput(io.BufferedIOBase):
 
 
 class _Backend:
-    """Any fsspec filesystem; paths are relative and checked."""
+    """Any fsspec file system; paths are relative and checked."""
 
     def __init__(self, fs: Any, root: str) -> None:
         self._fs = fs
@@ -324,12 +325,12 @@ class _Backend:
         return f"{self._root}/{path}" if path else self._root
 
     def reason_against(self) -> str | None:
-        """Return why the filesystem is unfit though a probe would pass, None if it is not."""
+        """Return why the file system is unsuitable although a probe would pass, or None."""
         from fsspec.spec import AbstractFileSystem
 
         inherited = type(self._fs).pipe_file is AbstractFileSystem.pipe_file
         if inherited and "pipe_file" not in vars(self._fs):
-            # The inherited one opens the final file and writes into it.
+            # The inherited method writes into the final file.
             return (
                 f"{type(self._fs).__name__} writes in place: a partially written file would "
                 "be visible"
@@ -347,8 +348,8 @@ class _Backend:
         except FileExistsError:
             return False
         except Exception as exc:
-            # The status decides: not every store says in words that it was this condition which
-            # failed, and clients then take the answer for a wrong request.
+            # Only the status is reliable. Not every store names the failed condition, and clients
+            # then treat the response as a bad request.
             status = _http_status(exc)
             if status == HTTPStatus.PRECONDITION_FAILED:
                 return False
@@ -399,7 +400,7 @@ class _Backend:
         inner = self._fs.open(self._full(path), "wb")
 
         def discard() -> None:
-            # Object stores show nothing before the file is closed; the others are cleaned up.
+            # Object stores show nothing before the file is closed; clean up in the others.
             if isinstance(inner, AbstractBufferedFile):
                 inner.discard()
                 inner.closed = True
@@ -414,9 +415,9 @@ class _Backend:
 
 
 class _LocalBackend(_Backend):
-    """A local disk or POSIX mount: write a temporary file, fsync, link it to its name.
+    """A local disk or POSIX mount: writes a temporary file, syncs it, and links it to its name.
 
-    fsspec's own `mode="create"` writes into the final file, which others can see half written.
+    fsspec's own `mode="create"` writes into the final file, so others could see a partial file.
     """
 
     def reason_against(self) -> str | None:
@@ -506,8 +507,8 @@ class _LocalBackend(_Backend):
         try:
             os.link(temporary, final)
         except FileExistsError:
-            # NFS repeats a request whose answer was lost; the second one finds the first one's
-            # file. Two links on the temporary file prove that the link is ours.
+            # NFS repeats a request after a lost response, and the second request finds the file of
+            # the first. Two links on the temporary file prove that the link is ours.
             if os.stat(temporary).st_nlink != 2:
                 return False
         except OSError as exc:
@@ -536,7 +537,7 @@ class _LocalBackend(_Backend):
 
 
 def _http_status(error: BaseException) -> int | None:
-    """Return the status of the answer behind an error, whichever client raised it."""
+    """Return the HTTP status that caused an error, whichever client raised it."""
     cause: BaseException | None = error
     while cause is not None:
         response = getattr(cause, "response", None)
@@ -585,7 +586,7 @@ def _open_backend(url: str, storage_options: Mapping[str, Any]) -> _Backend:
 
 
 def _checked(path: str) -> str:
-    """Refuse a path that is not below the root, or could be taken for a temporary file."""
+    """Refuse a path outside the root or with the name of a temporary file."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in path or "\0" in path:
         raise ConfigurationError(
@@ -619,7 +620,7 @@ def _make_folders(folder: str, durable: bool = True) -> None:
         return
     missing = list(_missing_folders(folder))
     os.makedirs(folder, exist_ok=True)
-    # A new folder is durable when the one that holds it is.
+    # A new folder is durable once its parent is synced.
     for made in missing:
         _sync_folder(os.path.dirname(made))
 
