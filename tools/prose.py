@@ -52,8 +52,6 @@ TELLTALES = {
 PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
 
 UNCLEAN: tuple[str, ...] = (
-    "connectors-core/src/connectors_core/engine/*",
-    "connectors-core/src/connectors_core/spark/*",
 )
 
 

@@ -383,7 +383,7 @@ def test_it_is_said_where_a_partial_cache_keeps_nothing(
         joined = pipeline.lookup_join(rows, table, on=["key"], columns=["value"])
         pipeline.sink_to(joined, DirectorySink(tmp_path / "rows"), uid="rows")
         pipeline.start()
-    assert ("nothing is kept of lookup lookup-key" in caplog.text) == warned
+    assert ("the cache of lookup lookup-key" in caplog.text) == warned
 
 
 def test_names_are_given_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch mode: the same readers, writers and committers, one epoch per run. Driver."""
+"""Batch mode: the same readers, writers, and committers, with one epoch per run. Driver."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class BatchSource:
     Attributes:
         settings: The source.
         reader: Reads an entry.
-        entries: What is read.
-        enumeration: What found it; None where a run of an earlier driver is finished.
+        entries: The entries to read.
+        enumeration: The enumeration of its splits; None when finishing an earlier driver's run.
     """
 
     settings: SourceSettings
@@ -83,12 +83,12 @@ class BatchSource:
 
 
 def new_run_id() -> str:
-    """An id for a run."""
+    """Return a new run id."""
     return uuid.uuid4().hex
 
 
 def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
-    """The run that was decided and not committed by all sinks, where its rows may be needed again.
+    """Return a decided run that some sink has not committed and that may have to be rewritten.
 
     Args:
         root: The state location of the pipeline.
@@ -112,10 +112,9 @@ def batch_dataframe(
     run_id: str,
     unfinished: RunRecord | None,
 ) -> tuple[DataFrame, BatchSource]:
-    """Make a DataFrame that reads the splits of a source.
+    """Create a DataFrame that reads the splits of a source.
 
-    They are those that the enumerator finds when it is run to its end, or those of a run that has
-    to be finished.
+    The splits come from the enumerator, or from the record of an unfinished run.
     """
     enumeration = None
     if unfinished is None:
@@ -133,7 +132,7 @@ def batch_dataframe(
 
 
 def entries_dataframe(spark: SparkSession, source: BatchSource) -> DataFrame:
-    """A DataFrame of the entries themselves, a partition for each."""
+    """Return a DataFrame of the entries themselves, one partition each."""
     return _entries_read(spark, source, hand_on, ENTRIES)
 
 
@@ -146,7 +145,7 @@ def _entries_read(
 
 
 def batch_sources_of(df: DataFrame) -> set[str]:
-    """The uids of the sources that a batch DataFrame is built on."""
+    """Return the uids of the sources of a batch DataFrame."""
     found = set()
     nodes = [analyzed_plan(df)]
     while nodes:
@@ -160,7 +159,7 @@ def batch_sources_of(df: DataFrame) -> set[str]:
 
 @dataclass(frozen=True)
 class _HeldReader:
-    """Reads entries; a further attempt waits first."""
+    """Reads entries; a retry waits first."""
 
     reader: ReaderTask
 
@@ -171,7 +170,7 @@ class _HeldReader:
 
 @dataclass(frozen=True)
 class _EntryJob:
-    """Reads the entry that the row number of the input names."""
+    """Reads the entry whose number is in the input row."""
 
     entries: tuple[str, ...]
     read: ReadEntry
@@ -185,9 +184,9 @@ class _EntryJob:
 class BatchRun:
     """One run of a batch pipeline.
 
-    A run that a crash left unfinished is finished by the next call when it was decided, and rolled
-    back and run again when it was not. While its rows are made, ``pinned`` says of a run, by its
-    id, which versions of the tables it sees that are looked up.
+    After a crash, the next call finishes a decided run, and rolls back and repeats an undecided
+    one. ``pinned`` takes the id of the run and returns a context that pins its versions of lookup
+    tables.
     """
 
     def __init__(
@@ -243,7 +242,7 @@ class BatchRun:
         self.committer = self.epochs.committer
 
     def run(self) -> bool:
-        """Run; False when it was cancelled, or an earlier run was finished instead."""
+        """Run; return False if it was canceled, or if it finished an earlier run instead."""
         try:
             done = self._run()
         except Exception as error:
@@ -261,7 +260,7 @@ class BatchRun:
         return done
 
     def cancel(self) -> bool:
-        """End it from another thread; what it has decided is committed by the next run.
+        """Cancel it from another thread; the next run commits what it has decided.
 
         Returns:
             Whether it was running.
@@ -276,7 +275,7 @@ class BatchRun:
     def _run(self) -> bool:
         try:
             finished = self.epochs.recover(1, replayed=(self.run_id, 0))
-            if self.epochs.last_decided >= 0:  # a crash may have come before the mark
+            if self.epochs.last_decided >= 0:  # a crash may have prevented the mark
                 mark_decided(self._root.child(self._folder), self.epochs.last_decided)
             if not self.epochs.is_decided(self.run_id, 0):
                 self._remove_former_runs()
@@ -299,14 +298,14 @@ class BatchRun:
             self.committer.close()
 
     def _complete_reports(self) -> list[Report]:
-        """All reports of the run; enumerators hear of their readers before anything is decided."""
+        """Return all reports of the run, after the enumerators have handled their events."""
         store = self._root.child(self._run_folder)
         reports = []
         for source in self._sources:
             for entry in source.entries:
                 report = REPORTS.read(store, _path_of(entry))
                 if report is None:
-                    continue  # a limit above the reader left it unread
+                    continue  # a downstream limit left it unread
                 if source.enumeration is not None:
                     source.enumeration.hear(report)
                 reports.append(report)
@@ -323,14 +322,14 @@ class BatchRun:
         )
 
     def _remove_former_runs(self) -> None:
-        """Remove what runs left that a crash cut off."""
+        """Remove the files of runs that a crash interrupted."""
         names = self._root.list(RUNS_FOLDER, recursive=True)
-        self._lease.confirm()  # so none of them is of a driver that took over from this one
+        self._lease.confirm()  # so none of them belongs to a later driver
         for run_id in {name.partition("/")[0] for name in names}:
             self._root.delete_tree(run_path(run_id))
 
     def status(self) -> QueryStatus:
-        """How the run stands. From any thread."""
+        """Return the status of the run. From any thread."""
         if self._last_status is not None:
             return self._last_status
         state, epoch = self._state, self.epochs.last_decided
@@ -354,7 +353,7 @@ def _path_of(entry: Entry) -> str:
 class _SourceProgress:
     """Counts the reports of one source of a batch run as they appear. Thread-safe.
 
-    They are added to what its enumerator counts.
+    The counts are added to those of its enumerator.
     """
 
     def __init__(self, source: BatchSource, store: StateStore) -> None:
@@ -371,7 +370,7 @@ class _SourceProgress:
         self._lock = threading.Lock()
 
     def status(self) -> SourceStatus:
-        """The source now, or as of some seconds ago."""
+        """Return the status of the source, at most a few seconds old."""
         with self._lock:
             if self._open and time.monotonic() >= self._list_at:
                 with contextlib.suppress(OSError):
@@ -380,7 +379,7 @@ class _SourceProgress:
             return self._status()
 
     def close(self) -> None:
-        """Count what is left; the reports are removed after this."""
+        """Count the remaining reports, which are removed after this."""
         with self._lock:
             self._read()
             self._open.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks for the place of Spark's checkpoint before Spark does, and retries for minutes. Driver."""
+"""Checks Spark's checkpoint location first, since Spark itself retries for minutes. Driver."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from connectors_core.spark.failures import short_cause, telling_line
 
 @dataclass(frozen=True, repr=False)
 class CheckpointLocation(SupportsConnectionCheck):
-    """A folder of one of Hadoop's file systems.
+    """A folder in a Hadoop file system.
 
     Args:
         spark: A classic session.
-        url: The folder, as Spark takes it.
+        url: The folder, as passed to Spark.
     """
 
     spark: SparkSession
     url: str
 
     def check_connection(self, timeout: float) -> None:
-        """Look into the folder; Hadoop's clients do not keep to a time.
+        """List the folder; Hadoop's clients may exceed the timeout.
 
         Raises:
-            ConfigurationError: It cannot be looked into.
+            ConfigurationError: It cannot be read.
         """
         try:
             SparkLog(self.spark, self.url).has_state()
         except Exception as error:
             raise ConfigurationError(
-                "Spark cannot look into its folder",
+                "Spark cannot read the folder",
                 found=telling_line(error),
                 option="checkpoint_location",
             ) from short_cause(error)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that no one looks at between source and sink never enter the JVM.
+"""Keeps rows that Spark does not process between source and sink out of the JVM.
 
-Where all sinks of a query write the very DataFrame that `from_source` returned, or `lookup_join`
-for such a one, the query carries the entries of the plans alone, and the task that reads an entry
-looks up and writes its rows. All else is as it is otherwise: entries, reports, epochs, decisions.
+If all sinks of a query write the same DataFrame from `from_source` or a `lookup_join` on it, Spark
+carries only the entries of the plans. The task that reads an entry also looks up and writes its
+rows. Entries, reports, epochs, and decisions stay the same.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from connectors_core.engine.execution.reader_task import ReaderTask, without_hea
 from connectors_core.spark.carriers import checked
 
 Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What is done with the rows of a task."""
+"""A transformation of the rows of a task."""
 
 
 @dataclass(frozen=True)
 class DirectFrame:
-    """A DataFrame whose rows need no Spark. Driver.
+    """A DataFrame whose rows Spark need not process. Driver.
 
     Attributes:
         df: The DataFrame.
-        source: Whose entries its rows are made of.
-        stages: What is done with them, in order.
+        source: Uid of the source of its rows.
+        stages: The transformations of the rows, in order.
     """
 
     df: DataFrame
@@ -42,14 +42,14 @@ class EntryRows:
 
     Attributes:
         reader: Reads an entry.
-        stages: What is done with its rows, in order.
+        stages: The transformations of its rows, in order.
     """
 
     reader: ReaderTask
     stages: tuple[Stage, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the entries of a DataFrame of entries; heartbeats are for Spark and left out."""
+        """Read the entries of a DataFrame without heartbeats, which only Spark needs."""
         rows = self._read(batches)
         for stage in self.stages:
             rows = stage(rows)

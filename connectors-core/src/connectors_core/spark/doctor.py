@@ -16,17 +16,17 @@ from connectors_core.spark.workers import examine_worker
 
 @dataclass(frozen=True, kw_only=True)
 class SparkFindings:
-    """What a running Spark says of itself.
+    """Information about a running Spark.
 
     Attributes:
         version: Spark's version in the JVM.
         java: The JVM's version.
         carrier: The carrier that a pipeline would use, None if there is none.
-        carrier_error: Why there is none.
+        carrier_error: Why there is no carrier.
         worker: Versions in a Python worker by package, with ``python`` and ``executable``;
             None if the job failed.
         worker_error: Why it failed.
-        worker_reuse: Whether Spark keeps its Python workers.
+        worker_reuse: Whether Spark reuses its Python workers.
     """
 
     version: str
@@ -39,11 +39,11 @@ class SparkFindings:
 
 
 def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
-    """Start Spark, or use the session that there is, and run one Python job.
+    """Start Spark or use the active session, and run one Python job.
 
     Args:
         master: Spark's master.
-        packages: Distributions whose versions in a worker are wanted.
+        packages: Distributions whose versions in a worker to report.
     """
     active = SparkSession.getActiveSession()
     spark = active or (
@@ -55,7 +55,7 @@ def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
     )
     try:
         if active is None:
-            spark.sparkContext.setLogLevel("OFF")  # what fails is told here, in one sentence
+            spark.sparkContext.setLogLevel("OFF")  # the findings report a failure in one sentence
         carrier, carrier_error = _carrier(spark)
         worker, worker_error = _worker(spark, tuple(packages))
         reuse = spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An error of a task tells its causes in its own text: Spark cuts them off on the way."""
+"""Adds the causes of a task's error to its text, since Spark drops them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_CAUSES: Final = 8
 
 
 def add_notes(error: BaseException, doing: str) -> None:
-    """Add what was being done, and the causes. Executor."""
+    """Add the current activity and the causes to an error. Executor."""
     error.add_note(doing)
     cause, shown = error.__cause__, 0
     while cause is not None and shown < _MAX_CAUSES:

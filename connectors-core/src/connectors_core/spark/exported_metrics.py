@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How metrics are named outside: OpenTelemetry's conventions, and what Prometheus makes of them.
+"""The names of exported metrics in OpenTelemetry and Prometheus.
 
-In Python, metrics have Flink's names and count milliseconds. Exported metrics have lower-case names
-with dots, in seconds and bytes. A Prometheus exporter appends the unit, and `_total` to a counter.
+In Python, metrics have Flink's names and use milliseconds. Exported metrics have lowercase names
+with dots and use seconds and bytes. A Prometheus exporter appends the unit, and `_total` to a
+counter.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class ExportedMetric:
     """An instrument.
 
     Attributes:
-        name: Its name, as OpenTelemetry has it.
+        name: Its name in OpenTelemetry.
         unit: Its unit in UCUM: `s`, `By`, or an annotation such as `{record}`.
-        description: What it counts or shows, in one phrase.
-        is_counter: Whether it only grows; all others are gauges.
-        scale: What a number is multiplied by, as 0.001 for milliseconds.
+        description: Its meaning, in one phrase.
+        is_counter: Whether it is a counter, which only grows; all others are gauges.
+        scale: Factor for the exported number, such as 0.001 for milliseconds.
     """
 
     name: str
@@ -55,12 +56,12 @@ class ExportedMetric:
 
     @property
     def prometheus_name(self) -> str:
-        """Its name after an exporter for Prometheus."""
+        """Its name in Prometheus."""
         unit = _PROMETHEUS_UNITS.get(self.unit, "")
         return self.name.replace(".", "_") + unit + ("_total" if self.is_counter else "")
 
     def value(self, number: float) -> float:
-        """A number of ours in its unit."""
+        """Convert a number to the exported unit."""
         return number if self.scale == 1 else number * self.scale
 
 
@@ -131,7 +132,8 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
         "connectors.sink.records.dead_lettered", "failed rows that became dead letters"
     ),
     SinkMetric.CURRENT_SEND_TIME: _seconds(
-        "connectors.sink.write.duration", "writing of the last micro-batch, with reading its rows"
+        "connectors.sink.write.duration",
+        "write time of the last micro-batch, including the read of its rows",
     ),
     SinkMetric.NUM_REQUESTS: ExportedMetric(
         "connectors.sink.requests", "{request}", "requests of an asynchronous sink"
@@ -155,7 +157,7 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
         "committables neither committed nor failed",
     ),
     CommitterMetric.LOST_COMMITTABLES: _committables(
-        "lost", "committables lost after the decision; their rows are written again"
+        "lost", "committables lost after the decision; their rows are rewritten"
     ),
 }
 LOOKUP_METRICS: Final[Mapping[str, ExportedMetric]] = {
@@ -187,7 +189,7 @@ LOOKUP_METRICS: Final[Mapping[str, ExportedMetric]] = {
         "connectors.lookup.cache.size", "By", "bytes of the columns in the cache"
     ),
 }
-# Metrics that only one connector knows; the attribute `name` is its name in Python.
+# Metrics of a single connector; the attribute `name` is the metric's name in Python.
 CUSTOM_COUNTER: Final = ExportedMetric(
     "connectors.custom.counter", "", "a counter of a connector, by its attribute `name`"
 )
@@ -198,14 +200,14 @@ _GROUPS: Final = (SOURCE_METRICS, SPLIT_METRICS, SINK_METRICS, LOOKUP_METRICS)
 
 
 def exported_metrics() -> Iterator[ExportedMetric]:
-    """All instruments."""
+    """Yield all instruments."""
     for group in _GROUPS:
         yield from group.values()
     yield from (CUSTOM_COUNTER, CUSTOM_GAUGE)
 
 
 def markdown() -> str:
-    """The table of all metrics for the documents."""
+    """Return the table of all metrics for the documentation."""
     named = [(f"`{name}`", each) for group in _GROUPS for name, each in group.items()]
     named += [("any other", CUSTOM_COUNTER), ("any other", CUSTOM_GAUGE)]
     rows = [

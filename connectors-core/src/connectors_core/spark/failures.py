@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark says of a failure, as one error of the tree that fits on a screen. Driver.
+"""Translates a failure in Spark into a short connector error. Driver.
 
-An exception in a task reaches the driver as text: the Python traceback, then the stack of the JVM,
-often twice. What a person needs of it is the exception that Python code raised, or else the first
-line of Spark's message.
+An exception in a task reaches the driver as text: the Python traceback, then the JVM stack trace,
+often twice. A person needs only the exception that Python code raised, or otherwise the first line
+of Spark's message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHAIN: Final = (
     "The above exception was the direct cause",
     "During handling of the above exception",
 )
-# What Spark and Py4J put before the line that tells what happened.
+# Text that Spark and Py4J put before the line with the actual failure.
 _PREFIXES: Final = (
     re.compile(r"An error occurred while calling \S+\s*:?\s*", re.DOTALL),
     re.compile(r"(?:\[STREAM_FAILED\] )?Query .{0,300}? terminated with (?:exception|error): "),
@@ -54,13 +54,13 @@ _MOST_FRAME_LINES: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PythonFailure:
-    """An exception of Python code in a task, taken from the text that Spark makes of it.
+    """An exception of Python code in a task, parsed from Spark's text.
 
     Attributes:
-        type_name: Qualified name of its class, as a traceback shows it.
+        type_name: Qualified name of its class, as in a traceback.
         message: Its text.
-        frames: The lines of its traceback between the headline and the exception.
-        cause: What it was raised from.
+        frames: The lines of its traceback between the header and the exception.
+        cause: The exception from which it was raised.
     """
 
     type_name: str
@@ -70,10 +70,10 @@ class PythonFailure:
 
     @classmethod
     def of(cls, text: str) -> PythonFailure | None:
-        """The exception that a text of Spark's is about, or None where it shows no Python one.
+        """Parse the Python exception in a text from Spark; None if there is none.
 
         Args:
-            text: The text of an exception of Spark's, or of a task that failed.
+            text: The text of a Spark exception or of a failed task.
         """
         _, found, rest = text.partition(_TRACEBACK)
         if not found:
@@ -81,7 +81,7 @@ class PythonFailure:
         python = re.split(r"\n\s*(?:at [\w$.]+\(|Driver stacktrace:)", rest, maxsplit=1)[0]
         failure: PythonFailure | None = None
         chained = False
-        for part in python.split(_TRACEBACK):  # the last one is what was raised
+        for part in python.split(_TRACEBACK):  # the last one was raised
             lines = part.strip("\n").splitlines()
             frames = []
             while lines and (not lines[0].strip() or lines[0].startswith(" ")):
@@ -99,7 +99,7 @@ class PythonFailure:
 
     @property
     def error(self) -> ConnectorError | None:
-        """The error of the tree that it was, without its cause; None where it was another one."""
+        """The connector error that it was, without its cause; None for any other exception."""
         return error_from_text(self.type_name, self.message)
 
     @property
@@ -110,7 +110,7 @@ class PythonFailure:
         return _cut(f"{name}: {first}" if first else name)
 
     def as_cause(self) -> ConnectorError:
-        """It as the cause of another error, in few lines."""
+        """Return it as the cause of another error, in few lines."""
         known = self.error
         if known is not None:
             return known
@@ -120,34 +120,34 @@ class PythonFailure:
         )
 
     def message_lines(self) -> list[str]:
-        """The exception as a traceback ends with it, cut after some lines."""
+        """Return the last lines of the traceback, truncated."""
         lines = [_cut(line) for line in f"{self.type_name}: {self.message}".splitlines()]
         more = len(lines) - _MOST_MESSAGE_LINES
         return lines if more <= 0 else [*lines[:_MOST_MESSAGE_LINES], f"... ({more} more lines)"]
 
 
 class TaskFailedError(Exception):
-    """A task failed in a way that its next attempt would repeat: the job was cancelled.
+    """A task failed in a way that a retry would repeat, so the job was canceled.
 
     Args:
-        text: What Spark told of the task.
+        text: Spark's text about the task.
     """
 
 
 def telling_line(error: BaseException) -> str:
-    """The line of an exception's text that says what went wrong.
+    """Return the most informative line of an exception's text.
 
-    Where the JVM names a last cause in words, that follows: a state store that cannot be written
-    does not say that the disk is full.
+    The root cause in the JVM follows, if it has a message. For example, only the cause of a state
+    store's failure says that the disk is full.
 
     Args:
-        error: An exception of Spark's, or any other.
+        error: An exception of Spark or any other.
     """
     text = str(error)
     python = PythonFailure.of(text)
     if python is not None:
         return python.first_line
-    for _ in _PREFIXES:  # each may stand behind any other
+    for _ in _PREFIXES:  # prefixes can follow each other in any order
         for prefix in _PREFIXES:
             text = prefix.sub("", text.lstrip(), count=1) if prefix.match(text.lstrip()) else text
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -163,17 +163,18 @@ def telling_line(error: BaseException) -> str:
 def translated(
     error: BaseException, what: str, *, hint: str | None = None, parts: Iterable[object] = ()
 ) -> ConnectorError:
-    """An error of the tree for whatever a pipeline failed with.
+    """Translate any failure of a pipeline into a connector error.
 
-    Its class says what to do, as that of its cause does. The cause is what Python code in a task
-    raised, where Spark's text shows that; Spark's own exception, with the stack of the JVM, is the
-    context (``__context__``), which Python does not print beside a cause.
+    The class of the error follows that of its cause. The cause is the exception of Python code in a
+    task, if Spark's text shows one. Spark's own exception, with the JVM stack trace, is the
+    ``__context__``, which Python does not print if there is a cause.
 
     Args:
-        error: What was raised; one of the tree comes back as it is.
-        what: What failed, as the subject of a sentence.
-        hint: What to do, where the cause does not say it.
-        parts: The sources, sinks and tables; options are named as these were made.
+        error: The exception. A connector error is returned unchanged.
+        what: The part that failed, as the subject of a sentence.
+        hint: The hint, unless the cause has one.
+        parts: The sources, sinks, and tables. The error spells option names as in their
+            constructors or keys.
     """
     if isinstance(error, ConnectorError):
         spell(error, parts)
@@ -204,19 +205,19 @@ def translated(
 
 
 def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorError | None:
-    """The error of a driver that found its entry in Spark's log written by another driver.
+    """Return the error of a driver whose entry in Spark's log another driver has written.
 
-    Spark's logs have no fence: a former driver that freezes right before Spark commits a batch, and
-    resumes, can commit it while its successor runs that batch again. Spark then ends the query of
-    the later of the two, whichever it is.
+    Spark's logs have no fence. A former driver that freezes right before Spark commits a batch can
+    resume and commit it while its successor runs that batch again. Spark then ends the query of
+    whichever driver is later.
 
     Args:
-        error: What the query failed with.
+        error: The error of the query.
         what: The query, as the subject of a sentence.
-        lease: Of this driver.
+        lease: The lease of this driver.
 
     Returns:
-        None where the query failed with something else.
+        The error, or None if the query failed for another reason.
     """
     if not _is_spark(error) or _SPARK_LOG_TAKEN not in str(error):
         return None
@@ -225,7 +226,7 @@ def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorE
     except LeaseError as taken_over:
         taken_over.__cause__ = short_cause(error)
         return taken_over
-    except Exception:  # the state location does not answer: which of the two this is stays open
+    except Exception:  # without the state location, it is unknown which driver this is
         return None
     found: ConnectorError = RetryableError(
         f"{what} ended because an earlier driver, which this one had replaced, resumed and wrote "
@@ -238,7 +239,7 @@ def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorE
 
 
 def short_cause(error: BaseException) -> BaseException:
-    """An exception as a cause that fits on a screen: itself, unless it is one of Spark's."""
+    """Return a short cause: a Spark exception is condensed, any other is returned unchanged."""
     if not _is_spark(error):
         return error
     python = PythonFailure.of(str(error))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DataFrames of a pipeline: of its sources, its lookups and what its sinks write. Driver."""
+"""The DataFrames of a pipeline: of its sources, lookups, and sinks. Driver."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class PipelineFrames:
     Args:
         spark: The session.
         root: The state location of the pipeline.
-        registered: What the pipeline is made of.
-        identity: Which pipeline it is.
-        streaming: Whether bounded sources are read as streams too.
+        registered: The parts of the pipeline.
+        identity: The identity of the pipeline.
+        streaming: Whether bounded sources are also read as streams.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PipelineFrames:
     # --- building -------------------------------------------------------------------------------
 
     def from_source(self, settings: SourceSettings) -> DataFrame:
-        """The rows of a source."""
+        """Return the rows of a source."""
         source, strategy = settings.source, settings.strategy
         streaming = self._streaming or source.boundedness() is not Boundedness.BOUNDED
         reader = ReaderTask(
@@ -105,7 +105,7 @@ class PipelineFrames:
         return df
 
     def _batch(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
-        pipeline_id = self._identity.pipeline_id  # first: it says which run this is
+        pipeline_id = self._identity.pipeline_id  # first, since it determines the run
         df, self.batches[settings.uid] = batch_dataframe(
             self._spark,
             settings,
@@ -148,7 +148,7 @@ class PipelineFrames:
         columns: Sequence[str] | Mapping[str, str] | None,
         allow_unstable: bool,
     ) -> DataFrame:
-        """Rows with columns of a table."""
+        """Return rows with columns of a table."""
         join = LookupJoin.of(
             arrow_schema(df.schema), table.schema(), on=on, how=how, columns=columns
         )
@@ -172,7 +172,7 @@ class PipelineFrames:
         return joined
 
     def sink_to(self, sink: RegisteredSink) -> None:
-        """Register what is to be written."""
+        """Register a sink."""
         check_topologies(sink.sink, sink.uid)
         sink.sink.validate(arrow_schema(sink.df.schema))
         self._registered.add_sink(sink)
@@ -181,18 +181,18 @@ class PipelineFrames:
     # --- at the start ---------------------------------------------------------------------------
 
     def check_complete(self) -> None:
-        """Refuse what cannot be run as it is.
+        """Refuse a pipeline that cannot run.
 
         Raises:
-            ConfigurationError: Rows of lookups that may change are moved, the pipeline mixes
-                streams and batches, or it has no sink or was started before.
+            ConfigurationError: The pipeline moves rows of unstable lookups, mixes streams and
+                batches, has no sink, or was started before.
         """
         self._registered.check_complete()
         check_stable(self.sinks, self.lookups.values())
         if self.streams and self.batches:
             raise ConfigurationError(
                 "the pipeline mixes streaming and batch sources",
-                expected="streaming=True, so that bounded sources are read as streams too",
+                expected="streaming=True, which also reads bounded sources as streams",
                 found=f"streaming {', '.join(self.streams)}; batch {', '.join(self.batches)}",
                 option="streaming",
                 hint="use Pipeline(..., streaming=True)",
@@ -200,10 +200,10 @@ class PipelineFrames:
         self._registered.check_policies()
 
     def batches_read(self) -> dict[str, BatchSource]:
-        """The sources of the batch run that a sink needs.
+        """Return the batch sources that the sinks need.
 
         Raises:
-            ConfigurationError: A sink writes rows that come from elsewhere.
+            ConfigurationError: A sink writes rows that do not come from this pipeline.
         """
         read: set[str] = set()
         for sink in self.sinks:
@@ -213,10 +213,10 @@ class PipelineFrames:
         return {uid: batch for uid, batch in self.batches.items() if uid in read}
 
     def queries(self) -> list[list[RegisteredSink]]:
-        """Sinks that share a source, directly or through another sink, in order of their uids.
+        """Group the sinks that share a source, directly or through another sink.
 
         Raises:
-            ConfigurationError: A sink writes rows that come from elsewhere.
+            ConfigurationError: A sink writes rows that do not come from this pipeline.
         """
         components: list[tuple[set[str], list[RegisteredSink]]] = []
         for sink in self.sinks:
@@ -238,7 +238,7 @@ class PipelineFrames:
         )
 
     def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
-        """The job of a query; direct where no one looks at rows between a source and its sinks."""
+        """Return the job of a query, which is direct if Spark does not process the rows."""
         direct = [each for each in self._direct if all(sink.df is each.df for sink in sinks)]
         if not direct or any(sink.needs_own_job for sink in sinks):
             return WritingJob(sinks)
@@ -252,7 +252,7 @@ class PipelineFrames:
         return WritingJob(sinks, (entries, EntryRows(reader, frame.stages)))
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:
-        """The lookups that these jobs use."""
+        """Return the lookups that these jobs use."""
         used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
         return [lookup for uid, lookup in self.lookups.items() if uid in used]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's watermark, driven by the heartbeats of the plans. Driver."""
+"""Drives Spark's watermark by the heartbeats of the plans. Driver."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _DRIVEN_BY_HEARTBEAT: Final = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
 
 
 def with_heartbeats(df: DataFrame, strategy: WatermarkStrategy) -> DataFrame:
-    """The rows of a source, without the heartbeats among them that bring Spark's watermark.
+    """Set Spark's watermark by the heartbeats of a source, and return only its rows.
 
     Args:
         df: Rows and heartbeats.
-        strategy: Event times of the source.
+        strategy: The watermark strategy of the source.
     """
-    # No filter may get below the watermark node, or it never sees a heartbeat, whose columns
-    # are null. One that names the event time stays above it; one that is not deterministic
-    # keeps others, such as the IS NOT NULL of a join, from being pushed through it.
+    # Spark must not push a filter below the watermark node. Otherwise the node never sees a
+    # heartbeat, whose columns are null. A filter on the event time stays above it. A filter that is
+    # not deterministic keeps others, such as the IS NOT NULL of a join, from being pushed through
+    # it.
     heartbeat = (
         F.col(HEARTBEAT_COLUMN)
         & (F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'"))
@@ -42,7 +43,7 @@ def with_heartbeats(df: DataFrame, strategy: WatermarkStrategy) -> DataFrame:
 
 
 def check_watermarks(df: DataFrame, sources: Mapping[str, SourceSettings]) -> None:
-    """Refuse a watermark of the user's own beside one that the pipeline drives.
+    """Refuse a user's watermark in a query whose watermark the pipeline drives.
 
     Args:
         df: The rows of a query.
@@ -58,5 +59,5 @@ def check_watermarks(df: DataFrame, sources: Mapping[str, SourceSettings]) -> No
             f"withWatermark on rows of {', '.join(sorted(set(driven)))}, whose watermark the "
             "pipeline drives: Spark has one watermark per query, and would lose rows by it",
             found=f"a watermark with a delay of {', '.join(others)}",
-            hint="give every source of the query a watermark_strategy, and leave withWatermark out",
+            hint="remove withWatermark, and give every source of the query a watermark_strategy",
         )

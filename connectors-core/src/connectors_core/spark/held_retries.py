@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A further attempt of a task waits until the driver has seen the one before. Executor."""
+"""Delays the retry of a task until the driver has seen the failure. Executor."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from connectors_core.engine.state import StateStore
 from connectors_core.spark.failures import TaskFailedError
 
 JOB_PROPERTY: Final = "connectors.job"
-"""Spark's local property with the name of the job that a task belongs to."""
+"""Spark's local property with the name of a task's job."""
 
 HOLD_SECONDS: Final = 1.0
-"""How long a further attempt waits: several looks of the driver, and a pause for what is away."""
+"""Delay of a retry: several checks of the driver, and a pause for an unavailable system."""
 
 CANCELLED_FOLDER: Final = "cancelled"
 
 
 def cancelled_path(job: str) -> str:
-    """The file that says that a job was cancelled."""
+    """Return the path of the file that marks a job as canceled."""
     return f"{CANCELLED_FOLDER}/{job}"
 
 
 def hold_retry(store: StateStore) -> None:
-    """Let a further attempt of a task wait until the driver has seen the one before. Executor.
+    """Delay the retry of a task until the driver has seen the failure. Executor.
 
     Costs nothing in the first attempt.
 
@@ -34,7 +34,7 @@ def hold_retry(store: StateStore) -> None:
         store: The state location of the pipeline.
 
     Raises:
-        TaskFailedError: The driver has cancelled the job.
+        TaskFailedError: The driver has canceled the job.
     """
     context = TaskContext.get()
     if context is None or context.attemptNumber() == 0:
@@ -43,6 +43,6 @@ def hold_retry(store: StateStore) -> None:
     if job is None:
         return
     time.sleep(HOLD_SECONDS)
-    # Spark lets a killed Python task live for seconds.
+    # Spark lets a killed Python task run for a few more seconds.
     if store.exists(cancelled_path(job)):
-        raise TaskFailedError("the driver has cancelled this job")
+        raise TaskFailedError("the driver has canceled this job")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup joins on Spark: one stage over the rows, and the tables that are cached as a whole."""
+"""Lookup joins on Spark: a stage over the rows, and fully cached tables."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from connectors_core.spark.writing_job import RegisteredSink, quoted
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
-"""How long Spark keeps a Python worker that has nothing to do."""
+"""Time for which Spark keeps an idle Python worker."""
 
 _ALIAS_PREFIX: Final = "connectors_lookup__"
 _VERSIONS_PROPERTY: Final = "connectors.lookup.versions"
-# Operators that leave every row in its partition. All others are taken to move rows.
+# Operators that leave every row in its partition. All others may move rows.
 _LEAVE_ROWS: Final = frozenset(
     {
         "CollectMetrics",
@@ -84,7 +84,7 @@ _LEAVE_ROWS: Final = frozenset(
 
 
 class _Numbers(AccumulatorParam[MetricGroup]):
-    """Adds up the numbers of tasks."""
+    """Adds up the metrics of tasks."""
 
     def zero(self, value: MetricGroup) -> MetricGroup:
         return MetricGroup()
@@ -99,14 +99,14 @@ class _Numbers(AccumulatorParam[MetricGroup]):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredLookup:
-    """A lookup join, as ``Pipeline.lookup_join`` was told.
+    """A lookup join that ``Pipeline.lookup_join`` registered.
 
     Attributes:
         uid: Its name.
-        join: What is compared and added.
-        provider: How the table is looked up.
-        allow_unstable: Whether rows may be moved behind it though its answers may change.
-        numbers: What its tasks counted.
+        join: The columns to compare and to add.
+        provider: Looks up rows in the table.
+        allow_unstable: Whether later operators may move rows although a retry may return others.
+        numbers: The metrics of its tasks.
     """
 
     uid: str
@@ -117,26 +117,26 @@ class RegisteredLookup:
 
     @property
     def full(self) -> FullCachingLookupProvider | None:
-        """The provider, where the table is cached as a whole."""
+        """The provider, if the table is fully cached."""
         return self.provider if isinstance(self.provider, FullCachingLookupProvider) else None
 
     @property
     def is_partial(self) -> bool:
-        """Whether worker processes keep what they asked for."""
+        """Whether worker processes cache the rows that they looked up."""
         return isinstance(self.provider, PartialCachingLookupProvider)
 
 
 def new_numbers(spark: SparkSession) -> Accumulator[MetricGroup]:
-    """Takes the numbers of a lookup's tasks. Driver."""
+    """Return an accumulator of the metrics of a lookup's tasks. Driver."""
     return spark.sparkContext.accumulator(MetricGroup(), _Numbers())
 
 
 def lookup_stage(lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore) -> Stage:
-    """What a task does with its rows. Driver.
+    """Return the lookup as a transformation of a task's rows. Driver.
 
     Raises:
-        UnsupportedError: The provider is none of the core's.
-        ConfigurationError: The source of a table does not give the columns.
+        UnsupportedError: The provider has an unknown type.
+        ConfigurationError: The source of a table does not have the columns.
     """
     join = lookup.join
     if lookup.full is not None:
@@ -160,15 +160,15 @@ def lookup_stage(lookup: RegisteredLookup, *, pipeline_id: str, root: StateStore
 
 
 def lookup_dataframe(df: DataFrame, lookup: RegisteredLookup, stage: Stage) -> DataFrame:
-    """The rows of a DataFrame with what is looked up for them, in one stage. Driver.
+    """Return a DataFrame with the columns of a lookup, in one stage. Driver.
 
     Raises:
-        UnsupportedError: A column is of no type of Spark's.
+        UnsupportedError: Spark does not support the type of a column.
     """
     join = lookup.join
     added = spark_schema(pa.schema([join.schema.field(name) for _, name in join.columns]))
     rows = df.mapInArrow(stage, StructType([*df.schema.fields, *added.fields]))
-    # A stage of Python's forgets what Spark knows of columns, such as which one has a watermark.
+    # A Python stage drops column metadata, such as the watermark.
     columns = [
         F.col(quoted(known.name)).alias(known.name, metadata=known.metadata)
         for known in df.schema.fields
@@ -194,7 +194,7 @@ def _check_source(provider: FullCachingLookupProvider, join: LookupJoin) -> None
 
 @dataclass(frozen=True)
 class _KeyLookup:
-    """Asks a function for the keys of the rows. Executor."""
+    """Looks up the keys of the rows with a function. Executor."""
 
     task: LookupTask
     observe: Callable[[MetricGroup], None]
@@ -231,7 +231,7 @@ class _FullLookup:
         yield from _KeyLookup(task, self._observe_keys)(batches)
 
     def _observe_keys(self, numbers: MetricGroup) -> None:
-        """To find keys in a copy is no load: these are counted where the table is read."""
+        """Count keys only: searching a copy is not a load."""
         keys = numbers.counters.get(LookupMetric.NUM_LOOKUP_KEYS, 0)
         self.observe(MetricGroup({LookupMetric.NUM_LOOKUP_KEYS.value: keys}))
 
@@ -248,19 +248,19 @@ def _pinned_version(uid: str) -> LookupVersion:
     return LOOKUP_VERSIONS.decode(versions[uid].encode(), uid)
 
 
-# --- Tables that are cached as a whole ------------------------------------------------------------
+# --- Fully cached tables --------------------------------------------------------------------------
 
 
 class Lookups:
-    """The lookup joins that the queries of a pipeline use. Driver.
+    """The lookup joins of a pipeline's queries. Driver.
 
     Args:
         spark: The session.
         root: The state location of the pipeline.
         used: The lookups.
         pipeline_id: The pipeline.
-        lease: Held by this driver.
-        parallelism: Readers of a table.
+        lease: The lease of this driver.
+        parallelism: Number of readers of a table.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class Lookups:
         self._pinnings: dict[str, LookupPinning] = {}
 
     def pinning(self, query: str, sinks: Sequence[RegisteredSink]) -> BatchLookups:
-        """What gives the batches of a query their versions. Before :meth:`start`."""
+        """Return the version pinning of a query's batches. Call it before :meth:`start`."""
         used = dict.fromkeys(uid for sink in sinks for uid in lookups_of(sink.df))
         pinning = LookupPinning(
             [self._caches[uid] for uid in used if uid in self._caches],
@@ -306,40 +306,40 @@ class Lookups:
         return BatchLookups(self._spark, pinning)
 
     def start(self) -> None:
-        """Read all tables, and start their triggers.
+        """Load all tables and start their triggers.
 
         Raises:
-            ConnectorError: One cannot be read, and never was.
+            ConnectorError: A table cannot be loaded and never was.
         """
         pinned = [pin for pinning in self._pinnings.values() for pin in pinning.pinned_last()]
         for uid, cache in self._caches.items():
             cache.start((query, number) for of, query, number in pinned if of == uid)
 
     def end_reloads(self) -> None:
-        """End the triggers, and give up what is read again; batches see what was read before."""
+        """Stop the triggers and cancel reloads; batches keep the previous versions."""
         for cache in self._caches.values():
             cache.close()
 
     def close(self) -> None:
-        """End the triggers, and remove what this host keeps."""
+        """Stop the triggers, and remove this host's copies."""
         self.end_reloads()
         if self._caches:
             remove_local_copies(self._pipeline_id)
 
     def statuses(self) -> tuple[LookupStatus, ...]:
-        """How the lookups stand. From any thread."""
+        """Return the status of each lookup. From any thread."""
         return tuple(_status(lookup, self._caches.get(lookup.uid)) for lookup in self._used)
 
 
 @dataclass(frozen=True)
 class BatchLookups:
-    """Gives the batches of a query the versions of the tables that they see. Driver."""
+    """Pins the table versions of a query's batches. Driver."""
 
     spark: SparkSession
     pinning: LookupPinning
 
     def pinned(self, batch: str) -> AbstractContextManager[None]:
-        """Jobs that this thread starts meanwhile see what the batch has pinned."""
+        """Let jobs that this thread starts in the context use a batch's pinned versions."""
         versions = self.pinning.pin(batch)
         if not versions:
             return nullcontext()
@@ -349,7 +349,7 @@ class BatchLookups:
 
 @dataclass(frozen=True)
 class _TableLoad:
-    """Reads a table as the batch engine reads a source, and writes it to one file."""
+    """Reads a table in batch mode and writes it to one file."""
 
     spark: SparkSession = field(repr=False)
     lookup: RegisteredLookup
@@ -362,11 +362,11 @@ class _TableLoad:
         return f"{_ALIAS_PREFIX}{self.pipeline_id}-{self.lookup.uid}"
 
     def cancel(self) -> None:
-        """Cancel the job that reads it, if there is one. From any thread."""
+        """Cancel the job that reads it, if any. From any thread."""
         self.spark.sparkContext.cancelJobGroup(self._group)
 
     def __call__(self) -> WrittenSnapshot:
-        # The thread is the cache's own.
+        # This thread belongs to the cache.
         self.spark.sparkContext.setJobGroup(self._group, f"reading lookup {self.lookup.uid}")
         provider = cast(FullCachingLookupProvider, self.lookup.full)
         schema = self.lookup.join.table
@@ -385,7 +385,7 @@ class _TableLoad:
         try:
             rows = df.select(*columns.values())
             for key in self.lookup.join.keys:
-                rows = rows.where(columns[key].isNotNull())  # nothing else can be found
+                rows = rows.where(columns[key].isNotNull())  # a lookup never finds null keys
             stage = _SnapshotStage(self.store, schema)
             written = (
                 rows.repartition(1)
@@ -442,10 +442,10 @@ def _status(lookup: RegisteredLookup, cache: FullCache | None) -> LookupStatus:
 
 
 def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
-    """The lookups that a DataFrame is built on.
+    """Return the lookups of a DataFrame.
 
     Returns:
-        By uid, an operator behind the lookup that may move rows to other tasks; None if none does.
+        By uid, an operator after the lookup that may move rows to other tasks, or None.
     """
     found: dict[str, str | None] = {}
 
@@ -465,13 +465,13 @@ def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
 
 
 def check_stable(sinks: Sequence[RegisteredSink], lookups: Collection[RegisteredLookup]) -> None:
-    """Refuse rows that are moved behind a lookup which may answer otherwise when it runs again.
+    """Refuse operators that move rows after an unstable lookup.
 
-    Where a part of a stage runs again, a row that has become another one may go to another task:
-    one that has taken its rows already, or one that takes it a second time.
+    If Spark runs part of a stage again, an unstable lookup may return different rows. A changed row
+    may then move to a task that has already finished or that receives it twice.
 
     Raises:
-        UnsupportedError: Names lookup, sink and operator.
+        UnsupportedError: Names the lookup, the sink, and the operator.
     """
     unstable = {each.uid for each in lookups if each.full is None and not each.allow_unstable}
     for sink in sinks:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline's sources are read by the pipeline's own queries only.
+"""Lets only a pipeline's own queries read its sources.
 
-Another query on the same DataFrame would read plans whose positions it does not own, and its rows
-would be part of no epoch. Spark hands local properties on to a query's tasks, so a reader sees
-whose query it is in.
+Another query on the same DataFrame would read plans without owning their positions, and its rows
+would belong to no epoch. Spark passes local properties to a query's tasks, so a reader can identify
+the query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROPERTY: Final = "connectors.pipeline"
 
 @contextmanager
 def local_property(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Tasks of what this thread starts meanwhile have this property. Driver."""
+    """Set a local property on the tasks of all jobs that this thread starts meanwhile. Driver."""
     context = spark.sparkContext
     before = context.getLocalProperty(name)
     context.setLocalProperty(name, value)
@@ -37,13 +37,13 @@ def local_property(spark: SparkSession, name: str, value: str) -> Iterator[None]
 
 
 def pipeline_query(spark: SparkSession, pipeline_id: str) -> AbstractContextManager[None]:
-    """A query that this thread starts meanwhile is the pipeline's own. Driver."""
+    """Mark queries that this thread starts meanwhile as the pipeline's own. Driver."""
     return local_property(spark, _PROPERTY, pipeline_id)
 
 
 @dataclass(frozen=True)
 class OwnedReader:
-    """Reads entries in a query of its pipeline. Executor."""
+    """Reads entries only in a query of its pipeline. Executor."""
 
     reader: ReaderTask
     pipeline_id: str
@@ -52,14 +52,14 @@ class OwnedReader:
         """Read one entry.
 
         Raises:
-            UnsupportedError: The query is not the pipeline's own.
+            UnsupportedError: The query does not belong to the pipeline.
         """
         context = TaskContext.get()
         if context is None or context.getLocalProperty(_PROPERTY) != self.pipeline_id:
             raise UnsupportedError(
                 f"another query reads source {self.reader.uid!r}, which belongs to a pipeline",
-                hint="register the output with Pipeline.sink_to; one query reads a source, so "
-                "that its positions and its output are decided together",
+                hint="register the output with Pipeline.sink_to; only one query may read a "
+                "source, so that its positions and its output are decided together",
             )
         hold_retry(self.reader.store)
         return self.reader(entry)

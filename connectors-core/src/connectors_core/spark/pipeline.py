@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline: what a user holds."""
+"""The pipeline, the main class for users."""
 
 from __future__ import annotations
 
@@ -35,36 +35,38 @@ from connectors_core.table.lookup_table_source import LookupTableSource
 
 
 class Pipeline:
-    """Reads sources, writes sinks, exactly once. Driver; one per checkpoint location.
+    """Reads from sources and writes to sinks exactly once. Driver; one per checkpoint location.
 
-    ``from_source`` gives DataFrames, ``sink_to`` registers what is to be written, ``run`` or
-    ``start`` builds one Spark query for all that hangs together.
+    ``from_source`` returns DataFrames, and ``sink_to`` registers the output. ``run`` or ``start``
+    builds one Spark query for all connected sources and sinks.
 
     Args:
         spark: A classic session.
         name: The pipeline's name; stays the same for its checkpoint location.
-        checkpoint_location: Where Spark keeps its checkpoint, a URL for Hadoop.
-        state_location: Where plans, reports and decisions are kept, a URL for fsspec that driver
-            and executors reach; default is the checkpoint location.
+        checkpoint_location: The location of Spark's checkpoint, a URL for Hadoop.
+        state_location: The location of plans, reports, and decisions, a URL for fsspec that the
+            driver and executors share. The default is the checkpoint location.
         storage_options: Options for the file system of ``state_location``.
-        streaming: True reads bounded sources as streams too; by default a pipeline of bounded
+        streaming: True reads bounded sources as streams too. By default, a pipeline of bounded
             sources is one batch run.
-        parallelism: Number of readers per source; default is Spark's default parallelism.
-        trigger_interval: Least time between two micro-batches.
-        commit_retries: How often commits that ask for it are tried again.
-        lease_expiry: Time without a sign of life after which another driver of the pipeline counts
-            as gone; so long a start waits where one ended on another machine without a release.
-            Keep it well above the longest pause of a driver, and the same for all of them.
-        on_changed_query: What to do when sinks or the order of sources have changed since the last
-            start: "refuse", or "new-generation": go on with the positions of the sources in a new
-            Spark checkpoint, for queries without Spark state.
-        connection_timeout: Time that sources, sinks and tables have to get an answer of their
-            systems, and the checkpoint and state locations to give one, before anything starts.
-            None starts without asking, and waits for the locations as long as it takes.
-        stop_on_sigterm: Stop like :meth:`stop` at SIGTERM, then end the process with status 143
-            (``SystemExit`` in the main thread). Only where this is the main thread and nothing
-            else handles the signal.
-        progress: True shows on standard output how it gets on, "auto" on a terminal only.
+        parallelism: Number of readers per source. The default is Spark's default parallelism.
+        trigger_interval: Minimum time between two micro-batches.
+        commit_retries: Number and backoff of retries of commits that request one.
+        lease_expiry: Time without a heartbeat after which another driver of the pipeline counts as
+            dead. A start waits this long if a driver on another machine ended without releasing its
+            lease. Set it well above the longest pause of a driver, and to the same value for all
+            drivers.
+        on_changed_query: The reaction to changed sinks or a changed order of sources since the last
+            start. "refuse" raises an error. "new-generation" keeps the positions of the sources and
+            starts a new Spark checkpoint, for queries without Spark state.
+        connection_timeout: Time in which the systems of sources, sinks, and tables and the
+            checkpoint and state locations must respond before the start. None skips the check of
+            the systems, and waits for the locations without a limit.
+        stop_on_sigterm: Stop on SIGTERM as :meth:`stop` does, then end the process with status 143
+            (``SystemExit`` in the main thread). Applies only in the main thread, and only if
+            nothing else handles the signal.
+        progress: True shows the progress on standard output, "auto" only on a terminal or in a
+            notebook.
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
@@ -146,24 +148,25 @@ class Pipeline:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
     ) -> DataFrame:
-        """A DataFrame of a source's rows.
+        """Return a DataFrame of a source's rows.
 
-        It is streaming when the source is unbounded or the pipeline streams, else a batch
-        DataFrame. It belongs to this pipeline: a query of one's own on it fails, since one query
-        reads a source.
+        The DataFrame is streaming if the source is unbounded or the pipeline streams, otherwise it
+        is a batch DataFrame. It belongs to this pipeline: any other query on it fails, because only
+        one query may read a source.
 
         Args:
             source: The source.
-            uid: Its name within the pipeline, for all restarts.
-            watermark_strategy: Event times and watermarks; drives Spark's watermark exactly.
+            uid: Its name within the pipeline, stable across restarts.
+            watermark_strategy: Assigns event times and watermarks, and drives Spark's watermark
+                exactly.
             parallelism: Number of readers.
-            limits: Most that one micro-batch reads; default is the source's own.
-            rate_limiter: Rows over time for the whole source.
-            record_evaluator: Ends a split after a row it names (Flink's FLIP-208).
-            record_policy: What to do with records that cannot be read.
+            limits: Maximum that one micro-batch reads. The default is the source's own.
+            rate_limiter: Limits the rows per second of the whole source.
+            record_evaluator: Ends a split after a given row (Flink's FLIP-208).
+            record_policy: Handles records that cannot be read.
 
         Raises:
-            ConfigurationError: The uid is taken or not usable, or options do not fit together.
+            ConfigurationError: The uid is invalid or already used, or options are incompatible.
         """
         self._registered.check_open("from_source", uid)
         self._registered.check_connections({f"source {uid!r}": source})
@@ -193,27 +196,28 @@ class Pipeline:
         uid: str | None = None,
         allow_unstable: bool = False,
     ) -> DataFrame:
-        """The rows of a DataFrame with columns of a table, looked up by key as they stream by.
+        """Add columns of a table to the rows of a DataFrame, looked up by key.
 
-        A row is given as often as its key has rows in the table. Null is no key. A table that is
-        asked by key answers as it stands then: a row that is looked up again after a failure may
-        get other values. One that is cached as a whole is read when the pipeline starts and when
-        its trigger says so, and a micro-batch that runs again sees the version that it saw before.
+        The result has one row for each match in the table. A null key never matches. A lookup by
+        key returns the table's current values, so a row that is looked up again after a failure may
+        get other values. A fully cached table is loaded when the pipeline starts and when its
+        trigger fires. A micro-batch that runs again uses the same version of it.
 
         Args:
             df: A DataFrame built on DataFrames of this pipeline, streaming or not.
             table: The table.
-            on: Columns that both have, or those of the rows and what the table calls them.
+            on: Columns that both have, or a mapping from the rows' columns to the table's.
             how: "left" keeps rows without a match, "inner" does not.
-            columns: Columns of the table to add, or these and what they are called in the result;
-                by default all but the keys. Nothing else is fetched.
-            uid: Its name within the pipeline, for all restarts; by default made of the keys.
-            allow_unstable: Allow that rows are moved between tasks behind a table that is asked by
-                key. Where part of a job then runs again, rows may be lost or doubled.
+            columns: Columns of the table to add, or a mapping from these to their names in the
+                result; by default all but the keys. Only these are fetched.
+            uid: Its name within the pipeline, stable across restarts; by default built from the
+                keys.
+            allow_unstable: Allow operators that move rows between tasks after a lookup by key. If
+                part of a job then runs again, rows may be lost or duplicated.
 
         Raises:
-            ConfigurationError: The uid is taken, or rows and table do not fit together.
-            UnsupportedError: The key is of a type that is not compared exactly.
+            ConfigurationError: The uid is already used, or rows and table are incompatible.
+            UnsupportedError: The type of the key cannot be compared exactly.
         """
         uid = uid or "-".join(["lookup", *on])
         self._registered.check_open("lookup_join", uid)
@@ -233,21 +237,21 @@ class Pipeline:
         output_mode: OutputMode = "append",
         record_policy: RecordPolicy | None = None,
     ) -> None:
-        """Register what is to be written; nothing runs before ``run`` or ``start``.
+        """Register an output; nothing runs before ``run`` or ``start``.
 
         Args:
             df: A DataFrame built on DataFrames of this pipeline.
             sink: The sink.
-            uid: Its name within the pipeline, for all restarts.
-            parallelism: Number of writers; default is the DataFrame's partitions (cheapest). A
-                `StatefulSink` needs one.
-            output_mode: Spark's: "append", or "update" for sinks that take the newer row of an
-                aggregate in the place of the older one. Only for a DataFrame that shares no source
-                with another one. A batch run gives final rows in either.
-            record_policy: What to do with rows that cannot be written.
+            uid: Its name within the pipeline, stable across restarts.
+            parallelism: Number of writers. The default is the DataFrame's number of partitions,
+                which is cheapest. A `StatefulSink` requires a number.
+            output_mode: Spark's output mode: "append", or "update" for sinks that replace an older
+                row of an aggregate by a newer one. "update" requires a DataFrame that shares no
+                source with another. A batch run writes final rows in both modes.
+            record_policy: Handles rows that cannot be written.
 
         Raises:
-            ConfigurationError: The uid is taken, or sink and rows do not fit together.
+            ConfigurationError: The uid is already used, or sink and rows are incompatible.
         """
         self._registered.check_open("sink_to", uid)
         self._frames.sink_to(
@@ -269,15 +273,15 @@ class Pipeline:
         """Run to the end of the sources.
 
         Args:
-            available_now: Read unbounded sources up to what is there at the start.
-            drain: Such an end is the end of time for watermarks too: windows and joins give all
-                they hold, and the pipeline is over. False keeps what they hold for the next run.
-            timeout: Seconds to wait; the pipeline goes on when they are over.
+            available_now: Read from unbounded sources only the data that is available at the start.
+            drain: Whether that end also moves the watermarks to the end of time. Windows and joins
+                then emit all their rows, and the pipeline cannot continue. False keeps their rows
+                for the next run.
+            timeout: Seconds to wait. The pipeline keeps running after the timeout.
 
         Returns:
-            True at the end; False when the time was over first, or, of a batch pipeline, when it
-            was stopped, or an earlier run that a crash had left unfinished was finished instead of
-            a new one.
+            True at the end of the sources, False after the timeout. A batch pipeline returns False
+            if it was stopped, or if it finished an earlier run after a crash instead of a new one.
 
         Raises:
             ConfigurationError: A source has no end.
@@ -294,19 +298,19 @@ class Pipeline:
         """Start and return; see :meth:`await_termination` and :meth:`stop`.
 
         Raises:
-            IdentityError: The pipeline is not the one that its checkpoint location belongs to.
-            LeaseError: Another driver runs it.
-            ConfigurationError: It is a batch pipeline, or not complete.
+            IdentityError: The checkpoint location belongs to another pipeline.
+            LeaseError: Another driver runs the pipeline.
+            ConfigurationError: It is a batch pipeline, or it is incomplete.
         """
         if self._is_batch:
             raise ConfigurationError(
-                "start() is for streaming pipelines, and all sources of this one are bounded",
+                "start() requires a streaming pipeline, but all sources are bounded",
                 hint="use run(), or Pipeline(..., streaming=True)",
             )
         self._run.start(available_now=False, drain=True)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end of all queries; True when they have ended.
+        """Wait for the end of all queries; return whether they have ended.
 
         Raises:
             ConnectorError: A query failed; the others are stopped.
@@ -315,17 +319,17 @@ class Pipeline:
         return self._run.await_termination(timeout)
 
     def stop(self) -> None:
-        """Stop after the micro-batches that run now. A later start goes on from there.
+        """Stop after the current micro-batches. The next start resumes from there.
 
-        A batch run is cancelled, from any other thread; ``run`` then returns False.
+        From another thread, it cancels a batch run; ``run`` then returns False.
         """
         self._run.stop()
 
     def status(self) -> PipelineStatus:
-        """How the pipeline stands: splits, rows, watermarks, epochs, commits. From any thread.
+        """Return the status: splits, rows, watermarks, epochs, and commits. From any thread.
 
-        Counts begin with this driver. Never waits long and never holds the pipeline up: while its
-        coordinator is busy, the sources are shown as they were asked last.
+        Counts start with this driver. The call never blocks the pipeline and returns quickly. While
+        the coordinator is busy, it returns the last known status of the sources.
         """
         return self._run.status()
 
@@ -346,7 +350,7 @@ class Pipeline:
 
 
 def _state_location(checkpoint: str) -> str:
-    """The same place in fsspec's spelling."""
+    """Return the location as a URL for fsspec."""
     for hadoop, fsspec in (("s3a://", "s3://"), ("s3n://", "s3://"), ("file://", "")):
         if checkpoint.startswith(hadoop):
             return fsspec + checkpoint.removeprefix(hadoop)

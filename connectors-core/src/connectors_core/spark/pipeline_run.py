@@ -42,16 +42,16 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """How a pipeline runs.
+    """The settings of a run.
 
     Attributes:
         checkpoint: Its checkpoint location.
-        parallelism: Number of tasks that read a table; None for Spark's default parallelism.
-        trigger_interval: Least time between two micro-batches.
-        commit_retries: How often commits that ask for it are tried again.
-        lease_expiry: Time without a sign of life after which another driver counts as gone.
+        parallelism: Number of tasks that load a table; None for Spark's default parallelism.
+        trigger_interval: Minimum time between two micro-batches.
+        commit_retries: Number and backoff of commit retries.
+        lease_expiry: Time without a heartbeat after which another driver counts as dead.
         stop_on_sigterm: Whether SIGTERM stops it.
-        progress: Whether it shows how it gets on.
+        progress: Whether it shows its progress.
     """
 
     checkpoint: str
@@ -64,7 +64,7 @@ class RunSettings:
 
 
 class PipelineRun:
-    """Starts, watches and stops the queries of one pipeline, under its lease. Driver.
+    """Starts, monitors, and stops the queries of one pipeline, under its lease. Driver.
 
     Attributes:
         streams: Its streaming queries.
@@ -72,12 +72,12 @@ class PipelineRun:
 
     Args:
         spark: The session.
-        name: The pipeline.
+        name: Name of the pipeline.
         root: The state location of the pipeline.
-        registered: What the pipeline is made of.
+        registered: The parts of the pipeline.
         frames: Its DataFrames.
-        identity: Which pipeline it is.
-        settings: How it runs.
+        identity: Its identity.
+        settings: The settings of the run.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class PipelineRun:
         """Start the streaming queries.
 
         Args:
-            available_now: Read what is there at the start, then end.
-            drain: Such an end is the end of time for watermarks too.
+            available_now: Read the data that is available at the start, then end.
+            drain: Whether that end also moves the watermarks to the end of time.
 
         Raises:
             ConnectorError: The pipeline cannot be started.
@@ -199,7 +199,7 @@ class PipelineRun:
                 raise
 
     def await_termination(self, timeout: float | None) -> bool:
-        """Wait for the end of all queries; True when they have ended.
+        """Wait for the end of all queries; return whether they have ended.
 
         Raises:
             ConnectorError: A query failed; the others are stopped.
@@ -221,13 +221,13 @@ class PipelineRun:
     def _await_all(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            ended = [run.await_termination(0) for run in self.streams]  # raises where one failed
+            ended = [run.await_termination(0) for run in self.streams]  # raises if one failed
             if all(ended):
                 return True
             left = _POLL_SECONDS if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 return False
-            # For a moment only: while this one goes on another may fail.
+            # Wait only briefly: another query may fail while this one runs.
             self.streams[ended.index(False)].await_termination(min(left, _POLL_SECONDS))
 
     # --- the batch run --------------------------------------------------------------------------
@@ -236,10 +236,10 @@ class PipelineRun:
         """Run all sources once.
 
         Returns:
-            False when the run was stopped, or an earlier one was finished instead.
+            False if the run was stopped, or if it finished an earlier run instead.
 
         Raises:
-            ConnectorError: It failed.
+            ConnectorError: The run failed.
             SystemExit: SIGTERM has stopped the pipeline.
         """
         try:
@@ -293,12 +293,12 @@ class PipelineRun:
     # --- the end --------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop after the micro-batches that run now; a batch run is cancelled."""
+        """Stop after the current micro-batches, or cancel the batch run."""
         if self.batch is not None and self.batch.cancel():
-            return  # the thread that runs it releases what it holds
+            return  # the thread of the run releases its resources
         try:
             if self._lookups is not None:
-                self._lookups.end_reloads()  # they may hold the slots that batches wait for
+                self._lookups.end_reloads()  # they may occupy the slots that batches need
             for run in self.streams:
                 run.stop()
             self.release()
@@ -311,7 +311,7 @@ class PipelineRun:
             self.batch.ended.wait()
 
     def release(self) -> None:
-        """Let go of what a running pipeline holds, the lease last."""
+        """Release the resources of a running pipeline, the lease last."""
         if self._lookups is not None:
             self._lookups.close()
         self._telemetry.refresh()
@@ -323,7 +323,7 @@ class PipelineRun:
             self._lease = None
 
     def status(self) -> PipelineStatus:
-        """How the pipeline stands. From any thread."""
+        """Return the status of the pipeline. From any thread."""
         runs: list[StreamingRun | BatchRun] = [*self.streams]
         if self.batch is not None:
             runs.append(self.batch)
@@ -337,7 +337,7 @@ class PipelineRun:
             error=self._error,
         )
 
-    # --- what both need -------------------------------------------------------------------------
+    # --- shared by streams and batch runs -------------------------------------------------------
 
     def _claim(self) -> None:
         _ = self._identity.pipeline_id  # checks the state location, which the lease needs
@@ -360,14 +360,14 @@ class PipelineRun:
         return translated(error, f"the start of pipeline {self._name!r}", parts=parts.values())
 
     def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
-        """The lookups that these jobs use."""
+        """Return the lookups that these jobs use."""
         used = self._frames.lookups_used(jobs)
         kept = sorted(lookup.uid for lookup in used if lookup.is_partial)
         interval = self._settings.trigger_interval
         if kept and self._frames.streams and interval > IDLE_WORKERS_END_AFTER:
             _LOGGER.warning(
-                "nothing is kept of lookup %s from one micro-batch to the next: the trigger "
-                "interval is %s, and Spark ends worker processes that were idle for %s",
+                "the cache of lookup %s does not survive between micro-batches: the trigger "
+                "interval is %s, and Spark ends worker processes that are idle for %s",
                 ", ".join(kept),
                 format_duration(interval),
                 format_duration(IDLE_WORKERS_END_AFTER),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks before the first batch that executors can do their part."""
+"""Checks the executors before the first batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = ("connectors-core", "pyarrow")
 
 
 def versions() -> dict[str, str]:
-    """Versions of this process that driver and executors must share."""
+    """Return the versions that the driver and executors must share."""
     found = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in PACKAGES:
         try:
@@ -33,14 +33,14 @@ def versions() -> dict[str, str]:
 
 
 def probe_executors(spark: SparkSession, store: StateStore) -> None:
-    """Let every executor slot write a file and say its versions.
+    """Check the versions and the state location in every executor slot.
 
     Args:
         spark: The session.
-        store: The state location; the driver must see what executors write there.
+        store: The state location. The driver must see the files that executors write there.
 
     Raises:
-        StateLocationError: Executors write to another place than the driver reads.
+        StateLocationError: Executors write to a location that the driver does not see.
         ConfigurationError: Driver and executors have different versions.
     """
     slots = spark.sparkContext.defaultParallelism

@@ -31,7 +31,7 @@ from connectors_core.sink.sink import DeliveryGuarantee
 __all__ = ["ProgressDisplay", "ShowProgress", "progress_lines", "progress_view"]
 
 ShowProgress = bool | Literal["auto"]
-"""True shows progress, "auto" does so on a terminal and in a notebook only."""
+"""True shows progress always, "auto" only on a terminal and in a notebook."""
 
 REFRESH_SECONDS: Final = 0.5
 LINE_SECONDS: Final = 30.0
@@ -45,11 +45,11 @@ _STYLES: Final = {
 
 
 class ProgressDisplay:
-    """Refreshes itself on a daemon thread until it is stopped or the pipeline has ended.
+    """Refreshes itself on a daemon thread until it is stopped or the pipeline ends.
 
     Args:
-        status: Gives the pipeline's status.
-        console: Where to show it; default is standard output.
+        status: Returns the pipeline's status.
+        console: The console; standard output by default.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ProgressDisplay:
         show: ShowProgress,
         console: Console | None = None,
     ) -> ProgressDisplay | None:
-        """A display that runs, or None where there is nothing to show or nobody to see it."""
+        """Start a display, or return None if progress is off or has no audience."""
         console = console or Console()
         seen = console.is_terminal or console.is_jupyter
         if not show or (show == "auto" and not seen):
@@ -80,17 +80,17 @@ class ProgressDisplay:
         return display
 
     def start(self) -> None:
-        """Start to show."""
+        """Start the display."""
         if self._console.is_jupyter:
             self._live = _NotebookOutput(self._console.width)
         elif self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
-            atexit.register(self.stop)  # or the terminal would stay without a cursor
+            atexit.register(self.stop)  # otherwise the terminal's cursor stays hidden
         self._thread.start()
 
     def stop(self) -> None:
-        """Show how it ended, and give the terminal back; may be called twice."""
+        """Show the final status and release the terminal. Idempotent."""
         self._stopped.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -116,7 +116,7 @@ class ProgressDisplay:
                     self._live.stop()
 
     def _show(self) -> PipelineState:
-        """Show the pipeline as it is; a fault of the display never becomes one of the pipeline."""
+        """Show the current status; an error of the display never fails the pipeline."""
         try:
             status = self._status()
             if self._live is not None:
@@ -131,7 +131,7 @@ class ProgressDisplay:
 
 
 class _NotebookOutput:
-    """One output of a notebook's cell, which is replaced with every update."""
+    """One output of a notebook cell; every update replaces it."""
 
     def __init__(self, width: int) -> None:
         from IPython.display import display
@@ -142,7 +142,7 @@ class _NotebookOutput:
         self._shown = False
 
     def update(self, view: RenderableType, *, refresh: bool) -> None:
-        """Show something in place of what the output shows now."""
+        """Replace the output."""
         console = Console(file=io.StringIO(), width=self._width, force_jupyter=False)
         with console.capture() as captured:
             console.print(view)
@@ -151,11 +151,11 @@ class _NotebookOutput:
         self._shown = True
 
     def stop(self) -> None:
-        """Leave what it shows."""
+        """Keep the last output."""
 
 
 def progress_view(status: PipelineStatus) -> RenderableType:
-    """The tables for a terminal."""
+    """Return the tables for a terminal."""
     parts: list[RenderableType] = [
         Text.assemble(
             ("pipeline ", "dim"),
@@ -192,7 +192,7 @@ def progress_view(status: PipelineStatus) -> RenderableType:
 
 
 def progress_lines(status: PipelineStatus) -> Iterator[str]:
-    """The same for a log, a line for each source, lookup and sink."""
+    """Yield lines for a log: one for each source, lookup, and sink."""
     where = "".join(f", {_where(query)}" for query in status.queries)
     yield f"pipeline {status.name}: {status.state.value}{where}"
     for source in status.sources:
@@ -303,7 +303,7 @@ def _sink_cells(sink: SinkStatus) -> tuple[str, ...]:
 
 
 def _weaker(status: SourceStatus | SinkStatus) -> list[str]:
-    """The guarantee, where it is not the usual one."""
+    """Return the guarantee if it is not exactly-once."""
     return [] if status.guarantee is DeliveryGuarantee.EXACTLY_ONCE else [status.guarantee.value]
 
 

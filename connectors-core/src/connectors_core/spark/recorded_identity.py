@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline on Spark recorded of itself, and whether it is still the same. Driver."""
+"""The recorded identity of a pipeline on Spark, and its comparison. Driver."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from connectors_core.spark.carriers import SparkLog
 
 
 class RecordedIdentity:
-    """The identity of a pipeline, read at the first use. Driver.
+    """The identity of a pipeline, read on first use. Driver.
 
     Attributes:
-        known: The identity, where it is recorded and was read.
+        known: The recorded identity, once it was read.
         run_id: The batch run of this driver.
-        unfinished_run: The run of an earlier driver that is to be finished.
+        unfinished_run: The unfinished run of an earlier driver.
 
     Args:
         spark: The session.
         name: The pipeline.
         root: The state location of the pipeline.
         checkpoint: The checkpoint location of the pipeline.
-        registered: What the pipeline is made of.
-        on_changed_query: What to do when sinks or the order of sources have changed.
+        registered: The parts of the pipeline.
+        on_changed_query: The reaction to changed sinks or a changed order of sources.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class RecordedIdentity:
 
     @property
     def pipeline_id(self) -> str:
-        """The id of the pipeline; a new one where nothing is recorded.
+        """The recorded id of the pipeline, or a new one.
 
         Raises:
-            ConnectorError: The state location cannot be used, or gave no answer.
+            ConnectorError: The state location cannot be used or did not respond.
         """
         if not self._read:
             self._registered.check_state_location(self._root)
@@ -88,14 +88,14 @@ class RecordedIdentity:
         return self._new_id if self.known is None else self.known.pipeline_id
 
     def identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
-        """The identity under which the pipeline runs, recorded.
+        """Return the identity of the pipeline; record a new one.
 
         Args:
             streaming: Whether it streams.
             shapes: Its queries.
 
         Raises:
-            IdentityError: It is not the pipeline that its checkpoint location belongs to.
+            IdentityError: The checkpoint location belongs to another pipeline.
         """
         pipeline_id = self.pipeline_id
         recorded = self.known
@@ -122,16 +122,16 @@ class RecordedIdentity:
     def _with_checkpoints(
         self, identity: PipelineIdentity, known: Sequence[QueryIdentity]
     ) -> PipelineIdentity:
-        """Give new queries their Spark checkpoint before they are recorded.
+        """Create the Spark checkpoints of new queries before recording the queries.
 
-        So a recorded query without one is a query whose checkpoint was wiped.
+        A recorded query without a checkpoint is therefore one whose checkpoint was deleted.
         """
         queries = []
         for query in identity.queries:
             if query not in known:
                 log = self._log_of(query)
                 log.write_query_id(query.spark_query_id)
-                found = log.query_id() or query.spark_query_id  # a start that was cut off wrote it
+                found = log.query_id() or query.spark_query_id  # an interrupted start wrote it
                 assert_same_life(
                     query,
                     found_query_id=query.spark_query_id,
@@ -158,7 +158,7 @@ class RecordedIdentity:
 
 
 def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) -> int:
-    """The plan behind which a new Spark checkpoint of a query may begin.
+    """Return the plan after which a new Spark checkpoint of a query may begin.
 
     Raises:
         IdentityError: The query has Spark state, or its sources are not at the same plan.
@@ -166,7 +166,7 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
     if log.has_state():
         raise IdentityError(
             f"{query.folder} has Spark state, which a new generation would lose",
-            ways_out=["keep the query as it was", "start anew with another checkpoint location"],
+            ways_out=["keep the original query", "start with another checkpoint location"],
             option="on_changed_query",
         )
     logged = log.last_logged_batch()
@@ -180,7 +180,7 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
         raise IdentityError(
             f"the sources of {query.folder} are not at the same plan",
             found=", ".join(map(str, sorted(plans))),
-            ways_out=["start the pipeline once as it was and stop it, then change it"],
+            ways_out=["start and stop the original pipeline once, then change it"],
             option="on_changed_query",
         )
     return plans.pop()

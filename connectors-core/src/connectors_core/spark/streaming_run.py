@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One streaming query of a pipeline: coordinator, carriers, epochs around Spark's batches."""
+"""One streaming query of a pipeline: coordinator, carriers, and the epochs of Spark's batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingSource:
-    """A source of a streaming query with what carries and reads its entries."""
+    """A source of a streaming query with its carrier and reader."""
 
     settings: SourceSettings
     carrier: Carrier
@@ -58,17 +58,17 @@ class StreamingRun:
         spark: The session.
         identity: The query as recorded.
         sources: Its sources.
-        job: Writes its rows.
+        job: The job that writes its rows.
         root: The state location of the pipeline.
         checkpoint: The checkpoint location of the pipeline.
         pipeline_id: The pipeline.
-        lease: Held by this driver.
-        trigger_interval: Least time between plans, in seconds.
-        available_now: Read what is there at the start, then end.
-        drain: An end by ``available_now`` is the end of time for the watermark too.
-        commit_retries: For commits that ask to be tried again.
-        lookups: Gives batches the versions of the tables that they look up.
-        parts: The sources, sinks and tables of the pipeline.
+        lease: The lease of this driver.
+        trigger_interval: Minimum time between two plans, in seconds.
+        available_now: Read the data that is available at the start, then end.
+        drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
+        commit_retries: Retries of commits that request one.
+        lookups: Pins the table versions of batches.
+        parts: The sources, sinks, and tables of the pipeline.
         groups: Alignment groups, shared by all queries of the pipeline.
     """
 
@@ -151,14 +151,14 @@ class StreamingRun:
             spark_progress=self.spark_progress,
         )
 
-    # --- life ---------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------
 
     def fence(self) -> None:
-        """Keep former drivers out, before anything else is done; see ``coordinator.fencing``.
+        """Fence off former drivers before the start; see ``engine.coordinator.fences``.
 
         Raises:
-            IdentityError: Checkpoint and state are not of the same life.
-            StateCorruptedError: Something that must be there is missing.
+            IdentityError: Checkpoint and state do not belong together.
+            StateCorruptedError: A required document is missing.
             LeaseError: A later driver has taken over.
         """
         verify_complete(self._store, pipeline_id=self._pipeline_id)
@@ -188,12 +188,12 @@ class StreamingRun:
         fence_plans(self._store, self._lease, pipeline_id=self._pipeline_id)
 
     def start(self) -> None:
-        """Read the logs, finish and roll back, feed the carriers, start the query.
+        """Read the logs, recover the epochs, restore the carriers, and start the query.
 
-        Called after :meth:`fence`.
+        Call it after :meth:`fence`.
 
         Raises:
-            StateCorruptedError: Something that must be there is missing.
+            StateCorruptedError: A required document is missing.
         """
         logged = self._log.last_logged_batch()
         replayed = logged >= 0 and not self._log.is_committed(logged)
@@ -202,7 +202,7 @@ class StreamingRun:
             replayed=(self.identity.spark_query_id, logged) if replayed else None,
         )
         resume = self._log.resume(self.identity.sources, self.identity.first)
-        # A fence after the last plan goes to Spark with the next plan: alone it would be a batch.
+        # A fence after the last plan goes to Spark with the next plan. Alone it would be a batch.
         self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
         for uid, carrier in self._carriers.items():
             carrier.restore(resume[uid], min(self._fed, self.coordinator.newest))
@@ -220,16 +220,16 @@ class StreamingRun:
         self._monitor.start()
 
     def stop(self) -> None:
-        """Stop after the batch that runs now, which waits for no further try of a commit.
+        """Stop after the current batch, which no longer waits for commit retries.
 
-        What it has not committed is committed by the next start.
+        The next start commits what remains uncommitted.
         """
         self._stop_requested.set()
         self.committer.give_up_waiting()
         self._ended.wait()
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True when it has ended.
+        """Wait for the end; return whether the query has ended.
 
         Raises:
             ConnectorError: The query failed.
@@ -242,23 +242,23 @@ class StreamingRun:
 
     @property
     def active(self) -> bool:
-        """Whether it runs."""
+        """Whether the query is running."""
         return not self._ended.is_set()
 
     @property
     def error(self) -> BaseException | None:
-        """Why it failed."""
+        """The error of the query, if it failed."""
         return self._error
 
     def spark_progress(self) -> Mapping[str, Any] | None:
-        """Spark's own last progress."""
+        """Return Spark's own last progress."""
         if self._query is None:
             return None
         progress: Any = self._query.lastProgress
         return cast("Mapping[str, Any] | None", progress)
 
     def status(self) -> QueryStatus:
-        """How the query stands. From any thread; never waits long, never holds the query up."""
+        """Return the status of the query, quickly and without blocking it. From any thread."""
         return self._status.now(
             ended=self._ended.is_set(),
             started=self._monitor is not None,
@@ -296,11 +296,11 @@ class StreamingRun:
     def _run_epoch(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self._lease.check()
-            self._acknowledge(committed=True)  # Spark begins a batch when the last is committed
+            self._acknowledge(committed=True)  # Spark has committed the last one
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
             with self._lookups.pinned(self._batch_name(batch_id)):
                 self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
-            self._lease.check()  # Spark's own logs are written next
+            self._lease.check()  # Spark writes its own logs next
             self._last_batch = batch_id
             if plans:
                 self._written = _WrittenBatch(batch_id, max(plans))
@@ -315,13 +315,13 @@ class StreamingRun:
         fault_point("before_spark_commit", batch=batch_id)
 
     def _acknowledge(self, *, committed: bool = False) -> None:
-        """Tell the coordinator of the last written batch, once Spark has committed it."""
+        """Notify the coordinator of the last written batch once Spark has committed it."""
         with self._acknowledging:
             written = self._written
             if written is None or not (committed or self._log.is_committed(written.batch)):
                 return
             if not self._lease.held:
-                return  # the driver that took over acknowledges more than this
+                return  # the later driver acknowledges the batch
             self._written = None
             self.coordinator.notify_complete(written.plan)
 
@@ -332,8 +332,9 @@ class StreamingRun:
         return self._log.plans_of(batch_id, self.identity.sources, self.identity.first)
 
     def _purge(self, batch_id: int) -> None:
-        """Remove what neither a restart nor Spark can ask for any more."""
-        # Spark has removed the offsets of older batches, and a batch is read with the one before.
+        """Remove documents that neither a restart nor Spark can need any more."""
+        # Spark has removed the offsets of older batches, and a read of a batch needs the previous
+        # one.
         oldest_batch = batch_id - self._keep_batches + 2
         if oldest_batch <= 2:
             return
@@ -362,12 +363,12 @@ class StreamingRun:
                     break
                 self._acknowledge()
                 try:
-                    self._lease.check()  # where no batch begins or ends, nothing else looks
+                    self._lease.check()  # without batches, this is the only check
                 except LeaseError as error:
                     self._fail(error)
                     break
-            # To stop a query kills the job of its batch: wait for the one that runs, let no other
-            # begin. Spark runs a batch that did not end again, at the next start.
+            # Stopping a query kills the job of its batch. Wait for the current batch and prevent
+            # the next one. At the next start, Spark repeats a batch that did not end.
             with self._batch_runs:
                 self._no_more_batches = True
             query.stop()
@@ -396,19 +397,18 @@ class StreamingRun:
         return spark_log_taken(cause, what, self._lease) or translated(
             cause,
             what,
-            hint="correct what the cause names and start again: the pipeline goes on where it "
-            "stopped",
+            hint="fix the cause and restart: the pipeline resumes where it stopped",
             parts=self._parts,
         )
 
 
 @dataclass(frozen=True)
 class _WrittenBatch:
-    """A batch that ran to its end, and the newest plan in it."""
+    """A finished batch and its newest plan."""
 
     batch: int
     plan: int
 
 
 class _StoppingError(Exception):
-    """Ends a batch that Spark begins while its query is being stopped."""
+    """Ends a batch that Spark starts while its query is being stopped."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a streaming query stands, told from any thread and without holding the query up. Driver."""
+"""The status of a streaming query, from any thread and without blocking it. Driver."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from connectors_core.engine.query.status import (
     spark_watermark,
 )
 
-# The longest a status waits for the coordinator before it shows what was known before.
+# Maximum wait for the coordinator before the last known status is shown.
 _STATUS_SECONDS = 0.25
 
 
 class StreamingStatus:
-    """Asks coordinator, epochs and Spark. Keeps the answers for when the next ones are late.
+    """Collects the status from coordinator, epochs, and Spark; caches it for slow responses.
 
     Args:
         name: Name of the query.
-        coordinator: Knows its sources.
-        epochs: Know its sinks.
-        spark_progress: Spark's own last progress.
+        coordinator: The coordinator of its sources.
+        epochs: The epochs of its sinks.
+        spark_progress: Returns Spark's own last progress.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class StreamingStatus:
         error: BaseException | None,
         batch: int,
     ) -> QueryStatus:
-        """The status now, or the last one where the query has ended.
+        """Return the current status, or the final one of an ended query.
 
         Args:
-            ended: Whether the query has ended; asked before all else, so that the counts of an
-                ended query are final.
+            ended: Whether the query has ended. The caller checks this first, so that the counts of
+                an ended query are final.
             started: Whether its coordinator was started.
-            completed: Whether all is read and written.
+            completed: Whether all rows are read and written.
             error: Why it failed.
             batch: The last micro-batch, -1 for none.
         """
         if self._last is not None:
             return self._last
         observed = self._observe(started=started, ended=ended)
-        with contextlib.suppress(Exception):  # the session may be gone
+        with contextlib.suppress(Exception):  # the session may have ended
             self._spark_watermark = spark_watermark(self._spark_progress()) or self._spark_watermark
         status = QueryStatus.of(
             self._name,
@@ -93,7 +93,7 @@ class StreamingStatus:
         return status
 
     def _observe(self, *, started: bool, ended: bool) -> Mapping[str, SourceObservation]:
-        """All sources at one moment, on the coordinator's thread while there is one."""
+        """Observe all sources at one moment, on the coordinator's thread while it runs."""
         if ended:
             self._look()
         elif started:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a job when a task of it fails in a way that its next attempts would repeat, or in vain.
+"""Cancels a job if a task fails in a way that a retry would repeat, or if the job is futile.
 
-Spark gives a task all its attempts (``spark.task.maxFailures``) whatever it failed with, and tells
-the driver's Python code nothing until the last one failed. Its status store knows of every failed
-attempt, so the driver looks there while a job runs, and cancels it. Until then the next attempt
-waits (`spark/held_retries.py`). A job is in vain when another driver has taken over: that one
-writes its rows.
+Spark retries a task up to ``spark.task.maxFailures`` times whatever its failure, and informs the
+driver's Python code only after the last attempt. Its status store lists every failed attempt, so
+the driver polls the store during a job and cancels the job. Meanwhile the next attempt waits
+(`spark/held_retries.py`). A job is futile if another driver has taken over and writes its rows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from connectors_core.spark.ownership import local_property
 
 LOOK_EVERY_SECONDS: Final = 0.2
 _LOGGER: Final = logging.getLogger(__name__)
-# An expression that fails on a row fails on it again. Spark names the kind of failure in brackets.
+# An expression that fails on a row fails on it again. Spark puts the error class in brackets.
 _EXPRESSION: Final = re.compile(
     r"org\.apache\.spark\.Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NoSuchElement"
     r"|NumberFormat)Exception: \[|org\.apache\.spark\.\S+Exception: \[USER_RAISED_EXCEPTION\]"
@@ -37,12 +36,12 @@ _EXPRESSION: Final = re.compile(
 
 
 class TaskFailures:
-    """Watches the jobs of one query. Driver.
+    """Monitors the jobs of one query. Driver.
 
     Args:
         spark: The session.
         store: The state location of the pipeline.
-        lease: Of this driver.
+        lease: The lease of this driver.
     """
 
     def __init__(self, spark: SparkSession, store: StateStore, lease: Lease) -> None:
@@ -58,11 +57,11 @@ class TaskFailures:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """The jobs that this thread runs meanwhile end with the first failure that would recur.
+        """Cancel jobs of this thread at the first failure that a retry would repeat.
 
         Raises:
-            TaskFailedError: There was one.
-            LeaseError: They failed, and another driver has taken over, maybe for that reason.
+            TaskFailedError: There was such a failure.
+            LeaseError: A job failed, and another driver has taken over.
         """
         job = secrets.token_hex(8)
         self._begin(job)
@@ -71,20 +70,20 @@ class TaskFailures:
         try:
             with local_property(self._spark, JOB_PROPERTY, job):
                 if self._cancelled:
-                    raise TaskFailedError("the run was cancelled")
+                    raise TaskFailedError("the run was canceled")
                 yield
         except Exception:
             found = self._end()
             self._lease.check()
             if found is None:
                 raise
-            raise TaskFailedError(found)  # noqa: B904  # Spark's own stays its context
+            raise TaskFailedError(found)  # noqa: B904  # Spark's own error stays its context
         finally:
             self._end()
             context.removeJobTag(job)
 
     def cancel(self) -> None:
-        """Cancel the job that runs now, and let no other begin. From any thread."""
+        """Cancel the current job and prevent further jobs. From any thread."""
         with self._changed:
             self._cancelled = True
             job = self._job
@@ -93,7 +92,7 @@ class TaskFailures:
             self._spark.sparkContext.cancelJobsWithTag(job)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop monitoring."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -114,13 +113,13 @@ class TaskFailures:
             return self._found
 
     def _watch(self) -> None:
-        with contextlib.suppress(Exception):  # what earlier jobs left is of no use to anyone
+        with contextlib.suppress(Exception):  # earlier jobs no longer need their files
             self._store.delete_tree(CANCELLED_FOLDER)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._job is not None)
                 job = self._job
-                # Most jobs are over before the first look.
+                # Most jobs end before the first check.
                 self._changed.wait_for(
                     lambda job=job: self._closed or self._job != job,  # type: ignore[misc]
                     LOOK_EVERY_SECONDS,
@@ -132,7 +131,7 @@ class TaskFailures:
             try:
                 self._look(job)
             except Exception:
-                # Spark's internals: without them a task has all its attempts.
+                # Spark's internals are unavailable, so Spark retries the task.
                 _LOGGER.debug("the status of job %s cannot be read", job, exc_info=True)
 
     def _look(self, job: str) -> None:
@@ -149,7 +148,7 @@ class TaskFailures:
 
 
 def recurs(task: FailedTask, failed: Sequence[FailedTask]) -> bool:
-    """Whether the next attempt of a task would fail as this one did.
+    """Return whether the next attempt of a task would fail in the same way.
 
     Args:
         task: The failed attempt.
@@ -164,7 +163,7 @@ def recurs(task: FailedTask, failed: Sequence[FailedTask]) -> bool:
             error.__cause__ = failure.cause.error
         return fails_again(error)
     if any("/connectors_core/" in frame for frame in failure.frames):
-        return False  # in a connector, which has not said what it is
+        return False  # in a connector, with an unknown cause
     if is_unspecific(failure.type_name):
         same = [(each.stage, each.index, PythonFailure.of(each.text)) for each in failed]
         return same.count((task.stage, task.index, failure)) > 1

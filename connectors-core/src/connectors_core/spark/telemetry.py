@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands the metrics of running pipelines to OpenTelemetry, through its API only. Driver.
+"""Exports the metrics of running pipelines to OpenTelemetry, through its API only. Driver.
 
-Without an SDK all of this costs nothing. Instruments exist once per process and observe whichever
-pipelines run; a stopped pipeline is no longer observed. `exported_metrics` lists their names.
+Without an SDK this costs nothing. Instruments exist once per process and observe all running
+pipelines, but no stopped ones. `exported_metrics` lists their names.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Measurement:
     Attributes:
         instrument: The instrument it belongs to.
         value: The number.
-        attributes: ``pipeline``, ``uid`` and, where it applies, ``split``, ``subtask``; ``name``
-            of a metric that only the connector knows.
+        attributes: ``pipeline``, ``uid``, and, if applicable, ``split``, ``subtask``, and the
+            ``name`` of a metric that only the connector has.
     """
 
     instrument: str
@@ -59,7 +59,7 @@ class Measurement:
 
 
 def measurements(status: PipelineStatus) -> Iterator[Measurement]:
-    """All numbers of a pipeline."""
+    """Yield all metrics of a pipeline."""
     units: list[tuple[SourceStatus | SinkStatus | LookupStatus, _Metrics]] = [
         *((source, SOURCE_METRICS) for source in status.sources),
         *((sink, SINK_METRICS) for sink in status.sinks),
@@ -93,7 +93,7 @@ def _measurement(
     known: _Metrics,
     other: ExportedMetric,
 ) -> Measurement:
-    """A standard metric has an instrument of its own; the connector's own share one."""
+    """Measure a standard metric by its own instrument, a connector's metric by a shared one."""
     metric = known.get(name)
     if metric is not None and metric.is_counter == other.is_counter:
         return Measurement(metric.name, metric.value(value), where)
@@ -101,10 +101,10 @@ def _measurement(
 
 
 class Telemetry:
-    """The numbers of one pipeline, observed from its start until :meth:`close`. Thread-safe.
+    """The metrics of one pipeline, observed from its start until :meth:`close`. Thread-safe.
 
     Args:
-        status: Gives the pipeline's status.
+        status: Returns the pipeline's status.
         clock: Monotonic seconds.
     """
 
@@ -119,7 +119,7 @@ class Telemetry:
         self._closed = False
 
     def observe(self, instrument: str) -> list[Measurement]:
-        """The numbers of one instrument; nothing after :meth:`close`."""
+        """Return the measurements of one instrument; none after :meth:`close`."""
         with self._lock:
             if self._closed:
                 return []
@@ -132,25 +132,24 @@ class Telemetry:
             return self._measured.get(instrument, [])
 
     def refresh(self) -> None:
-        """What is observed next is new."""
+        """Let the next observation read a new status."""
         with self._lock:
             self._measured_at = None
 
     def close(self) -> None:
-        """Be observed no more."""
+        """Stop the observation."""
         with self._lock:
             self._closed = True
             self._measured = {}
 
 
 class Instruments:
-    """The instruments of one meter provider; they observe what was added to them.
+    """The instruments of one meter provider, shared by all pipelines.
 
-    An SDK keeps the callbacks of the first instrument of a name and drops those of later ones, so
-    pipelines share one set.
+    An SDK keeps only the callbacks of the first instrument with a name, so pipelines share one set.
 
     Args:
-        provider: The meter provider; by default the global one, also when it is set later.
+        provider: The meter provider; by default the global one, even if it is set later.
     """
 
     def __init__(self, provider: MeterProvider | None = None) -> None:
@@ -163,7 +162,7 @@ class Instruments:
             create(each.name, [self._callback(each.name)], each.unit, each.description)
 
     def add(self, telemetry: Telemetry) -> None:
-        """Observe a pipeline for as long as it is referred to."""
+        """Observe a pipeline as long as it is referenced."""
         self._observed.add(telemetry)
 
     def _callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -177,5 +176,5 @@ class Instruments:
 
 @functools.cache
 def global_instruments() -> Instruments:
-    """The instruments of the global meter provider."""
+    """Return the instruments of the global meter provider."""
     return Instruments()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM stops the pipelines of a process like ``Pipeline.stop``, then ends the process. Driver.
+"""Stops the pipelines of a process on SIGTERM, then ends the process. Driver.
 
-A signal handler may do next to nothing: the code that it interrupts may hold any lock. So it only
-starts a thread that stops the pipelines. When they have stopped, the main thread raises
-``SystemExit``, as it does at Ctrl-C with ``KeyboardInterrupt``: ``finally`` blocks run, and the
-status of the process says what ended it.
+A signal handler can do very little, because the interrupted code may hold any lock. It only starts
+a thread that stops the pipelines. When they have stopped, the main thread raises ``SystemExit``,
+similar to ``KeyboardInterrupt`` on Ctrl-C. ``finally`` blocks run, and the exit status of the
+process shows the signal.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from types import FrameType
 from typing import Final
 
 STATUS: Final = 128 + signal.SIGTERM
-"""The status with which the process ends, as a shell would show it."""
+"""The exit status of the process, in a shell's convention."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 class Termination:
-    """Stops one pipeline at SIGTERM.
+    """Stops one pipeline on SIGTERM.
 
     Args:
-        stop: Stops it; called on a thread of its own.
+        stop: Stops the pipeline; called on a separate thread.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class Termination:
         self._stopping: threading.Thread | None = None
 
     def install(self) -> None:
-        """Handle the signal, unless the user or a library does, or this is not the main thread."""
+        """Handle the signal if this is the main thread and no other handler is installed."""
         if threading.current_thread() is not threading.main_thread():
             return
         handler = signal.getsignal(signal.SIGTERM)
@@ -48,7 +48,7 @@ class Termination:
             _active.append(self)
 
     def restore(self) -> None:
-        """Leave the signal to whom it was before, once no pipeline is left."""
+        """Restore the default handler after the last pipeline."""
         if self._asked:
             return  # the thread that stops pipelines ends the process
         if self in _active:
@@ -62,16 +62,16 @@ class Termination:
 
     @property
     def asked(self) -> bool:
-        """Whether the signal has come."""
+        """Whether the process has received the signal."""
         return self._asked
 
     def end(self) -> None:
-        """Where the signal has come: wait until all has stopped, and end the process.
+        """After the signal, wait until all pipelines have stopped, and end the process.
 
-        Of no effect on other threads than the main one, which alone can end it.
+        Has no effect outside of the main thread, since only that can end the process.
 
         Raises:
-            SystemExit: The signal has come.
+            SystemExit: The process has received the signal.
         """
         if self._stopping is None or threading.current_thread() is not threading.main_thread():
             return
@@ -79,11 +79,11 @@ class Termination:
         _leave()
 
     def ask(self, stopping: threading.Thread) -> None:
-        """The signal has come, and this thread is about to stop the pipelines."""
+        """Record the signal and the thread that stops the pipelines."""
         self._asked, self._stopping = True, stopping
 
     def stop(self) -> None:
-        """Stop the pipeline; an error of that must not keep others from being stopped."""
+        """Stop the pipeline; log an error so that the others still stop."""
         try:
             self._stop()
         except Exception:
@@ -96,7 +96,7 @@ _active: Final[list[Termination]] = []
 def _on_signal(_number: int, _frame: FrameType | None) -> None:
     if any(each.asked for each in _active):
         if not _stopping.is_set():
-            return  # sent again: the pipelines are being stopped
+            return  # a repeated signal: the pipelines are already stopping
         _leave()
     if not _active:  # the last pipeline ended on another thread
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -114,11 +114,11 @@ _stopping: Final = threading.Event()
 
 
 def _stop_all(pipelines: list[Termination]) -> None:
-    _LOGGER.warning("SIGTERM: stopping after the micro-batches that run now")
+    _LOGGER.warning("SIGTERM: stopping after the current micro-batches")
     for each in pipelines:
         each.stop()
     _stopping.set()
-    if _active:  # the main thread is elsewhere: the signal reaches it there
+    if _active:  # interrupts the main thread wherever it is
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Python worker of Spark that is used again need not pay for every task.
+"""Saves costs that a reused Python worker of Spark would otherwise pay in every task.
 
-The worker also runs the user's own code, so this is little, it is done in a worker's first tasks
-only, and :data:`SETTING` turns it off:
+The worker also runs user code. These changes are therefore small, happen only in a worker's first
+tasks, and can be turned off with :data:`SETTING`:
 
-- **archives.** The worker of Spark 3.5 calls ``importlib.invalidate_caches`` for each task (that of
-  Spark 4.3 where its path has changed), and each finder of an archive then reads its whole
-  directory again, in Python (CPython's gh-103200, mended in 3.13). Spark puts its core jar on the
-  path, with thousands of classes. The finders of Spark's own archives, which do not change while a
-  worker lives, are told to keep what they know.
+- **archives.** The worker of Spark 3.5 calls ``importlib.invalidate_caches`` for each task; that of
+  Spark 4.3 does so if its path has changed. Each archive finder then rereads its whole directory in
+  Python (CPython's gh-103200, fixed in 3.13). Spark's core jar on the path has thousands of
+  classes. Spark's own archives do not change during a worker's life, so their finders keep their
+  caches.
 - **acknowledgements.** The JVM sends a task in two writes. Nagle's algorithm (RFC 896) holds the
-  second back until the first is acknowledged, and Linux delays that (RFC 1122, 4.2.3.2), by up to
-  40 ms. The worker runs ``gc.collect`` behind each task; a callback of the collector then asks the
-  kernel to acknowledge at once on the worker's own connection. It changes no other.
-- **modules.** ``gc.collect`` goes through all that imported modules hold. In its first task, before
-  it reads or writes a row, a worker moves what lives then out of the collector's sight
-  (``gc.freeze``), once: modules, and the functions that Spark sent it. What is made later, by
-  whomever, is collected as ever.
+  second write back until the first is acknowledged, and Linux delays the acknowledgement (RFC 1122,
+  4.2.3.2) by up to 40 ms. The worker runs ``gc.collect`` after each task. A callback of the
+  collector then asks the kernel to acknowledge at once, on the worker's own connection only.
+- **modules.** ``gc.collect`` traverses all objects of imported modules. In its first task, before
+  it reads or writes a row, a worker excludes the live objects from collection (``gc.freeze``):
+  modules, and the functions that Spark sent. Later objects are collected as usual.
 
-What each of them saves is measured by ``make bench ONLY=warm-workers``.
+``make bench ONLY=warm-workers`` measures the savings.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from zipimport import zipimporter
 from connectors_core.spark.internals.workers import task_connection
 
 SETTING: Final = "CONNECTORS_WARM_WORKERS"
-"""Environment variable of the workers: what is kept warm, with commas between; ``off`` for nothing.
+"""Environment variable of the workers: a comma-separated list of :class:`Warmth`, or ``off``.
 
-Set it for all workers of a session by Spark's ``spark.executorEnv.CONNECTORS_WARM_WORKERS``.
+Set it for all workers of a session with Spark's ``spark.executorEnv.CONNECTORS_WARM_WORKERS``.
 """
 
 FIRST_TASKS: Final = 3
@@ -51,7 +50,7 @@ _FULL_COLLECTION: Final = 2
 
 
 class Warmth(StrEnum):
-    """What can be kept warm; see the module."""
+    """The parts that can be kept warm; see the module."""
 
     ARCHIVES = "archives"
     ACKNOWLEDGEMENTS = "acknowledgements"
@@ -64,7 +63,7 @@ _tasks = 0
 def keep_warm() -> None:
     """Keep this worker warm for its next task. Executor; in a worker's first tasks only.
 
-    To be called in every task: what is imported by one is seen in the next.
+    Call it in every task, because the effects of one task's imports show in the next.
     """
     global _tasks
     if _tasks >= FIRST_TASKS:
@@ -82,7 +81,7 @@ def keep_warm() -> None:
         gc.collect()
         gc.freeze()
     if Warmth.ACKNOWLEDGEMENTS in wanted and _LINUX_ONLY is not None:
-        # A duplicate: the worker closes its files behind every task, and opens new ones.
+        # A duplicate, since the worker closes its files after every task and opens new ones.
         gc.callbacks.append(AcknowledgeAtOnce(socket.socket(fileno=os.dup(connection))))
 
 
@@ -96,16 +95,16 @@ def _wanted() -> frozenset[Warmth]:
 
 @dataclass(frozen=True)
 class AcknowledgeAtOnce:
-    """A callback of the garbage collector, which a worker runs behind every task.
+    """A callback of the garbage collector, which a worker runs after every task.
 
     Args:
-        connection: To the JVM.
+        connection: The connection to the JVM.
     """
 
     connection: socket.socket
 
     def __call__(self, phase: str, info: Mapping[str, Any]) -> None:
-        """Until the next answer: with it the kernel goes back to delaying."""
+        """Acknowledge at once until the next response, after which the kernel delays again."""
         full = info["generation"] == _FULL_COLLECTION
         if phase == "start" and full and self.connection.family in _INTERNET:
             assert _LINUX_ONLY is not None
@@ -113,7 +112,7 @@ class AcknowledgeAtOnce:
 
 
 def _keep_archives() -> None:
-    """Let Spark's archives stay known in this process: they do not change while it lives."""
+    """Keep the caches of Spark's archives, which do not change during the process's life."""
     for finder in sys.path_importer_cache.values():
         if isinstance(finder, zipimporter) and _OF_SPARK.fullmatch(PurePath(finder.archive).name):
             vars(finder)["invalidate_caches"] = _nothing

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compares event times with Spark's watermark in a streaming query."""
+"""Finds the operators of a streaming query that compare event times with Spark's watermark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors_core.spark.internals.plans import Expression, PlanNode, analyzed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Nodes that do not look at the watermark. What is not named here counts as one that does.
+# Nodes that do not use the watermark. Any other node counts as one that does.
 _STATELESS: Final = frozenset(
     {
         "CollectMetrics",
@@ -39,10 +39,10 @@ _STATELESS: Final = frozenset(
 
 
 def only_windows_compare(df: DataFrame) -> bool:
-    """Whether windows are all that compares event times with Spark's watermark.
+    """Return whether only windows compare event times with Spark's watermark.
 
-    Spark compares a window's end, and of everything else the event time itself; see
-    :mod:`connectors_core.source.watermarks` for what follows from it.
+    Spark compares the end of a window, but the event time itself in any other operator. See
+    :mod:`connectors_core.source.watermarks` for the consequences.
 
     Args:
         df: The DataFrame of a streaming query.
@@ -67,6 +67,6 @@ def _harmless(node: PlanNode, children: Sequence[PlanNode]) -> bool:
 
 
 def _is_window_or_timeless(key: Expression) -> bool:
-    """Whether each event time of a key is a window as a whole."""
+    """Return whether each event time of a key is an entire window."""
     times = key.event_times()
     return not times or all(each.type_name == "struct" for each in (*times, key))

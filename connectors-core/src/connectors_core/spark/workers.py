@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's Python workers have, compared with the driver. Driver; imports pyspark nowhere."""
+"""Compares the packages of Spark's Python workers with the driver's. Driver, no pyspark."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NO_WORKER: Final = ("PYTHON_VERSION_MISMATCH", "Cannot run program")
 
 
 def examine_worker(spark: SparkSession, packages: Sequence[str]) -> dict[str, str | None]:
-    """Versions in a Python worker by package, with ``python`` and ``executable``; runs a job."""
+    """Return the package versions, ``python``, and ``executable`` of a worker; runs a job."""
     wanted = tuple(packages)
 
     def examine(_: int) -> str:
-        # Shipped by value, with its imports inside, and run on a plain RDD: a worker may lack this
-        # very package, and pyarrow too.
+        # Pickled by value with its own imports and run on a plain RDD: a worker may lack this
+        # package, and pyarrow.
         import importlib.metadata
         import json
         import platform
@@ -58,11 +58,11 @@ def examine_worker(spark: SparkSession, packages: Sequence[str]) -> dict[str, st
 def worker_differences(
     worker: Mapping[str, str | None], versions: Callable[[str], str | None]
 ) -> list[str]:
-    """What a worker has in another version than the driver, or not at all.
+    """Return the differences between the packages of a worker and the driver.
 
     Args:
-        worker: What :func:`examine_worker` found.
-        versions: The version of a package in the driver, None where it is not installed.
+        worker: The result of :func:`examine_worker`.
+        versions: Returns the version of a package in the driver, None if it is not installed.
     """
     differences = [
         f"{name} {worker.get(name) or 'is missing'} (driver {version})"
@@ -76,9 +76,9 @@ def worker_differences(
 
 
 def workers_differ(spark: SparkSession) -> ConfigurationError | None:
-    """Why Python code fails in workers, where it is for what they have; None where it is not.
+    """Return an error if the packages of the workers explain a failure there, or None.
 
-    Runs a small job. For use when Python code has failed in a worker: it costs nothing before.
+    Runs a small job. Call it only after Python code has failed in a worker.
     """
     from connectors_core.spark.failures import telling_line
 
@@ -87,7 +87,7 @@ def workers_differ(spark: SparkSession) -> ConfigurationError | None:
     except Exception as error:
         line = telling_line(error)
         if not any(sign in line for sign in _NO_WORKER):
-            return None  # the failure itself says more
+            return None  # the failure itself is more informative
         return ConfigurationError(
             "Spark cannot run Python workers",
             expected=f"the driver's Python ({sys.executable})",
@@ -108,7 +108,7 @@ def workers_differ(spark: SparkSession) -> ConfigurationError | None:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a distribution in this process, None where it is not installed."""
+    """Return the version of a distribution in this process, None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the DataFrames of the sinks to one writing job per epoch."""
+"""Combines the DataFrames of the sinks into one writing job per epoch."""
 
 from __future__ import annotations
 
@@ -37,40 +37,41 @@ from connectors_core.spark.internals.partitions import with_fixed_partitions
 from connectors_core.spark.task_failures import TaskFailures
 from connectors_core.spark.warm_workers import keep_warm
 
-_MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # text would be parsed
+_MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # Spark would parse text
 
 OutputMode = Literal["append", "update"]
-"""Append gives a row of a windowed aggregate once, when its window is over; update gives it anew
-with every micro-batch that changes it."""
+"""Append emits a row of a windowed aggregate once, when its window ends. Update emits it after
+every micro-batch that changes it.
+"""
 
 
 Rows = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Gives the rows of a batch that holds something else; runs in the task that writes them."""
+"""Produces the rows of a batch of entries; runs in the task that writes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredSink(SinkSettings):
-    """A sink and the DataFrame it writes, as ``Pipeline.sink_to`` was told."""
+    """A sink and its DataFrame that ``Pipeline.sink_to`` registered."""
 
     df: DataFrame
     output_mode: OutputMode = "append"
 
     @property
     def needs_own_job(self) -> bool:
-        """Whether its rows are rearranged before they are written."""
+        """Whether its rows are redistributed before the write."""
         return isinstance(self.sink, SupportsPreWriteTopology) or self.own_parallelism is not None
 
 
 class WritingJob:
-    """The rows of all sinks as one DataFrame, and the job that writes an epoch of it.
+    """Combines the rows of all sinks in one DataFrame, and writes its epochs.
 
     Sinks on one DataFrame share its rows. Different DataFrames become a tagged union: a branch
     number and one struct column per branch.
 
     Args:
         sinks: The sinks of one query, in order.
-        entries: A DataFrame to be read in their place, for sinks that share one DataFrame, with
-            what gives the rows of its batches.
+        entries: For sinks that share one DataFrame: a DataFrame of entries to read instead, and the
+            function that produces the rows of its batches.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class WritingJob:
 
     @property
     def is_union(self) -> bool:
-        """Whether sources are read once per branch."""
+        """Whether Spark reads sources once per branch."""
         return len(self._branches) > 1
 
     def _output_mode(self) -> OutputMode:
@@ -137,7 +138,7 @@ class WritingJob:
         return fused
 
     def tasks(self) -> tuple[SinkTask, ...]:
-        """The sinks as writers need them."""
+        """Return the sinks with their writer settings."""
         return tuple(
             SinkTask(
                 uid=sink.uid,
@@ -153,15 +154,15 @@ class WritingJob:
     def run(
         self, batch: DataFrame, task: WriteTask, leases: Leases, *, root: StateStore
     ) -> list[WriterMessage]:
-        """Write the rows of an epoch; what ``collect`` returns is what counts.
+        """Write the rows of an epoch; return the messages from ``collect``.
 
-        Sinks share one job; only one whose rows are rearranged first has a job of its own, over
-        the persisted rows, so that sources are read once.
+        Sinks share one job. Only a sink whose rows are redistributed first needs its own job, over
+        persisted rows, so that Spark reads the sources once.
 
         Args:
             batch: The rows of the epoch.
             task: The epoch and its sinks.
-            leases: For the sinks that need one.
+            leases: Leases for the sinks that use them.
             root: The state location of the pipeline.
         """
         shared = tuple(sink for sink in task.sinks if sink.uid not in self._own_jobs)
@@ -224,7 +225,7 @@ class _Writers:
         assert context is not None
         subtask = context.partitionId()
         if self.rows is not None and self.task.written_by(subtask):
-            batches = self.rows(batches)  # else no writer looks at them
+            batches = self.rows(batches)  # otherwise no writer uses them
         yield from write_task(self.task, subtask, context.attemptNumber(), batches)
 
 
@@ -236,7 +237,7 @@ class SparkEngine:
         job: Writes the rows of a batch.
         readers: The reader tasks by source.
         root: The state location of the pipeline.
-        lease: Of this driver.
+        lease: The lease of this driver.
     """
 
     def __init__(
@@ -254,11 +255,11 @@ class SparkEngine:
         self._failures = TaskFailures(spark, root, lease)
 
     def cancel(self) -> None:
-        """End the job that runs now, and start no other. From any thread."""
+        """Cancel the current job and prevent further jobs. From any thread."""
         self._failures.cancel()
 
     def close(self) -> None:
-        """Stop watching for tasks that fail."""
+        """Stop monitoring failed tasks."""
         self._failures.close()
 
     def write(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
@@ -267,12 +268,12 @@ class SparkEngine:
             return self._job.run(batch, task, leases, root=self._root)
 
     def drain(self, batch: DataFrame) -> None:
-        """Run a batch: Spark's state operators must run, or Spark 4 refuses the next one."""
+        """Run a batch for Spark's state operators; otherwise Spark 4 refuses the next batch."""
         with self._failures.watched():
             batch.write.format("noop").mode("overwrite").save()
 
     def read(self, entries: Sequence[Entry]) -> None:
-        """Read entries for their reports."""
+        """Read entries to create their reports."""
         job = _ReportJob(
             {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
             tuple((entry.source, encode_entry(entry)) for entry in entries),
@@ -284,7 +285,7 @@ class SparkEngine:
 
 @dataclass(frozen=True)
 class _ReportJob:
-    """Reads entries for their reports only; the row number of the input names the entry."""
+    """Reads the entries whose numbers are in the input rows, only to create their reports."""
 
     readers: Mapping[str, ReaderTask]
     entries: tuple[tuple[str, str], ...]
@@ -300,7 +301,7 @@ class _ReportJob:
 
 
 def quoted(name: str) -> str:
-    """The name of a column for Spark's parser."""
+    """Quote the name of a column for Spark's parser."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carriers bring the entries of the plans into Structured Streaming."""
+"""Carriers pass the entries of plans to Structured Streaming."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def native_available(spark: SparkSession) -> bool:
 
 
 def choose_carrier(spark: SparkSession) -> type[Carrier]:
-    """Return the carrier for a session, chosen by what the session can do.
+    """Return the carrier for a session, chosen by the session's abilities.
 
     The Spark setting `spark.connectors.carrier` or the environment variable `CONNECTORS_CARRIER`
     (`native`, `memory` or `auto`) overrides the choice.
@@ -80,7 +80,7 @@ def choose_carrier(spark: SparkSession) -> type[Carrier]:
         spark: The session.
 
     Raises:
-        UnsupportedError: No carrier, or not the one asked for, works with the session.
+        UnsupportedError: No carrier, or not the requested one, works with the session.
         InvalidOptionError: There is no carrier of that name.
     """
     wanted = spark.conf.get(CARRIER_CONF, None) or os.environ.get(CARRIER_ENV) or "auto"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all carriers share: the contract, schemas and the sources of a DataFrame.
+"""The parts shared by all carriers: the contract, schemas, and the sources of a DataFrame.
 
-A carrier brings the entries of the plans into Structured Streaming, so that Spark's own offset log
-fixes which plan belongs to which micro-batch. Its offset is the plan number: plans are numbered
+A carrier passes the entries of plans to Structured Streaming, so that Spark's own offset log
+records which plan belongs to which micro-batch. Its offset is the plan number: plans are numbered
 from 0, and -1 stands for the place before the first one.
 """
 
@@ -39,19 +39,19 @@ ENTRIES: Final = pa.schema([("entry", pa.string())])
 
 
 def hand_on(entry: str) -> Iterator[pa.RecordBatch]:
-    """Give an entry as a row, for a later stage to read."""
+    """Return an entry as a row, for a later stage to read."""
     yield pa.RecordBatch.from_arrays([pa.array([entry])], schema=ENTRIES)
 
 
 class PlanFeed(Protocol):
-    """The plans of one source as they lie in the state location.
+    """The plans of one source in the state location.
 
-    Travels by cloudpickle to other processes, may be asked any number of times, and holds no state:
-    every answer follows from files that are created once and never changed.
+    Other processes receive it through cloudpickle. It holds no state, and callers may repeat each
+    call: every result follows from files that are created once and never changed.
     """
 
     def initial(self) -> int:
-        """Return the plan before the first one of a fresh Spark checkpoint, normally -1."""
+        """Return the plan before the first plan of a new Spark checkpoint, normally -1."""
         ...
 
     def newest_after(self, plan: int) -> int:
@@ -59,18 +59,18 @@ class PlanFeed(Protocol):
         ...
 
     def entries(self, plan: int) -> Sequence[str]:
-        """Return the entries of a plan that exists; raise when it cannot be read."""
+        """Return the entries of an existing plan; raise an error if it cannot be read."""
         ...
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Where Spark will go on with one source.
+    """The position from which Spark will resume one source.
 
     Attributes:
-        start: The plan before the first one Spark will ask for.
-        end: The newest plan in Spark's offset log. The plans `start + 1` to `end` are run again;
-            there are none if both are equal.
+        start: The plan before the first plan that Spark will request.
+        end: The newest plan in Spark's offset log. Spark runs the plans `start + 1` to `end` again,
+            or none if both are equal.
     """
 
     start: int = BEFORE_FIRST
@@ -78,19 +78,19 @@ class Resume:
 
 
 class Carrier(ABC):
-    """Brings the entries of one source into one streaming query; lives on the driver.
+    """Passes the entries of one source to one streaming query; runs on the driver.
 
-    The order of calls is: construct, `dataframe`, and for every start of the query `restore`,
-    then `feed` for each new plan, then `stop` when the query has ended.
+    The order of calls is: construct, `dataframe`, and for every start of the query `restore`, then
+    `feed` for each new plan, then `stop` after the end of the query.
 
     Args:
         spark: A classic session.
         pipeline_id: Identifier of the pipeline.
         uid: Identifier of the source within the pipeline.
-        schema: Arrow schema of the batches; see `spark_schema` for what can be used.
+        schema: Arrow schema of the batches; see `spark_schema` for the supported types.
         read_entry: Runs one entry on an executor; picklable by cloudpickle.
         plans: The plans of this source.
-        max_entries: The number of entries up to which each entry gets a task of its own.
+        max_entries: Number of entries up to which each entry gets its own task.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Carrier(ABC):
 
     @abstractmethod
     def _prime(self, start: int, newest: int) -> None:
-        """Make Spark find exactly the plans `start + 1` to `newest`."""
+        """Prepare exactly the plans `start + 1` to `newest` for Spark."""
 
     def dataframe(self) -> DataFrame:
-        """Return the streaming DataFrame; `sources_of` finds the source in all built on it."""
+        """Return the streaming DataFrame; `sources_of` finds the source in derived DataFrames."""
         return self._dataframe
 
     def entries(self) -> DataFrame:
@@ -136,13 +136,14 @@ class Carrier(ABC):
         return self._open_entries().alias(ALIAS_PREFIX + self.uid)
 
     def restore(self, resume: Resume, newest: int) -> None:
-        """Make ready for a start of the query.
+        """Prepare for a start of the query.
 
-        Must be called before every start, also the first. What Spark will run again is there
-        afterwards, or the start is refused: Spark would commit a batch without rows in silence.
+        Call it before every start, including the first. Afterward all plans that Spark will run
+        again are available. Otherwise this raises an error, because Spark would silently commit a
+        batch without rows.
 
         Args:
-            resume: Where Spark will go on, from `SparkLog.resume`.
+            resume: The position from which Spark will resume, from `SparkLog.resume`.
             newest: The newest plan that exists.
 
         Raises:
@@ -151,7 +152,7 @@ class Carrier(ABC):
         if not self._plans.initial() <= resume.start <= resume.end:
             raise StateCorruptedError(
                 f"Spark's offset log goes backward for source {self.uid!r}",
-                expected=f"offsets from {self._plans.initial()} on, in order",
+                expected=f"offsets in ascending order from {self._plans.initial()}",
                 found=f"{resume.start} followed by {resume.end}",
             )
         if newest < resume.end:
@@ -165,15 +166,15 @@ class Carrier(ABC):
 
     @abstractmethod
     def feed(self, plan: int, entries: Sequence[str]) -> None:
-        """Make a new plan known to Spark; it must be durable already.
+        """Pass a new, durable plan to Spark.
 
         Args:
-            plan: Its number, one more than that of the last plan fed or restored.
+            plan: Its number: that of the last fed or restored plan plus one.
             entries: Its entries for this source, possibly none.
         """
 
     def stop(self) -> None:
-        """Let go of the plans; called after the query has ended. `restore` opens it again."""
+        """Release the plans after the end of the query; `restore` reopens the carrier."""
 
 
 # --- Schemas and batches --------------------------------------------------------------------------
@@ -182,15 +183,15 @@ class Carrier(ABC):
 def spark_schema(schema: pa.Schema) -> StructType:
     """Convert an Arrow schema to the schema of a DataFrame.
 
-    Batches cross to the JVM as they are. So a schema is refused if Spark would store one of its
-    types in another Arrow type: 64-bit offsets, dictionaries, timestamps that are not in
-    microseconds and, with a time zone, in UTC.
+    Batches pass to the JVM unchanged. A type that Spark would store as another Arrow type is
+    therefore not supported: 64-bit offsets, dictionaries, timestamps that are not in microseconds,
+    and time zones other than UTC.
 
     Args:
         schema: The schema of the batches.
 
     Raises:
-        UnsupportedError: A column has a type that Spark does not take as it is.
+        UnsupportedError: A column has a type that Spark does not accept unchanged.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -217,7 +218,7 @@ def _type_error(field: pa.Field, expected: str) -> UnsupportedError:
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """Return a type with all nested fields nullable: Spark 3.5 forgets which were not."""
+    """Return a type with all nested fields nullable, since Spark 3.5 drops nested nullability."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _nullable(field.type)) for field in kind.fields])
     if pa.types.is_map(kind):
@@ -228,15 +229,15 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
-    """Wrap `read_entry` so that what goes wrong is seen.
+    """Wrap `read_entry` to check its batches and annotate its errors.
 
-    A batch of another schema is an error: Spark looks at the first batch only, or not at all, and
-    then reads memory as what it is not.
+    A batch with another schema is an error. Spark checks at most the first batch and would
+    misinterpret the memory of the others.
 
     Args:
         read_entry: Runs one entry.
         uid: The source, for the message.
-        schema: What every batch must have; metadata is ignored.
+        schema: The schema of every batch; metadata is ignored.
     """
 
     def read(entry: str) -> Iterator[pa.RecordBatch]:
@@ -262,14 +263,14 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
 
 
 def stream_leaves(df: DataFrame) -> list[str | None]:
-    """Return what Spark will write to each line of a batch in its offset log.
+    """Return the source of each line in the entries of Spark's offset log.
 
     Args:
         df: Any DataFrame.
 
     Returns:
-        For every line in order the uid of the source, or None for a stream that is not ours. A
-        source stands there once for every branch of the plan that reads it.
+        The uid of the source for each line in order, or None for a foreign stream. A source appears
+        once for every branch of the plan that reads it.
     """
     leaves: list[str | None] = []
 
@@ -296,11 +297,11 @@ def sources_of(df: DataFrame) -> list[str]:
         df: Any DataFrame.
 
     Returns:
-        One uid for every line of the offset log; a source that is read by several branches stands
-        there several times. Empty for a DataFrame that is not streaming.
+        One uid for each line of the offset log. A source that several branches read appears several
+        times. Empty for a DataFrame that is not streaming.
 
     Raises:
-        UnsupportedError: The DataFrame also reads a stream that is not from a connector.
+        UnsupportedError: The DataFrame also reads a stream that does not come from a connector.
     """
     leaves = stream_leaves(df)
     if None in leaves:

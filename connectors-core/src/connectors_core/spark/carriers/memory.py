@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The carrier for classic sessions without a usable Python Data Source API.
 
-The JVM's `MemoryStream` takes one row per entry, a plan is one `addData`, so its offset is the plan
-number.
+The JVM's `MemoryStream` takes one row per entry. Each plan is one `addData`, so the offset of the
+stream is the plan number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MemoryCarrier(Carrier):
-    """A `MemoryStream` of entries, which a Python stage reads."""
+    """A `MemoryStream` of entries that a Python stage reads."""
 
     def _open(
         self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
@@ -69,5 +69,5 @@ class MemoryCarrier(Carrier):
         self._stream.add(entries)
 
     def stop(self) -> None:
-        """Drop the plans; the stream fails when it is started without `restore`."""
+        """Drop the plans; a start without `restore` then fails."""
         self._stream.seal()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The carrier for Spark lines with the Python Data Source API.
 
-Spark keeps the stream reader in a process of its own, which the driver's objects never reach. It
-holds no state: it looks for the file of the next plan and turns immutable plans into partitions.
+Spark runs the stream reader in a separate process without access to the driver's objects. The
+reader holds no state: it polls for the file of the next plan and turns immutable plans into
+partitions.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class NativeCarrier(Carrier):
 
     def _load(self, what: str, row_type: StructType, read_entry: ReadEntry) -> DataFrame:
         name = _format_name(self._pipeline_id, what)
-        # A class of its own per source: user objects travel in it by cloudpickle. Options would
-        # show them in plans and logs, and take strings only.
+        # One class per source, which carries user objects through cloudpickle. Options would show
+        # them in plans and logs, and accept only strings.
         body = {
             "format_name": name,
             "uid": self.uid,
             "row_type": row_type,
-            # Planning passes it on as bytes: only tasks import what the user's objects need.
+            # Planning handles it as bytes, so only tasks import the modules of the user's objects.
             "read_entry": cast(Any, cloudpickle).dumps(read_entry),
             "plans": self._plans,
         }
@@ -60,17 +61,18 @@ class NativeCarrier(Carrier):
         return self._spark.readStream.format(name).load()
 
     def _prime(self, start: int, newest: int) -> None:
-        # Spark takes its offset from its log and asks for what is missing; entries that cannot be
-        # read must be found now and not in the middle of the first batch.
+        # Spark takes its offset from its log and requests the missing plans. Unreadable entries
+        # must fail now and not in the middle of the first batch.
         for plan in range(start + 1, newest + 1):
             self._plans.entries(plan)
 
     def feed(self, plan: int, entries: Sequence[str]) -> None:
-        """Do nothing: the stream reader looks for the plan itself."""
+        """Do nothing, since the stream reader polls for plans."""
 
 
 def _format_name(pipeline_id: str, what: str) -> str:
-    # Spark compares names without case, and uids may hold anything: the digest tells them apart.
+    # Spark ignores case in names, and uids may contain any character: the digest makes the name
+    # unique.
     digest = hashlib.sha256(f"{pipeline_id}\n{what}".encode()).hexdigest()[:_ID_LENGTH]
     return "_".join(("connectors", digest, re.sub(r"\W", "_", what)))
 
@@ -82,7 +84,7 @@ class _EntryPartition(InputPartition):  # type: ignore[misc, unused-ignore]
 
 
 class _PlanSource(DataSource):  # type: ignore[misc, unused-ignore]
-    """Filled in per source by `NativeCarrier`."""
+    """The base of the class that `NativeCarrier` creates for each source."""
 
     format_name: ClassVar[str]
     uid: ClassVar[str]

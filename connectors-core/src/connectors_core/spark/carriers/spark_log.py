@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the logs that Spark keeps in the checkpoint of a streaming query."""
+"""Reads Spark's logs in the checkpoint of a streaming query."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SparkLog:
         return None if text is None else str(json.loads(text)["id"])
 
     def write_query_id(self, query_id: str) -> None:
-        """Give the query its id before its first start, as Spark would; nothing where it has one.
+        """Write the id of the query before its first start, as Spark would, if it has none.
 
-        So the id can be recorded with the pipeline before Spark has begun.
+        The pipeline can then record the id before Spark starts.
         """
         if self.query_id() is not None:
             return
@@ -52,7 +52,7 @@ class SparkLog:
         return self._folder.exists("state")
 
     def last_logged_batch(self) -> int:
-        """Return the newest batch whose offsets are fixed, or -1."""
+        """Return the newest batch with logged offsets, or -1."""
         return self._newest("offsets")
 
     def last_committed_batch(self) -> int:
@@ -68,17 +68,17 @@ class SparkLog:
         return self._folder.exists(f"commits/{batch_id}")
 
     def offsets(self, batch_id: int, sources: Sequence[str]) -> dict[str, int | None]:
-        """Return the plan numbers up to which a batch reads.
+        """Return the last plan that a batch reads, by source.
 
         Args:
             batch_id: A batch in Spark's offset log.
-            sources: What `sources_of` says of the DataFrame of the query.
+            sources: The result of `sources_of` for the DataFrame of the query.
 
         Returns:
-            For every source the plan number, or None where no plan had been made known to Spark.
+            The plan number of each source, or None if Spark did not know a plan yet.
 
         Raises:
-            StateCorruptedError: The log has no such batch, or it is not of these sources.
+            StateCorruptedError: The log has no such batch, or the batch has other sources.
         """
         name = f"offsets/{batch_id}"
         if self._last_read is None or self._last_read[0] != batch_id:
@@ -95,16 +95,16 @@ class SparkLog:
     ) -> dict[str, range]:
         """Return the plans that a batch reads.
 
-        Called once per micro-batch, it reads one small file: the offsets of the batch before are
-        kept from the call before.
+        Each call per micro-batch reads one small file, since it keeps the offsets of the previous
+        batch.
 
         Args:
             batch_id: A batch in Spark's offset log.
-            sources: What `sources_of` says of the DataFrame of the query.
-            initial: The plan before the first one of this Spark checkpoint.
+            sources: The result of `sources_of` for the DataFrame of the query.
+            initial: The plan before the first plan of this Spark checkpoint.
 
         Returns:
-            For every source the numbers of the plans; empty ranges in a batch that only moves the
+            The plan numbers of each source; an empty range in a batch that only moves the
             watermark.
         """
         before = self.offsets(batch_id - 1, sources) if batch_id > 0 else {}
@@ -116,14 +116,14 @@ class SparkLog:
         return plans
 
     def resume(self, sources: Sequence[str], initial: int = BEFORE_FIRST) -> dict[str, Resume]:
-        """Return where Spark will go on at the next start.
+        """Return the position from which Spark will resume at the next start.
 
-        Spark runs the newest batch of its offset log again unless that very batch is in its commit
-        log; older ones it never looks at.
+        Spark runs the newest batch of its offset log again unless its commit log contains that
+        batch. It never reads older batches.
 
         Args:
-            sources: What `sources_of` says of the DataFrame of the query.
-            initial: The plan before the first one of this Spark checkpoint.
+            sources: The result of `sources_of` for the DataFrame of the query.
+            initial: The plan before the first plan of this Spark checkpoint.
         """
         logged = self.last_logged_batch()
         if logged < 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that this library uses of Spark and that Spark does not promise to keep.
+"""All uses of Spark internals, which Spark may change without notice.
 
-Private attributes of pyspark, objects of the JVM through py4j, and the frames of Spark's Python
-workers are used here only. `tests/spark/test_internals.py` lists each of them.
+Only this package uses private attributes of pyspark, JVM objects through py4j, and the frames of
+Spark's Python workers. `tests/spark/test_internals.py` lists them.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's own conversion of types between its rows and Arrow; timestamps are in UTC."""
+"""Spark's own conversion between its types and Arrow's; timestamps are in UTC."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _TIME_ZONE: Final = "UTC"
 
 
 def spark_type(kind: pa.DataType) -> DataType:
-    """The type that Spark reads an Arrow type as."""
+    """Return the Spark type of an Arrow type."""
     from pyspark.sql.pandas import types
 
     return cast("DataType", cast(Any, types).from_arrow_type(kind, prefer_timestamp_ntz=True))
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type in which Spark stores its own."""
+    """Return the Arrow type of a Spark type."""
     from pyspark.sql.pandas import types
 
     return _in_utc(types.to_arrow_type, kind)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which Spark stores rows."""
+    """Return the Arrow schema of a Spark schema."""
     from pyspark.sql.pandas import types
 
     return _in_utc(types.to_arrow_schema, schema)
 
 
 def _in_utc(convert: Callable[..., Any], found: object) -> Any:
-    # Spark 4 asks for the time zone, Spark 3.5 always takes UTC.
+    # Spark 4 has a time zone parameter, Spark 3.5 always uses UTC.
     takes_time_zone = "timezone" in convert.__code__.co_varnames
     return convert(found, timezone=_TIME_ZONE) if takes_time_zone else convert(found)

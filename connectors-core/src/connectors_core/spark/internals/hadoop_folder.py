@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of one of Hadoop's file systems, through the JVM: every URL works that Spark takes."""
+"""A folder in a Hadoop file system, through the JVM: supports every URL that Spark does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HadoopFolder:
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         jvm = jvm_of(spark)
-        # Looked up once: py4j asks the JVM for every part of a dotted name.
+        # Looked up once, since py4j queries the JVM for every part of a dotted name.
         self._new_path: Any = jvm.org.apache.hadoop.fs.Path
         self._to_paths: Any = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths
         self._to_text: Any = jvm.org.apache.commons.io.IOUtils.toString
@@ -31,11 +31,11 @@ class HadoopFolder:
         self._files = self._root.getFileSystem(configuration)
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder below."""
+        """Return whether a file or folder of that name exists."""
         return bool(self._files.exists(self._path(name)))
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None where there is none."""
+        """Return the text of a file, None if it does not exist."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -50,7 +50,7 @@ class HadoopFolder:
             stream.close()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, over one of that name."""
+        """Write a file, and replace an existing one."""
         stream = self._files.create(self._path(name), True)
         try:
             stream.write(bytearray(content))
@@ -58,13 +58,13 @@ class HadoopFolder:
             stream.close()
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name; nothing changes where that is taken."""
+        """Rename a file, unless the new name exists."""
         self._files.rename(self._path(name), self._path(to))
 
     def listing(self, name: str) -> str:
-        """The paths in a folder as one text, empty where there is no such folder.
+        """Return the paths in a folder as one text, empty if it does not exist.
 
-        One text, because a call through py4j for each path takes longer than a micro-batch.
+        One text, because a py4j call for each path would take longer than a micro-batch.
         """
         from py4j.protocol import Py4JJavaError
 

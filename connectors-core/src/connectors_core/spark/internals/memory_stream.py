@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JVM's `MemoryStream`: a plan is one `addData`, so its offset is the plan number.
 
-`verify_contract` checks the class against the session at hand.
+`verify_contract` checks the class of the current session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from connectors_core.spark.internals.sessions import is_classic, java_session, j
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Where MemoryStream and LongOffset live: Spark 4.1 and newer, older lines.
+# The package of MemoryStream and LongOffset: in Spark 4.1 and newer, and in older lines.
 _PACKAGES: Final = (
     "org.apache.spark.sql.execution.streaming.runtime",
     "org.apache.spark.sql.execution.streaming",
 )
-# MemoryStream is a case class: two streams with the same number are equal, and in one query the
-# offsets of one would be taken for those of the other.
+# MemoryStream is a case class: two streams with the same number are equal, and one query would
+# confuse their offsets.
 _numbers = itertools.count(1_000_000)
 _verified: set[str] = set()
 
@@ -32,7 +32,7 @@ class EntryStream:
 
     Args:
         spark: A classic session.
-        partitions: The most partitions of a batch.
+        partitions: Maximum number of partitions of a batch.
     """
 
     def __init__(self, spark: SparkSession, partitions: int) -> None:
@@ -55,17 +55,17 @@ class EntryStream:
         return cast(DataFrame, cast(Any, DataFrame)(self.java.toDF(), self._spark))
 
     def seal(self) -> None:
-        """Drop all plans and let Spark fail when it asks for an offset.
+        """Drop all plans, so that Spark fails when it requests an offset.
 
-        A stream that does not know where Spark goes on gives a batch without rows, which Spark
-        commits: rows would be lost without a word. Without offsets it cannot.
+        A stream that does not know Spark's position would return a batch without rows. Spark would
+        commit it and silently lose rows. Without offsets, this cannot happen.
         """
         self.java.reset()
         getattr(self.java, "currentOffset_$eq")(None)
         getattr(self.java, "lastOffsetCommitted_$eq")(None)
 
     def reset(self, start: int) -> None:
-        """Drop all plans and go on after `start`."""
+        """Drop all plans and continue after `start`."""
         self.java.reset()
         offset = self._long_offset(start)
         getattr(self.java, "currentOffset_$eq")(offset)
@@ -90,28 +90,28 @@ class EntryStream:
         return int(offset.offset())
 
     def fed(self) -> tuple[int, int]:
-        """Return the offset before the first plan held and that of the newest."""
+        """Return the offset before the first held plan, and that of the newest plan."""
         newest = self.newest()
         return newest - int(self.java.batches().size()), newest
 
     def partition_sizes(self, start: int, end: int) -> list[int]:
-        """Return how many entries each partition of a batch has."""
+        """Return the number of entries in each partition of a batch."""
         offsets = self._long_offset(start), self._long_offset(end)
         return [len(part.records()) for part in self.java.planInputPartitions(*offsets)]
 
 
 def verify_contract(spark: SparkSession) -> None:
-    """Check that the session has the `MemoryStream` that this module was written for.
+    """Check that the session has a `MemoryStream` that this module supports.
 
     Args:
         spark: The session; checked once per application.
 
     Raises:
-        UnsupportedError: It has not; says in what it differs.
+        UnsupportedError: The `MemoryStream` differs; names the difference.
     """
     if not is_classic(spark):
         raise UnsupportedError(
-            "a Pipeline needs a classic Spark session, and this one has no JVM",
+            "a Pipeline needs a classic Spark session, but this one has no JVM",
             expected="SparkSession.builder.master(...)",
             found=type(spark).__module__,
             hint="with Spark Connect, use the format name of the connector on Spark 4",
@@ -124,13 +124,13 @@ def verify_contract(spark: SparkSession) -> None:
     except UnsupportedError:
         raise
     except Exception as error:
-        raise _contract_error(spark, "a MemoryStream that can be used", repr(error)) from error
+        raise _contract_error(spark, "a usable MemoryStream", repr(error)) from error
     expected = {
         "offset before the first plan": [-1],
         "offset after a plan of two entries and one of none": [0, 1],
         "partition sizes of the first plan": [1, 1, 0],
         "partition sizes of the second plan": [0, 0, 0],
-        "range held after a restart behind plan 6 and two plans": [6, 8],
+        "range held after a restart after plan 6 and two plans": [6, 8],
         "partition sizes of plan 8": [1, 0, 0],
         "range held after plan 7 is committed": [7, 8],
     }
@@ -155,7 +155,7 @@ def _contract(spark: SparkSession) -> dict[str, list[int]]:
     stream.reset(6)
     stream.add(["a", "b"])
     stream.add(["c"])
-    found["range held after a restart behind plan 6 and two plans"] = list(stream.fed())
+    found["range held after a restart after plan 6 and two plans"] = list(stream.fed())
     found["partition sizes of plan 8"] = stream.partition_sizes(7, 8)
     stream.commit(7)
     found["range held after plan 7 is committed"] = list(stream.fed())
@@ -176,7 +176,7 @@ def _package(jvm: Any) -> Any:
         package = jvm
         for part in name.split("."):
             package = getattr(package, part)
-        # py4j answers with another package, not with an error, where there is no such class.
+        # py4j returns a package, not an error, if the class does not exist.
         if type(package.MemoryStream).__name__ == "JavaClass":
             return package
     raise UnsupportedError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames whose partitions are decided."""
+"""DataFrames with fixed partitions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def with_fixed_partitions(df: DataFrame) -> tuple[DataFrame, int]:
-    """The same rows in partitions that no longer change, and the number of partitions.
+    """Return the rows in partitions that no longer change, and the number of partitions.
 
-    Adaptive execution decides on the partitions while a query runs. The result is past that, as are
-    the DataFrames of ``foreachBatch``, which are made in the same way and are returned as they are.
+    Adaptive execution chooses partitions while a query runs. The result no longer changes. The
+    DataFrames of ``foreachBatch`` are built in the same way, so they are returned unchanged.
     """
     from pyspark.sql import DataFrame
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The analysed logical plan of a DataFrame."""
+"""The analyzed logical plan of a DataFrame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WATERMARK_KEY: Final = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True)
 class PlanNode:
-    """A node of a plan. Each property asks the JVM.
+    """A node of a plan. Each property queries the JVM.
 
     Args:
         java: Spark's ``LogicalPlan``.
@@ -39,15 +39,15 @@ class PlanNode:
 
     @property
     def grouping_keys(self) -> list[Expression]:
-        """What an ``Aggregate`` groups by."""
+        """The grouping expressions of an ``Aggregate``."""
         return [Expression(key) for key in _elements(self.java.groupingExpressions())]
 
     def alias(self) -> str | None:
-        """The name that ``DataFrame.alias`` gave; None in another node."""
+        """Return the name from ``DataFrame.alias``; None in any other node."""
         return str(self.java.identifier().name()) if self.name == "SubqueryAlias" else None
 
     def watermark_delay(self) -> str | None:
-        """The delay of ``withWatermark``, such as "10 seconds"; None in another node."""
+        """Return the delay of ``withWatermark``, such as "10 seconds"; None in any other node."""
         is_watermark = self.name.endswith("EventTimeWatermark")
         return str(self.java.delay().toString()) if is_watermark else None
 
@@ -68,7 +68,7 @@ class Expression:
         return str(self.java.dataType().typeName())
 
     def event_times(self) -> list[Expression]:
-        """The columns with a watermark that it refers to."""
+        """Return the referenced columns with a watermark."""
         return [
             Expression(column)
             for column in _elements(self.java.references().toSeq())
@@ -77,7 +77,7 @@ class Expression:
 
 
 def analyzed_plan(df: DataFrame) -> PlanNode:
-    """The root of a DataFrame's analysed plan."""
+    """Return the root of a DataFrame's analyzed plan."""
     return PlanNode(cast(Any, df)._jdf.queryExecution().analyzed())
 
 

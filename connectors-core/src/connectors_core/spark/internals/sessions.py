@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The session, its JVM, and the errors of both."""
+"""The session, its JVM, and their errors."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether the session has a JVM that this process can call; one of Spark Connect has none."""
+    """Return whether the session has a JVM that this process can call, unlike Spark Connect."""
     return getattr(spark, "_jvm", None) is not None
 
 
 def jvm_of(spark: SparkSession) -> Any:
-    """The packages of the session's JVM."""
+    """Return the packages of the session's JVM."""
     return cast(Any, spark)._jvm
 
 
 def java_session(spark: SparkSession) -> Any:
-    """The session's object in the JVM."""
+    """Return the session's JVM object."""
     return cast(Any, spark)._jsparkSession
 
 
 def java_version(spark: SparkSession) -> str:
-    """The version of the session's JVM."""
+    """Return the version of the session's JVM."""
     return str(jvm_of(spark).java.lang.System.getProperty("java.version"))
 
 
 def exit_status_of_jvm() -> int | None:
-    """How the JVM ended that this process started; None while it runs, or where there is none."""
+    """Return the exit status of the JVM that this process started; None if it is running."""
     from pyspark import SparkContext
 
     process = getattr(cast(Any, SparkContext)._gateway, "proc", None)
@@ -38,7 +38,7 @@ def exit_status_of_jvm() -> int | None:
 
 
 def is_error_of_spark(error: BaseException) -> bool:
-    """Whether pyspark or py4j raised it."""
+    """Return whether pyspark or py4j raised an error."""
     return any(
         kind.__module__.partition(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__
     )

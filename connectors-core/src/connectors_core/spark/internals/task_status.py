@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's status store: which attempts of tasks have failed while a job runs."""
+"""Spark's status store, which lists the failed task attempts of a running job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_FAILED_TASKS: Final = 20
 
 @dataclass(frozen=True)
 class FailedTask:
-    """A failed attempt of a task, as Spark's status store has it."""
+    """A failed attempt of a task in Spark's status store."""
 
     stage: int
     index: int
@@ -23,7 +23,7 @@ class FailedTask:
 
 
 def failed_tasks(spark: SparkSession, tag: str) -> list[FailedTask]:
-    """The failed attempts in the stages that run now of the jobs with a tag."""
+    """Return the failed attempts in the active stages of the jobs with a tag."""
     context: Any = spark.sparkContext
     store = context._jsc.sc().statusStore()
     tracker = context._jsc.statusTracker()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's Python workers from within."""
+"""The internals of Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def task_connection() -> int | None:
-    """The descriptor from which a worker reads the task that runs; None where none runs."""
+    """Return the descriptor from which a worker reads its current task; None without a task."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "main" and "infile" in frame.f_locals:
