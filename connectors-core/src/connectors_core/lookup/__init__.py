@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup joins: functions that fetch rows by key, caches of them, reloads (Flink's FLIP-221)."""
+"""Lookup joins: functions that fetch rows by key, caches, and reloads (Flink's FLIP-221)."""
 
 from connectors_core.lookup.cache import CachedRows, DefaultLookupCache, LookupCache
 from connectors_core.lookup.function import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches of what was looked up (Flink's FLIP-221), a batch of keys at a time."""
+"""Caches of lookup results (Flink's FLIP-221), for a batch of keys at a time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _LEAST_SPARE_ROWS: Final = 1_024
 
 
 class CachedRows(NamedTuple):
-    """What a cache knows of some keys.
+    """The cached rows of some keys.
 
     Attributes:
-        present: For each key, whether it is known, be it that there are no rows of it.
-        rows: The rows of those that are, in any order; None where there are none.
+        present: Whether the cache has each key. A cached key may have no rows.
+        rows: The rows of the cached keys, in any order; None if there are no rows.
     """
 
     present: pa.BooleanArray
@@ -38,50 +38,50 @@ class CachedRows(NamedTuple):
 
 
 class LookupCache(ABC):
-    """Keeps rows by key. One in each worker process, used by one thread at a time.
+    """Caches rows by key. One per worker process, used by one thread at a time.
 
-    Picklable, and empty when it arrives: what it holds stays in its process.
+    A cache is picklable. Its contents stay in the process, so a copy starts empty.
     """
 
     def open(self, metric_group: MetricGroup) -> None:
-        """Get ready. Executor, before the first use.
+        """Prepare the cache. Executor, before the first use.
 
         Args:
-            metric_group: Takes the numbers of the cache; see `LookupMetric`.
+            metric_group: Receives the metrics of the cache; see `LookupMetric`.
         """
 
     @abstractmethod
     def get_if_present(self, keys: pa.RecordBatch) -> CachedRows:
-        """What is known of some keys.
+        """Return the cached rows of some keys.
 
         Args:
-            keys: Distinct, without nulls.
+            keys: Distinct keys without nulls.
         """
 
     @abstractmethod
     def put(self, keys: pa.RecordBatch, rows: pa.Table) -> None:
-        """Keep what was fetched.
+        """Cache fetched rows.
 
         Args:
-            keys: Those that were asked for, distinct, without nulls.
-            rows: All rows of them, key columns included; keys without a row have none.
+            keys: The requested keys, distinct and without nulls.
+            rows: All rows of these keys, including the key columns. A key may have no rows.
         """
 
     @abstractmethod
     def invalidate(self, keys: pa.RecordBatch) -> None:
-        """Forget some keys."""
+        """Remove keys from the cache."""
 
     @abstractmethod
     def size(self) -> int:
-        """How many keys it knows."""
+        """Return the number of cached keys."""
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove all keys."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """Rows of one key: a part of what was fetched with it."""
+    """The rows of one key: a slice of the fetched table."""
 
     fetched: pa.Table
     first: int
@@ -90,10 +90,10 @@ class _Entry:
 
 
 class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
-    """Keeps rows in memory: the least recently used go first.
+    """Caches rows in memory and evicts the least recently used ones first.
 
-    A key costs one dictionary entry; its rows stay in the columns in which they came. When more
-    than half of these are no longer wanted, the others are copied together.
+    A key costs one dictionary entry. Its rows stay in the fetched columns. When more than half of
+    these rows are no longer needed, the cache compacts the others.
 
     Raises:
         InvalidOptionError: A bound is not above zero.
@@ -142,11 +142,11 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
         DefaultLookupCache.__init__(self, **state)
 
     def open(self, metric_group: MetricGroup) -> None:
-        """Count in this group."""
+        """Count in this metric group."""
         self._metrics = metric_group
 
     def get_if_present(self, keys: pa.RecordBatch) -> CachedRows:
-        """What is known of some keys."""
+        """Return the cached rows of some keys."""
         present = np.zeros(keys.num_rows, bool)
         found = []
         for place, key in enumerate(_hashable(keys)):
@@ -160,7 +160,7 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
         return CachedRows(pa.array(present), _rows_of(found))
 
     def put(self, keys: pa.RecordBatch, rows: pa.Table) -> None:
-        """Keep what was fetched."""
+        """Cache fetched rows."""
         names = keys.schema.names
         rows = rows.combine_chunks()
         key_of = positions_among(
@@ -186,18 +186,18 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
         self._observe()
 
     def invalidate(self, keys: pa.RecordBatch) -> None:
-        """Forget some keys."""
+        """Remove keys from the cache."""
         for key in _hashable(keys):
             self._entries.pop(key, None)
         self._observe()
 
     def size(self) -> int:
-        """How many keys it knows."""
+        """Return the number of cached keys."""
         self._entries.expire()
         return len(self._entries)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove all keys."""
         self._entries = self._empty()
         self._held_rows = self._held_bytes = 0
         self._observe()
@@ -221,7 +221,7 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
     def _copy_together(self) -> None:
         """Release rows that are no longer needed but share a batch with others."""
         self._entries.expire()
-        # Not by the cache's own access, which would count as a use.
+        # Bypass the cache's own access, which would count as a use.
         live = [cachetools.Cache.__getitem__(self._entries, key) for key in self._entries]
         rows = _rows_of(live)
         self._held_rows = self._held_bytes = 0
@@ -239,7 +239,7 @@ class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
 
 
 def _by_origin(entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
-    """Those that have rows, together with those that came with them."""
+    """Group the entries with rows by the table with which they were fetched."""
     origins: dict[int, list[_Entry]] = {}
     for entry in entries:
         if entry.rows:
@@ -248,7 +248,7 @@ def _by_origin(entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
 
 
 def _rows_of(entries: Iterable[_Entry]) -> pa.Table | None:
-    """The rows of some entries, in the order of `_by_origin`."""
+    """Return the rows of some entries, in the order of `_by_origin`."""
     parts = []
     for _, group in itertools.groupby(_by_origin(entries), key=lambda pair: pair[0]):
         own = [entry for _, entry in group]

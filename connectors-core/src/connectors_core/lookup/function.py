@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that fetch rows by key: what a connector writes for a lookup."""
+"""Functions that fetch rows by key, which a connector implements for a lookup."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from connectors_core.metrics import MetricGroup
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionContext:
-    """What a function knows of the process that it runs in.
+    """The context of a lookup function in its process.
 
     Attributes:
         uid: The lookup within its pipeline.
-        metric_group: Takes numbers of the connector's own.
+        metric_group: Metrics of the connector.
     """
 
     uid: str
@@ -27,44 +27,43 @@ class FunctionContext:
 class LookupFunction(ABC):
     """Fetches rows by key, one request for a batch of keys (Flink's FLIP-221).
 
-    Picklable until it is opened. Each worker process that needs it opens it once and keeps it
-    for
-    later tasks. It is closed when the pipeline restarts, when a task failed in it, or when the
-    process ends in order. Spark ends an idle worker without closing it.
+    Picklable until it is opened. Each worker process that needs it opens it once and keeps it for
+    later tasks. The core closes it when the pipeline restarts, when a task fails in it, or when the
+    process exits normally. Spark ends an idle worker without closing it.
     """
 
     def open(self, context: FunctionContext) -> None:
-        """Make clients. Executor, before the first lookup; tried again as `lookup` is."""
+        """Create clients. Executor, before the first lookup; retried like `lookup`."""
 
     @abstractmethod
     def lookup(self, keys: pa.RecordBatch) -> pa.Table:
-        """The rows of some keys. Executor, task's thread.
+        """Return the rows of some keys. Executor, task's thread.
 
         Args:
             keys: Distinct keys without nulls, at least one; its columns are ``context.keys`` of
                 `LookupTableSource.get_lookup_runtime_provider`.
 
         Returns:
-            Rows with exactly the columns of ``context.schema``, keys included, in any order:
-            several for a key, or none. What was not asked for is left out by the join.
+            Rows with exactly the columns of ``context.schema``, keys included, in any order. A key
+            may have several rows or none. The join drops rows of other keys.
 
         Raises:
-            RetryableError: Asking again may help; the core does so a bounded number of times.
-            ConnectorError: It cannot; the task fails.
+            RetryableError: A retry may help; the core retries a limited number of times.
+            ConnectorError: A retry does not help; the task fails.
         """
 
     def close(self) -> None:
-        """Release what ``open`` made."""
+        """Release the resources from ``open``."""
 
 
 class AsyncLookupFunction(ABC):
-    """As `LookupFunction`, for a client that does not block: several batches are asked at a time.
+    """A `LookupFunction` for an asynchronous client, with several concurrent requests.
 
-    Clients that belong to an event loop are made in `async_lookup`, at its first call.
+    Create clients that belong to an event loop in the first call of `async_lookup`.
     """
 
     def open(self, context: FunctionContext) -> None:
-        """Get ready. Executor, task's thread, before the first lookup."""
+        """Prepare the function. Executor, task's thread, before the first lookup."""
 
     @abstractmethod
     async def async_lookup(self, keys: pa.RecordBatch) -> pa.Table:
@@ -74,4 +73,4 @@ class AsyncLookupFunction(ABC):
         """
 
     async def close(self) -> None:
-        """Release what was made. Event loop's thread."""
+        """Release all resources. Event loop's thread."""

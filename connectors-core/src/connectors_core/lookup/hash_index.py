@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table in the order of the hashes of its keys, so that it can be searched where it lies.
+"""A table sorted by the hashes of its keys, which can be searched on disk.
 
-Nothing of it is built in memory by those that search: the rows and the hashes are two files, which
-all processes that search it map.
+Rows and hashes are two files. All searching processes map them into memory and build nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class HashIndex:
     """Finds rows by key. Immutable; any thread.
 
     Args:
-        rows: The table, ordered by the hashes of its keys.
-        hashes: These, one for each row.
-        keys: The columns that rows are found by.
+        rows: The table, sorted by the hashes of its keys.
+        hashes: The hashes, one for each row.
+        keys: The key columns.
     """
 
     def __init__(self, rows: pa.Table, hashes: Hashes, keys: Sequence[str]) -> None:
@@ -43,11 +42,11 @@ class HashIndex:
 
     @classmethod
     def open(cls, folder: Path, keys: Sequence[str]) -> HashIndex:
-        """Map the files that :meth:`write` made.
+        """Map the files of :meth:`write`.
 
         Args:
-            folder: Where they are.
-            keys: The same columns as then.
+            folder: The folder of the files.
+            keys: The same key columns as in :meth:`write`.
         """
         with pa.memory_map(str(folder / _ROWS)) as file, pa.ipc.open_file(file) as reader:
             rows = reader.read_all()
@@ -55,12 +54,12 @@ class HashIndex:
 
     @staticmethod
     def write(rows: pa.Table, keys: Sequence[str], folder: Path) -> None:
-        """Order a table and write it. It is held twice in memory meanwhile.
+        """Sort a table and write it. This holds the table in memory twice.
 
         Args:
             rows: The table, without nulls in the keys.
-            keys: The columns that rows are found by.
-            folder: Takes the files.
+            keys: The key columns.
+            folder: The target folder of the files.
         """
         hashes = _hashes_of([rows.column(name) for name in keys])
         order = np.argsort(hashes, kind="stable")
@@ -71,22 +70,22 @@ class HashIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are mapped."""
+        """Number of mapped bytes."""
         return int(self._rows.nbytes + self._hashes.nbytes)
 
     @property
     def num_rows(self) -> int:
-        """Rows that can be found."""
+        """Number of rows."""
         return int(self._rows.num_rows)
 
     def find(self, keys: pa.RecordBatch) -> pa.Table:
-        """The rows of some keys, by key and then as they were in the table.
+        """Return the rows of some keys, by key and then in the order of the table.
 
         Args:
-            keys: Without nulls.
+            keys: Keys without nulls.
         """
         hashes = _hashes_of(keys.columns)
-        # In order, so that one search finds in the processor's cache what the one before read.
+        # Sorted, so that each search reuses the processor's cache of the previous one.
         order = np.argsort(hashes)
         first, count = np.empty((2, len(hashes)), np.int64)
         first[order] = np.searchsorted(self._hashes, hashes[order], side="left")
@@ -94,14 +93,14 @@ class HashIndex:
         asked = np.repeat(np.arange(keys.num_rows), count)
         nth = np.arange(len(asked)) - np.repeat(np.cumsum(count) - count, count)
         rows = self._rows.take(pa.array(np.repeat(first, count) + nth))
-        # Of keys with one hash, those that are equal.
+        # Keep the equal keys among those with the same hash.
         for name, column in zip(self._keys, keys.columns, strict=True):
             equal = pc.equal(rows.column(name), column.take(pa.array(asked)))
             rows, asked = rows.filter(equal), asked[equal.to_numpy(zero_copy_only=False)]
         return rows
 
     def _equal(self, first: Positions, hashes: Hashes) -> Positions:
-        """How many hashes of the table, from some places on, are these; nearly always one."""
+        """Count the equal hashes in the table from given positions; nearly always one."""
         count = self._is_at(first, hashes).astype(np.int64)
         more = np.flatnonzero(self._is_at(first + 1, hashes) & (count > 0))
         ends = np.searchsorted(self._hashes, hashes[more], side="right")
@@ -116,7 +115,7 @@ class HashIndex:
 
 
 def _hashes_of(columns: Sequence[pa.Array]) -> Hashes:
-    """One hash for each row, the same in every process with the same pandas."""
+    """Return one hash for each row, the same in every process with the same pandas."""
     hashes: Hashes | None = None
     for column in columns:
         values = column.to_numpy() if isinstance(column, pa.ChunkedArray) else _numpy(column)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins a batch of rows with what was found for its keys, on columns. No I/O, any thread.
+"""Joins a batch of rows with the lookup results of its keys, on columns. No I/O, any thread.
 
-Keys are compared as numbers: the position of each among the distinct ones. Null is equal to
-nothing, as in SQL.
+The join compares keys by their positions among the distinct keys. Null never matches, as in SQL.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ _KEY_TYPES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class LookupJoin:
-    """How rows are joined with a table; made by :meth:`of`.
+    """A join of rows with a table; created by :meth:`of`.
 
     Attributes:
         rows: Schema of the rows.
-        table: Schema of what is looked up: the keys first.
-        on: Columns of the rows that are compared with the keys, in the order of these.
-        columns: Columns of the table and what they are called in the result.
-        how: Whether a row without a match is kept.
+        table: Schema of the lookup results: the keys first.
+        on: Columns of the rows to compare with the keys, in the order of the keys.
+        columns: Columns of the table and their names in the result.
+        how: Whether the result keeps a row without a match.
     """
 
     rows: pa.Schema
@@ -65,19 +64,19 @@ class LookupJoin:
         columns: Sequence[str] | Mapping[str, str] | None = None,
         how: JoinType = "left",
     ) -> LookupJoin:
-        """Check and complete what a user wrote.
+        """Validate and complete the arguments of a join.
 
         Args:
             rows: Schema of the rows.
             table: Schema of the whole table.
-            on: Columns that both have, or those of the rows and what the table calls them.
-            columns: Columns of the table to add, or these and what they are called in the result;
-                by default all but the keys.
+            on: Columns that both have, or a mapping from the rows' columns to the table's.
+            columns: Columns of the table to add, or a mapping from these to their names in the
+                result; by default all but the keys.
             how: "left" keeps rows without a match, "inner" does not.
 
         Raises:
-            ConfigurationError: Columns are missing, taken, or of other types.
-            UnsupportedError: Keys of such a type cannot be compared.
+            ConfigurationError: Columns are missing, duplicate, or of different types.
+            UnsupportedError: The type of a key cannot be compared.
         """
         if how not in ("left", "inner"):
             raise ConfigurationError(
@@ -87,7 +86,7 @@ class LookupJoin:
             )
         pairs = _pairs(on)
         if not pairs:
-            raise ConfigurationError("a lookup join needs a key", option="on")
+            raise ConfigurationError("a lookup join needs at least one key", option="on")
         for name, key in pairs:
             _check_key(_field(rows, name, "the rows", "on"), _field(table, key, "the table", "on"))
         keys = [key for _, key in pairs]
@@ -113,7 +112,7 @@ class LookupJoin:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns of the table that are compared."""
+        """The key columns of the table."""
         return tuple(self.table.names[: len(self.on)])
 
     @cached_property
@@ -126,7 +125,7 @@ class LookupJoin:
         return pa.schema([*self.rows, *added])
 
     def distinct_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The keys of some rows, each once, without those that have a null."""
+        """Return the distinct keys of some rows, without nulls."""
         keys = pa.Table.from_arrays([rows.column(name) for name in self.on], names=self.keys)
         keys = keys.drop_null()
         if len(self.on) == 1:
@@ -139,16 +138,16 @@ class LookupJoin:
     def join(
         self, rows: pa.RecordBatch, keys: pa.RecordBatch, found: pa.Table
     ) -> Iterator[pa.RecordBatch]:
-        """Join rows with what was found.
+        """Join rows with lookup results.
 
         Args:
             rows: The rows.
             keys: Their distinct keys.
-            found: Rows of the table, of its schema.
+            found: Rows of the table, in its schema.
 
         Yields:
-            The rows in their order; each as often as it has matches, in the order of these. A
-            batch has a bounded number of rows, whatever the number of matches.
+            The joined rows in input order, one for each match. The number of rows in a batch is
+            limited, however many matches there are.
         """
         asked = positions_among([rows.column(name) for name in self.on], keys.columns)
         matched = positions_among([_one(found.column(name)) for name in self.keys], keys.columns)
@@ -156,7 +155,7 @@ class LookupJoin:
         order = order[np.count_nonzero(matched == _NOWHERE) :]
         matches = np.bincount(matched[order], minlength=keys.num_rows + 1)
         first = np.cumsum(matches) - matches
-        # A row whose key is not found points past the end, where there is no row.
+        # A row without a match points past the end.
         asked = np.where(asked == _NOWHERE, keys.num_rows, asked)
         times = matches[asked] if self.how == "inner" else np.maximum(matches[asked], 1)
         left = np.repeat(np.arange(rows.num_rows), times)
@@ -176,11 +175,11 @@ class LookupJoin:
 
 
 def positions_among(values: Sequence[pa.Array], distinct: Sequence[pa.Array]) -> Positions:
-    """Where each of some keys stands among distinct ones, -1 where it does not.
+    """Return the position of each key among distinct keys, -1 if it is missing.
 
     Args:
         values: Columns of the keys.
-        distinct: Columns of the distinct ones, of the same types, without nulls.
+        distinct: Columns of the distinct keys, of the same types, without nulls.
     """
     if not len(distinct[0]):
         return np.full(len(values[0]), _NOWHERE)
@@ -193,7 +192,7 @@ def positions_among(values: Sequence[pa.Array], distinct: Sequence[pa.Array]) ->
         own = _index_in(column, parts)
         codes = np.where((codes < 0) | (own < 0), _NOWHERE, codes * len(parts) + own)
         known = known * len(parts) + _index_in(among, parts)
-        # Smaller numbers for the next column: the product of all would not fit.
+        # Renumber for the next column, since the product of all columns would overflow.
         smaller, known = np.unique(known, return_inverse=True)
         codes = _index_in(pa.array(codes), pa.array(smaller))
     place = np.empty(len(known), np.int64)
@@ -247,7 +246,7 @@ def _check_key(mine: pa.Field, theirs: pa.Field) -> None:
 
 
 def _one(column: Any) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as one contiguous array."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column

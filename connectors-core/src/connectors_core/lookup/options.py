@@ -32,21 +32,21 @@ _TriggerType: TypeAlias = type[PeriodicCacheReloadTrigger] | type[TimedCacheRelo
 
 
 class LookupCacheType(enum.Enum):
-    """What is kept of a table that is looked up."""
+    """The part of a lookup table that is cached."""
 
     NONE = "NONE"
     """Nothing."""
     PARTIAL = "PARTIAL"
-    """What was asked for."""
+    """The rows of requested keys."""
     FULL = "FULL"
     """The whole table."""
 
 
 class ReloadStrategy(enum.Enum):
-    """When a table that is cached as a whole is read again."""
+    """The schedule on which a fully cached table is reloaded."""
 
     PERIODIC = "PERIODIC"
-    """After an interval."""
+    """At an interval."""
     TIMED = "TIMED"
     """At a time of day."""
 
@@ -87,7 +87,7 @@ FULL_CACHE_OPTIONS: Final = (
         for each in kind.OPTIONS
     ),
 )
-"""For tables that can be read as a whole."""
+"""Options of tables that can be read as a whole."""
 LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
     LOOKUP_CACHE,
     *REQUEST_OPTIONS,
@@ -121,18 +121,19 @@ def lookup_provider(
     source: Callable[[], AnySource] | None = None,
     requests: LookupRequestConfiguration | None = None,
 ) -> LookupRuntimeProvider:
-    """The provider that the options of a table ask for. Driver.
+    """Return the provider that the options of a table select. Driver.
 
     Args:
-        options: Parsed; of those of this module, what the table does not declare has its default.
-        function: Makes the table's function that blocks.
-        async_function: Makes the table's function that does not.
-        source: Makes the source of the whole table.
-        requests: Bounds of requests, but for the repetitions, which are an option.
+        options: Parsed options. An option of this module that the table does not declare has its
+            default.
+        function: Creates the table's blocking function.
+        async_function: Creates the table's asynchronous function.
+        source: Creates the source of the whole table.
+        requests: Limits of requests, except for the retries, which are an option.
 
     Raises:
-        ConfigurationError: An option is given that has no effect with the others, or the table
-            cannot do what is asked.
+        ConfigurationError: An option has no effect with the others, or the table does not support
+            the selected lookup.
     """
     kind = options[LOOKUP_CACHE]
     _refuse(
@@ -159,13 +160,13 @@ def lookup_provider(
 
 
 def reload_trigger(options: Options) -> CacheReloadTrigger | None:
-    """The trigger that the options of a table ask for; None for a table that is read once.
+    """Return the reload trigger that the options select; None for a table that is loaded once.
 
     Args:
-        options: Parsed, with `FULL_CACHE_OPTIONS`.
+        options: Parsed options, with `FULL_CACHE_OPTIONS`.
 
     Raises:
-        ConfigurationError: An option is given that has no effect with the others, or is missing.
+        ConfigurationError: An option is missing or has no effect with the others.
     """
     strategy = options[RELOAD_STRATEGY]
     for other, kind in _TRIGGERS.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a table answers when it is asked how its rows are looked up (Flink's FLIP-221)."""
+"""The ways in which a table can look up its rows (Flink's FLIP-221)."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class LookupRequestConfiguration(Configured, scope="lookup requests"):
 
 @dataclass(frozen=True)
 class LookupFunctionProvider(LookupRuntimeProvider):
-    """Every batch of keys is asked of the function.
+    """Looks up every batch of keys with the function.
 
     Attributes:
         function: Fetches the rows.
-        requests: Bounds of its requests.
+        requests: Limits of its requests.
     """
 
     function: LookupFunction
@@ -81,11 +81,11 @@ class LookupFunctionProvider(LookupRuntimeProvider):
 
 @dataclass(frozen=True)
 class AsyncLookupFunctionProvider(LookupRuntimeProvider):
-    """Every batch of keys is asked of the function, several batches at a time.
+    """Looks up every batch of keys with the function, several batches concurrently.
 
     Attributes:
         function: Fetches the rows.
-        requests: Bounds of its requests.
+        requests: Limits of its requests.
     """
 
     function: AsyncLookupFunction
@@ -94,12 +94,12 @@ class AsyncLookupFunctionProvider(LookupRuntimeProvider):
 
 @dataclass(frozen=True)
 class PartialCachingLookupProvider(LookupRuntimeProvider):
-    """What was asked once is kept, by each worker process for itself.
+    """Caches lookup results separately in each worker process.
 
     Attributes:
-        function: Fetches the rows of keys that the cache does not have.
-        cache: Keeps them.
-        requests: Bounds of the function's requests.
+        function: Fetches the rows of keys that are not in the cache.
+        cache: The cache.
+        requests: Limits of the function's requests.
     """
 
     function: LookupFunction | AsyncLookupFunction
@@ -109,11 +109,11 @@ class PartialCachingLookupProvider(LookupRuntimeProvider):
 
 @dataclass(frozen=True)
 class FullCachingLookupProvider(LookupRuntimeProvider):
-    """The whole table is read before the first row is joined, and again when the trigger says so.
+    """Loads the whole table before the first join, and reloads it when the trigger fires.
 
     Attributes:
-        source: Gives all rows; its schema has the columns that the join needs.
-        reload_trigger: Says when the table is read again; None for never.
+        source: The source of all rows; its schema has the columns that the join needs.
+        reload_trigger: Triggers reloads; None for none.
 
     Raises:
         ConfigurationError: The source has no end.

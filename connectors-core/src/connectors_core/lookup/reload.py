@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a table that is cached as a whole is read again (Flink's FLIP-221). Driver."""
+"""Triggers that reload fully cached tables (Flink's FLIP-221). Driver."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ _POLL_SECONDS: Final = 0.05
 
 
 class CacheReloadContext(Protocol):
-    """What a trigger is given."""
+    """The context of a trigger."""
 
     def current_processing_time(self) -> datetime:
-        """Now, with a time zone."""
+        """Return the current time, with a time zone."""
         ...
 
     def trigger_reload(self) -> Future[None]:
-        """Read the table again, behind a reload that runs; the future ends when it is read.
+        """Reload the table after a running reload; the future completes with the reload.
 
-        A reload that fails is reported by the pipeline and keeps what was read before.
+        If a reload fails, the pipeline reports the error and keeps the previous rows.
         """
         ...
 
 
 class CacheReloadTrigger(ABC):
-    """Says when a table is read again. The first reading is not its business.
+    """Triggers the reloads of a table, but not its first load.
 
     Immutable until it is opened, and used once for each start of a pipeline.
     """
 
     @abstractmethod
     def open(self, context: CacheReloadContext) -> None:
-        """Begin; must return at once. Driver, when the table has been read for the first time."""
+        """Start; must return at once. Driver, after the first load of the table."""
 
     @abstractmethod
     def close(self) -> None:
-        """End: no reload is triggered when this has returned."""
+        """Stop; triggers no reload after it has returned."""
 
 
 class _ByTheClock(CacheReloadTrigger):
-    """Triggers reloads at moments, on a thread of its own."""
+    """Triggers reloads at scheduled times, on a separate thread."""
 
     _thread: threading.Thread | None = None
     _closed: threading.Event
 
     @abstractmethod
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
-        """The moment of the next reload; one that has gone by is made up for at once.
+        """Return the time of the next reload; a missed one runs at once.
 
         Args:
-            last: The moment for which the last one was planned; None before the first.
-            now: Now, when the last one has been read.
+            last: The scheduled time of the last reload; None before the first.
+            now: The current time, after the last reload.
         """
 
     def open(self, context: CacheReloadContext) -> None:
-        """Begin."""
+        """Start."""
         self._closed = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(context, self._closed), name="lookup-reload", daemon=True
@@ -71,7 +71,7 @@ class _ByTheClock(CacheReloadTrigger):
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
+        """Stop."""
         if self._thread is not None:
             self._closed.set()
             self._thread.join()
@@ -81,7 +81,7 @@ class _ByTheClock(CacheReloadTrigger):
         planned: datetime | None = None
         while not closed.is_set():
             planned = self.next_reload(planned, context.current_processing_time())
-            # In steps, as the clock may be put and the machine may sleep.
+            # In steps, because the clock may change and the machine may sleep.
             while (left := (planned - context.current_processing_time()).total_seconds()) > 0:
                 if closed.wait(min(left, _LONGEST_WAIT_SECONDS)):
                     return
@@ -92,13 +92,14 @@ class _ByTheClock(CacheReloadTrigger):
 
 
 class ScheduleMode(enum.Enum):
-    """From where the interval of a `PeriodicCacheReloadTrigger` counts."""
+    """The start of the interval of a `PeriodicCacheReloadTrigger`."""
 
     FIXED_DELAY = "FIXED_DELAY"
     """From the end of the last reload."""
     FIXED_RATE = "FIXED_RATE"
-    """From the moment at which the last reload was due. Of several that have gone by while one was
-    running, one is made up for."""
+    """From the scheduled time of the last reload. If several were missed during a reload, one runs
+    afterward.
+    """
 
 
 class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
@@ -124,7 +125,7 @@ class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"
     )
 
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
-        """An interval after the last one, or after now."""
+        """Return the last or current time plus the interval."""
         if last is None or self.schedule_mode is ScheduleMode.FIXED_DELAY:
             return now + self.reload_interval
         return last + max(1, (now - last) // self.reload_interval) * self.reload_interval
@@ -167,7 +168,7 @@ class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
     )
 
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
-        """The next such time, or so many days after the last one."""
+        """Return the next such time, or the last one plus the interval."""
         today = self._day_of(now)
         if last is None:
             moment = self._at(today)
@@ -175,7 +176,7 @@ class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
         began = self._day_of(last)
         periods = max(1, (today - began).days // self.reload_interval_in_days)
         moment = self._at(began + timedelta(days=periods * self.reload_interval_in_days))
-        if moment > now and periods > 1:  # later today: the one before is made up for
+        if moment > now and periods > 1:  # later today: run the missed one now
             periods -= 1
         return self._at(began + timedelta(days=periods * self.reload_interval_in_days))
 
@@ -183,5 +184,5 @@ class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
         return moment.astimezone(self.reload_time.tzinfo).date()
 
     def _at(self, day: date) -> datetime:
-        # In UTC: between moments of one zone Python counts by the clock on the wall.
+        # In UTC, because Python subtracts times of one zone by their wall clock.
         return datetime.combine(day, self.reload_time).astimezone(UTC)

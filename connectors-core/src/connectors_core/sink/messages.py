@@ -39,7 +39,7 @@ class CommittableWithLineage(Generic[CommT]):
 
 
 CommittableMessage = CommittableSummary | CommittableWithLineage[CommT]
-"""What a topology takes and gives: the summary of a writer, or one of its committables."""
+"""A message of a topology: the summary of a writer, or one of its committables."""
 
 
 def messages_in_order(

@@ -183,7 +183,7 @@ class AIMDScalingStrategy(ScalingStrategy):
             )
         if not 0 < self.decrease_factor < 1:
             raise ConfigurationError(
-                "a decrease must leave something, and less than before",
+                "the decrease factor must be between 0 and 1",
                 expected="a number between 0 and 1",
                 found=self.decrease_factor,
                 option="decrease_factor",

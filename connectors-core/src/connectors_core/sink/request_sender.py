@@ -334,7 +334,7 @@ async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError as exc:
         if not task.cancelled():
             raise  # the writer is closed
-        raise RetryableError("a request was cancelled before it was answered") from exc
+        raise RetryableError("a request was canceled before its response") from exc
     finally:
         if not task.done():
             task.add_done_callback(_forget)

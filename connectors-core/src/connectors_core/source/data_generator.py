@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source of made-up rows (Flink's FLIP-238)."""
+"""A source of generated rows (Flink's FLIP-238)."""
 
 from __future__ import annotations
 
@@ -73,19 +73,19 @@ class DataGeneratorSource(NumberRangeSource):
         self._rate_limiter = rate_limiter or RateLimiterStrategy.none()
 
     def schema(self) -> pa.Schema:
-        """The schema that was given."""
+        """Return the given schema."""
         return self._schema
 
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
-        """The limit over all readers."""
+        """Return the given rate limit over all readers."""
         return self._rate_limiter
 
     def event_time_lower_bound(self, number: int) -> int | None:
-        """What the given function says."""
+        """Return the result of the given function."""
         if self._lower_bound is None:
             return None
         return (self._lower_bound(number) - _EPOCH) // timedelta(microseconds=1)
 
     def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
-        """The generator's rows."""
+        """Return the generator's rows."""
         return self._generator(numbers)

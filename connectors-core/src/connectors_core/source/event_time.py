@@ -2,17 +2,18 @@
 """Event times of rows, as microseconds since the epoch, UTC.
 
 Spark's watermark is a number of whole milliseconds, and Spark compares it in two ways (measured on
-3.5.9 and 4.3.0). A window closes, and its rows are late, when its *end* is the watermark or less:
-there the watermark ``v`` says that no row *below* ``v`` is expected. Every other operator that
-looks at event times (a stream-stream join, a deduplication, a group by the event time itself) drops
-a row *at* ``v`` too. Spark's own ``highest event time - delay`` fits windows, and loses rows on
-time in the others. So where windows are all that looks at Spark's watermark, it is ``w + 1``
-microsecond here, rounded down: windows close with the row that closes them in Flink and in Spark.
-Elsewhere it is ``w``, rounded down, and no row that is on time here is dropped there.
+3.5.9 and 4.3.0). A window closes, and its rows are late, if its *end* is at or below the watermark.
+For windows, a watermark ``v`` therefore means that no row *below* ``v`` is expected. Every other
+operator on event times (a stream-stream join, a deduplication, a group by the event time itself)
+also drops a row *at* ``v``. Spark's own ``highest event time - delay`` fits windows, but loses
+on-time rows in the other operators. If only windows use Spark's watermark, this module sets it to
+``w + 1`` microsecond, rounded down. Windows then close at the same row as in Flink and in Spark.
+Otherwise it is ``w``, rounded down, and Spark drops no row that is on time.
 
-Spark's watermark is driven by one row per plan with the event time ``w + EVENT_TIME_DELAY``. It
-starts at 0, and a row of event time 0 is late at once (measured on 3.5.9 and 4.3.0); a row of
-``EVENT_TIME_DELAY`` or more would move it by itself. So event times lie between the two.
+One row per plan with the event time ``w + EVENT_TIME_DELAY`` drives Spark's watermark. The
+watermark starts at 0, and a row of event time 0 is late at once (measured on 3.5.9 and 4.3.0). A
+row of ``EVENT_TIME_DELAY`` or more would move the watermark by itself. Valid event times are
+therefore between the two.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ END_OF_TIME: Final = EVENT_TIME_DELAY // timedelta(microseconds=1)
 """2069-12-07: the watermark of a finished source, and the first event time that is not valid."""
 
 MIN_WATERMARK: Final = -(2**63)
-"""Below every watermark: as the highest allowed one it lets no row with an event time pass."""
+"""Below every watermark. As the maximum, it admits no row with an event time."""
 
 MAX_WATERMARK: Final = 2**63 - 1
-"""Above every watermark: as the highest allowed one it is no limit."""
+"""Above every watermark. As the maximum, it is no limit."""
 
 EVENT_TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 """Type of the event-time column of every batch that leaves a source."""
@@ -51,7 +52,7 @@ EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 EventTimes: TypeAlias = npt.NDArray[np.int64]
 
-# Stands for a row without a (valid) event time; below every watermark, so it never moves one.
+# Marks a row without a valid event time. Below every watermark, so it never moves one.
 NO_EVENT_TIME: Final = MIN_WATERMARK
 
 # (factor, divisor) from a unit to microseconds.
@@ -71,26 +72,26 @@ def micros(duration: timedelta) -> int:
 
 
 def heartbeat_event_time(watermark: int, *, only_windows: bool = False) -> int:
-    """Return the event time of the row that brings Spark's watermark to this one.
+    """Return the event time of the row that moves Spark's watermark to this one.
 
-    Rounded down to the millisecond, as Spark does itself.
+    It is rounded down to the millisecond, as Spark does.
 
     Args:
-        watermark: No row of this event time or an earlier one is expected.
-        only_windows: Windows are all that compares event times with Spark's watermark, by their
-            end: for them it is the lowest event time that is still expected.
+        watermark: No row with this or an earlier event time is expected.
+        only_windows: Whether only windows compare event times with Spark's watermark. They use
+            their end, so for them it is the lowest event time that is still expected.
     """
     return (watermark + only_windows) // 1_000 * 1_000 + END_OF_TIME
 
 
 @dataclass(frozen=True)
 class TimestampAssigner:
-    """Where the event time of a row comes from; see ``WatermarkStrategy.with_timestamp_assigner``.
+    """The origin of event times; see ``WatermarkStrategy.with_timestamp_assigner``.
 
     Attributes:
         column: Name of a column, or a function of the batch.
         column_name: Name of the event-time column.
-        epoch_unit: Unit of integers since the epoch, None where they are not accepted.
+        epoch_unit: Unit of integers since the epoch; None if integers are not accepted.
     """
 
     column: str | Callable[[pa.RecordBatch], pa.Array]
@@ -99,7 +100,7 @@ class TimestampAssigner:
 
 
 def event_times_of(values: Any) -> EventTimes:
-    """Microseconds of an event-time column; rows that have none, or no valid one, are marked."""
+    """Return the microseconds of an event-time column; marks rows without a valid event time."""
     if not isinstance(values, np.ndarray):
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], "int64")
@@ -113,18 +114,18 @@ def event_times_of(values: Any) -> EventTimes:
 
 
 def to_event_times(values: pa.Array, assigner: TimestampAssigner) -> pa.Array:
-    """The event-time column of a column; what cannot be expressed is out of the valid range."""
+    """Convert a column to event times; values that do not fit end up outside the valid range."""
     if values.type == EVENT_TIME_TYPE:
         return values
     factor, divisor = epoch_scale(values.type, assigner)
     if pa.types.is_integer(values.type):
-        numbers = values.cast(pa.int64(), safe=False)  # above 2**63: negative, not valid either
+        numbers = values.cast(pa.int64(), safe=False)  # above 2**63: negative, so invalid
     elif pa.types.is_date32(values.type):
         numbers = values.view(pa.int32()).cast(pa.int64())
     else:
         numbers = values.view(pa.int64())
     if factor > 1:
-        # One absurd value must not fail its batch: what would overflow stays out of range.
+        # One absurd value must not fail its batch: a value that would overflow stays out of range.
         most = MAX_WATERMARK // factor
         numbers = pc.max_element_wise(numbers, pa.scalar(-most), skip_nulls=False)
         numbers = pc.min_element_wise(numbers, pa.scalar(most), skip_nulls=False)
@@ -135,7 +136,7 @@ def to_event_times(values: pa.Array, assigner: TimestampAssigner) -> pa.Array:
 
 
 def epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[int, int]:
-    """Factor and divisor that turn the integers below a type into microseconds."""
+    """Return the factor and divisor that convert a type's integers to microseconds."""
     if pa.types.is_integer(data_type):
         if assigner.epoch_unit is None:
             raise InvalidOptionError(
@@ -168,10 +169,10 @@ def epoch_scale(data_type: pa.DataType, assigner: TimestampAssigner) -> tuple[in
 
 
 def index_of(schema: pa.Schema, name: str) -> int:
-    """Index of the column that holds the event time.
+    """Return the index of the event-time column.
 
     Raises:
-        ConfigurationError: There is none of this name, or more than one.
+        ConfigurationError: There is no column of this name, or more than one.
     """
     index: int = schema.get_field_index(name)
     if index < 0:
@@ -185,10 +186,10 @@ def index_of(schema: pa.Schema, name: str) -> int:
 
 
 def computed(values: Any, rows: int) -> pa.Array:
-    """What the function of an assigner gave, as one array.
+    """Return the result of an assigner's function as one array.
 
     Raises:
-        ConfigurationError: It is something else than an array of one value per row.
+        ConfigurationError: The result is not an array with one value per row.
     """
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)

@@ -38,7 +38,7 @@ class NumberRangeSplit(SourceSplit):
         split_id: The first number that the split had when it was cut.
         position: The next number to emit.
         end: The last number.
-        lower_bound: Lowest event time of its rows in microseconds, where that is known.
+        lower_bound: Lowest event time of its rows in microseconds, if known.
     """
 
     split_id: str
@@ -47,11 +47,11 @@ class NumberRangeSplit(SourceSplit):
     lower_bound: int | None = None
 
     def weight(self) -> int:
-        """Numbers left."""
+        """Return the number of remaining numbers."""
         return self.end - self.position + 1
 
     def event_time_lower_bound(self) -> int | None:
-        """Lowest event time of the rows that were in it when it was cut."""
+        """Return the lowest event time of the rows in the original split."""
         return self.lower_bound
 
 
@@ -76,10 +76,10 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
 
     Args:
         context: The coordinator.
-        state: Where to begin.
+        state: The start position.
         end: Last number; None if the range has no end.
         split_rows: Numbers in a split.
-        lower_bound: Gives the lowest event time, in microseconds, of the rows from a number on.
+        lower_bound: Returns the lowest event time, in microseconds, of the rows from a number on.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
         self._split_rows = split_rows
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign a split that was given back, or the next one, or signal that there are no more."""
+        """Assign a returned split or the next one, or signal that there are no more."""
         split = self._returned.popleft() if self._returned else self._cut()
         if split is None:
             self._context.signal_no_more_splits(subtask_id)
@@ -107,11 +107,11 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
             self._context.assign_split(split, subtask_id)
 
     def add_splits_back(self, splits: Sequence[NumberRangeSplit], subtask_id: int) -> None:
-        """Keep the splits for the next readers that ask."""
+        """Keep the splits for later requests."""
         self._returned.extend(splits)
 
     def snapshot_state(self, checkpoint_id: int) -> NumberRangeState:
-        """The cursor and what was given back."""
+        """Return the cursor and the returned splits."""
         return NumberRangeState(self._position, tuple(self._returned))
 
     def _cut(self) -> NumberRangeSplit | None:
@@ -127,13 +127,13 @@ class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState])
 
 @final
 class NumberRangeReader(SourceReader[NumberRangeSplit]):
-    """Makes a batch of every ``batch_rows`` numbers, split after split (executor).
+    """Creates a batch for every ``batch_rows`` numbers, split by split (executor).
 
-    Needs no thread: there is nothing to wait for.
+    It needs no thread, because it never waits.
 
     Args:
         context: The runtime.
-        make_batch: Makes the batch of these numbers, one row for each.
+        make_batch: Creates the batch of given numbers, one row for each.
         batch_rows: Rows in a batch.
     """
 
@@ -171,22 +171,22 @@ class NumberRangeReader(SourceReader[NumberRangeSplit]):
         return InputStatus.MORE_AVAILABLE
 
     def snapshot_state(self) -> list[NumberRangeSplit]:
-        """The unfinished splits at their next number."""
+        """Return the unfinished splits at their next number."""
         return list(self._splits)
 
     def wait_available(self, timeout: float) -> bool:
-        """Return at once: whatever can come is there."""
+        """Return at once, since all rows are available."""
         if self._splits:
             return self._splits[0].split_id not in self._paused
         return self._no_more_splits
 
     def add_splits(self, splits: Sequence[NumberRangeSplit]) -> None:
-        """Take more splits behind those there are."""
+        """Append splits."""
         self._splits.extend(splits)
         self._requested = False
 
     def notify_no_more_splits(self) -> None:
-        """No further splits come in this entry."""
+        """Note that no more splits follow in this entry."""
         self._no_more_splits = True
         self._request_split_if_idle()
 
@@ -197,7 +197,7 @@ class NumberRangeReader(SourceReader[NumberRangeSplit]):
         self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def _request_split_if_idle(self) -> None:
         if not self._splits and not self._requested:
@@ -206,7 +206,7 @@ class NumberRangeReader(SourceReader[NumberRangeSplit]):
 
 
 class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
-    """A source whose splits are ranges of numbers; common to those of this package.
+    """The base of the sources in this package whose splits are ranges of numbers.
 
     Args:
         start: First number.
@@ -231,7 +231,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
 
     @abstractmethod
     def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
-        """The rows of these numbers (int64 without nulls), one for each, in order. Executor."""
+        """Return the rows of these numbers (int64 without nulls), in order. Executor."""
 
     def event_time_lower_bound(self, number: int) -> int | None:
         """Lowest event time, in microseconds, of the rows from ``number`` on; None if unknown."""
@@ -244,7 +244,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
     def create_enumerator(
         self, context: SplitEnumeratorContext[NumberRangeSplit]
     ) -> NumberRangeEnumerator:
-        """An enumerator at the first number."""
+        """Create an enumerator at the first number."""
         return self.restore_enumerator(context, NumberRangeState(self._start))
 
     def restore_enumerator(
@@ -260,7 +260,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
         )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[NumberRangeSplit]:
-        """A reader that calls :meth:`make_batch`."""
+        """Create a reader that calls :meth:`make_batch`."""
         return NumberRangeReader(context, self._checked_batch, self._batch_rows)
 
     def split_serializer(self) -> VersionedSerializer[NumberRangeSplit]:
@@ -272,7 +272,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
         return JsonDataclassSerializer(NumberRangeState)
 
     def split_traits(self) -> SplitTraits:
-        """Each split ends, those of a source without end too: that has an endless row of them."""
+        """Return the traits: each split ends, even if the source has endlessly many splits."""
         return SplitTraits(end=True, ordered=True, replayable=True)
 
     def _checked_batch(self, numbers: pa.Array) -> pa.RecordBatch:
@@ -324,7 +324,7 @@ class NumberSequenceSource(NumberRangeSource):
         return pa.schema([pa.field("value", pa.int64(), nullable=False)])
 
     def make_batch(self, numbers: pa.Array) -> pa.RecordBatch:
-        """The numbers themselves."""
+        """Return the numbers themselves."""
         return pa.record_batch([numbers], schema=self.schema())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits, and what the runtime may assume about reading them."""
+"""Splits, and the guarantees of reading them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SourceSplit:
     def event_time_lower_bound(self) -> int | None:
         """Lowest event time that this split can still deliver: microseconds since the epoch, UTC.
 
-        ``None`` means unknown: the split holds back the watermark until it was read, no lower than
-        where the source had come when the split was found.
+        ``None`` means unknown: until the split is read, it holds back the watermark, but not below
+        the source's watermark when the split was found.
         """
         return None
 
@@ -52,14 +52,14 @@ class SourceSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitTraits:
-    """What holds for all splits of a source; decides how exactly-once reading is reached.
+    """Guarantees of all splits of a source, which determine how exactly-once reading works.
 
     Attributes:
-        end: Each split knows where it ends (a file, a range), so where a read stops follows from
-            the plan alone. Otherwise the reader claims its stop before it emits a row.
-        ordered: A reader emits its splits one after another in the order given, in batches that are
-            cut at the same rows every time, so where a limit ends a read follows from the plan.
-        replayable: The same split state gives the same rows in the same order again. If not, the
+        end: Each split has a known end (a file, a range), so the plan alone determines where a read
+            stops. Otherwise the reader claims its stop before it emits a row.
+        ordered: A reader emits its splits one after another in the given order, and cuts batches at
+            the same rows every time. The plan then determines where a limit ends a read.
+        replayable: The same split state returns the same rows in the same order. Otherwise the
             source is at-least-once.
     """
 
@@ -70,7 +70,7 @@ class SplitTraits:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadLimits:
-    """Most that one plan (micro-batch) may read; ``None`` is no limit.
+    """The maximum that one plan (micro-batch) may read; ``None`` is no limit.
 
     Attributes:
         rows: Rows.
@@ -85,7 +85,7 @@ class ReadLimits:
     seconds: float | None = None
 
     def per_reader(self, subtask: int, parallelism: int) -> ReadLimits:
-        """The share of one of ``parallelism`` readers; the shares add up to this limit exactly."""
+        """Return the share of one of ``parallelism`` readers; the shares add up to this limit."""
 
         def share(total: int | None) -> int | None:
             if total is None:
@@ -100,7 +100,7 @@ class ReadLimits:
         )
 
     def tightened_by(self, other: ReadLimits | None) -> ReadLimits:
-        """The stricter of the two in each dimension."""
+        """Return the stricter limit in each dimension."""
         if other is None:
             return self
 

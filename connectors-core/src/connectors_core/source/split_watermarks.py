@@ -24,28 +24,28 @@ from connectors_core.source.event_time import (
 class WatermarkGenerator(ABC):
     """Turns the event times of one split into its watermark (Flink's ``WatermarkGenerator``).
 
-    The result must follow from the rows and their order alone: not from the clock, and, unless the
-    generator is periodic, not from how the rows are cut into batches. Executor only.
+    The result must depend only on the rows and their order: not on the clock, and, unless the
+    generator is periodic, not on how the rows are cut into batches. Executor only.
     """
 
     @abstractmethod
     def on_batch(self, event_times: EventTimes) -> None:
-        """Take the event times of rows that were emitted, in order; rows without one are left out.
+        """Process the event times of emitted rows, in order, without rows that have none.
 
         Args:
-            event_times: Microseconds since the epoch, UTC. Not to be changed.
+            event_times: Microseconds since the epoch, UTC. Do not change the array.
         """
 
     @abstractmethod
     def current(self) -> int | None:
-        """Return the watermark after the rows so far, None where there is none yet.
+        """Return the watermark after the rows so far, None if there is none yet.
 
         It must not fall. No row is expected with this event time or an earlier one.
         """
 
     @abstractmethod
     def state(self) -> Mapping[str, Any]:
-        """Return what :meth:`restore` needs: small, plain JSON values. It travels in reports."""
+        """Return the state for :meth:`restore`: small, plain JSON values. Reports contain it."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -58,8 +58,8 @@ class Admission:
 
     Attributes:
         rows: Number of leading rows.
-        head: The watermark that the first held row would bring its split to, None where no row is
-            held. Always above the maximum that held it.
+        head: The watermark that the first held row would cause, None if no row is held. Always
+            above the maximum that held it.
     """
 
     rows: int
@@ -67,25 +67,25 @@ class Admission:
 
 
 class SplitWatermarks(ABC):
-    """The watermark of one split; its state travels from report to plan. Executor only.
+    """The watermark of one split; its state passes from report to plan. Executor only.
 
-    Event times are handed over as the event-time column of a batch from
-    :meth:`WatermarkStrategy.assign` (or as its microseconds). Rows without an event time, or with
-    one outside the valid range, do not move the watermark and are never the ones that are held.
+    Event times are the event-time column of a batch from :meth:`WatermarkStrategy.assign` (or its
+    microseconds). Rows without an event time, or with one outside the valid range, do not move the
+    watermark and are never the ones that are held.
     """
 
     @property
     @abstractmethod
     def watermark(self) -> int | None:
-        """The watermark after the rows so far, None where there is none yet."""
+        """The watermark after the rows so far, None if there is none yet."""
 
     @abstractmethod
     def admit(self, batch_times: Any, max_watermark: int | None) -> Admission:
-        """Say how many leading rows may be emitted; changes nothing.
+        """Return how many leading rows may be emitted. Does not change the state.
 
-        The cut is at the first row after which the watermark would exceed the maximum. A split
-        whose watermark is beyond it already (a slower split came to the group) emits nothing, as
-        in Flink.
+        The cut is at the first row after which the watermark would exceed the maximum. If the
+        watermark is already beyond the maximum (because a slower split joined the group), the split
+        emits nothing, as in Flink.
 
         Args:
             batch_times: Event times of the rows that come next.
@@ -95,7 +95,7 @@ class SplitWatermarks(ABC):
 
     @abstractmethod
     def advance(self, batch_times: Any) -> None:
-        """Take in the event times of rows that were emitted."""
+        """Process the event times of emitted rows."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -109,13 +109,13 @@ def split_watermarks(
     per_record: bool,
     state: Mapping[str, Any],
 ) -> SplitWatermarks:
-    """The watermark of one split.
+    """Return the watermark of one split.
 
     Args:
-        factory: Makes the generator of the split, None for the built-in one.
+        factory: Creates the generator of the split; None for the built-in one.
         out_of_orderness: Bound of the built-in generator.
-        per_record: Whether the generator is asked for every row or once per batch.
-        state: What this returned last as its state.
+        per_record: Whether the generator is called for every row or once per batch.
+        state: The last state of the split's watermark.
     """
     if factory is None:
         return _BoundedOutOfOrderness(out_of_orderness, state)
@@ -181,7 +181,7 @@ class _GeneratedWatermarks(SplitWatermarks):
             return Admission(len(times), None)
         if not self._per_record:
             return Admission(int(rows[0]), head)
-        # Watermarks do not fall, so the first row that brings one too high is found by halving.
+        # Watermarks do not fall, so a binary search finds the first row that exceeds the maximum.
         passes, held = 0, len(values)
         while held - passes > 1:
             middle = (passes + held) // 2

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Event times and watermarks of a source's splits (Flink's ``WatermarkStrategy``).
 
-A strategy says where the event time of a row comes from, how far out of order rows may be, when a
-split counts as idle (Flink's FLIP-27) and which sources advance together (Flink's FLIP-182 and
-FLIP-217). Inside, every event time and watermark is a number of microseconds since the epoch, UTC.
+A strategy defines the origin of event times, how far out of order rows may be, when a split is idle
+(Flink's FLIP-27), and which sources advance together (Flink's FLIP-182 and FLIP-217). Internally,
+every event time and watermark is a number of microseconds since the epoch, UTC.
 
-A watermark ``w`` says: no row with an event time of ``w`` or less is expected any more. A row is
-on time when its event time is greater than the watermark before it. Bounded out-of-orderness thus
-gives ``highest event time - bound - 1``; where Flink takes off a millisecond, the finest step it
-has, this takes off a microsecond.
+A watermark ``w`` means that no row with an event time of ``w`` or less is expected any more. A row
+is on time if its event time is greater than the watermark before it. Bounded out-of-orderness thus
+returns ``highest event time - bound - 1``. Flink subtracts a millisecond, its finest unit; this
+module subtracts a microsecond.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class WatermarkAlignment:
     Attributes:
         group: Name of the group, the same for all its sources.
         max_drift: How far a split may be ahead of the slowest of the group.
-        update_interval: Least time between two steps of the maximum upwards.
+        update_interval: Minimum time between two increases of the maximum.
     """
 
     group: str
@@ -81,7 +81,7 @@ class WatermarkAlignment:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """How rows of a source get event times, and its splits watermarks.
+    """Assigns event times to the rows of a source, and watermarks to its splits.
 
     Start with one of the ``for_...`` methods and continue with the ``with_...`` methods, each
     of
@@ -113,25 +113,25 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: timedelta) -> WatermarkStrategy:
-        """Rows are at most this much older than the newest row before them in their split."""
+        """Expect rows at most this much older than the newest previous row of their split."""
         bound = _duration(max_out_of_orderness, "max_out_of_orderness")
         return WatermarkStrategy(out_of_orderness=bound)
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Event times never fall within a split."""
+        """Expect event times that never fall within a split."""
         return WatermarkStrategy()
 
     @staticmethod
     def for_generator(
         factory: Callable[[], WatermarkGenerator], *, per_record: bool = True
     ) -> WatermarkStrategy:
-        """A generator of one's own.
+        """Use a custom generator.
 
         Args:
-            factory: Makes a generator for one split; importable or picklable, no I/O.
+            factory: Creates a generator for one split; importable or picklable, no I/O.
             per_record: Whether the generator's watermark is defined after every row. If not (Flink
-                calls that periodic) it is asked after each batch only, alignment holds whole
+                calls that periodic), it is called only after each batch, alignment holds whole
                 batches, and the watermark may depend on how the reader cuts them.
 
         Raises:
@@ -153,18 +153,18 @@ class WatermarkStrategy:
         column_name: str | None = None,
         epoch_unit: EpochUnit | None = None,
     ) -> WatermarkStrategy:
-        """Say where the event time of a row comes from.
+        """Set the origin of event times.
 
-        The event-time column is always delivered as ``timestamp[us, tz=UTC]``. Accepted are
-        timestamps of any unit and zone (without a zone: UTC), dates (their midnight, UTC) and,
-        where ``epoch_unit`` is given, integers. What is finer than a microsecond is cut off.
+        The event-time column always has the type ``timestamp[us, tz=UTC]``. The origin may be a
+        timestamp of any unit and zone (without a zone: UTC), a date (its midnight, UTC), or, with
+        ``epoch_unit``, an integer. Fractions of a microsecond are truncated.
 
         Args:
-            column: Name of a column, or a function of a record batch that gives an array of as
-                many values.
-            column_name: Name of the event-time column. A function needs one. With the name of a
-                column, the event time is appended under this name and the column stays as it is;
-                without, the column itself becomes the event time.
+            column: Name of a column, or a function of a record batch that returns one value per
+                row.
+            column_name: Name of the event-time column; required for a function. With it, the event
+                time is appended under this name, and an existing column stays unchanged. Without
+                it, the column itself becomes the event time.
             epoch_unit: Unit of integers since the epoch: ``s``, ``ms``, ``us`` or ``ns``.
 
         Raises:
@@ -196,18 +196,16 @@ class WatermarkStrategy:
         return dataclasses.replace(self, timestamp_assigner=assigner)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
-        """Let a split that had no rows for this long not hold back the watermark.
+        """Do not let a split that had no rows for this long hold back the watermark.
 
-        Only time in which the split was asked and had nothing counts; a split that is held by
-        alignment or a limit is not idle (Flink's FLIP-182, FLIP-217). A source that has no split
-        for this long is idle too.
-
-        Where the whole source is idle it does not hold back the other sources of its query: its
-        watermark goes along with the lowest of those that are not idle and have not ended. Rows
-        that it gives below that later are late.
+        Only the time in which the split was polled without rows counts. A split that alignment or a
+        limit holds back is not idle (Flink's FLIP-182, FLIP-217). A source without splits for this
+        long is idle too. An idle source does not hold back the other sources of its query: its
+        watermark follows the lowest of the active sources. Its later rows below that watermark are
+        late.
 
         Args:
-            timeout: Time without rows, by the clock of the driver; a restart begins it again.
+            timeout: Time without rows, by the driver's clock. A restart resets it.
 
         Raises:
             ConfigurationError: The time is not positive.
@@ -285,12 +283,11 @@ class WatermarkStrategy:
     def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with its event-time column added or cast; nothing is copied if it fits.
 
-        Event times that cannot be expressed come out as outside the valid range; see
-        :meth:`invalid_event_times`.
+        Event times that do not fit end up outside the valid range; see :meth:`invalid_event_times`.
 
         Raises:
-            ConfigurationError: See :meth:`output_schema`; or the function of the assigner gave
-                something else than an array of one value per row.
+            ConfigurationError: See :meth:`output_schema`; or the assigner's function did not return
+                one value per row.
         """
         assigner = self._assigner
         if isinstance(assigner.column, str):
@@ -308,7 +305,7 @@ class WatermarkStrategy:
         return batch.set_column(index, field.with_type(EVENT_TIME_TYPE), times)
 
     def _target(self, schema: pa.Schema) -> int | None:
-        """Index of the column that becomes the event time, None where one is appended."""
+        """Return the index of the column that becomes the event time, None if one is appended."""
         assigner = self._assigner
         if assigner.column == assigner.column_name:
             return index_of(schema, assigner.column_name)
@@ -322,7 +319,7 @@ class WatermarkStrategy:
         return None
 
     def invalid_event_times(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
-        """Say which rows have an event time outside the valid range; None where none has.
+        """Return which rows have an event time outside the valid range; None if no row has.
 
         They are bad records. A row without an event time (null) is not.
 
@@ -338,9 +335,9 @@ class WatermarkStrategy:
         return outside.fill_null(False)
 
     def max_event_time(self, watermark: int) -> int | None:
-        """The event time that brought a split to this watermark; both in microseconds.
+        """Return the event time that caused a split's watermark; both in microseconds.
 
-        None where a generator of the user's own made it.
+        None for a watermark of a custom generator.
         """
         if self.generator_factory is not None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables: what a connector offers to a query by name and columns, after Flink's FLIP-95."""
+"""Tables that a connector offers to queries by name and columns, after Flink's FLIP-95."""
 
 from connectors_core.table.lookup_table_source import (
     LookupContext,

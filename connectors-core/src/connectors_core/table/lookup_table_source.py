@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables whose rows are looked up by key while others stream by (Flink's FLIP-95 and FLIP-221)."""
+"""Tables for lookups by key from a stream of rows (Flink's FLIP-95 and FLIP-221)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True, kw_only=True)
 class LookupContext:
-    """What a join asks of a table.
+    """The columns that a join needs from a table.
 
     Attributes:
-        keys: The columns that rows are looked up by, in the order of the batches of keys.
-        schema: Of the rows that are to be given: the keys first, then what else is needed.
+        keys: The key columns, in the order of the batches of keys.
+        schema: Schema of the returned rows: the keys first, then the other needed columns.
     """
 
     keys: tuple[str, ...]
@@ -23,20 +23,20 @@ class LookupContext:
 
 
 class LookupRuntimeProvider:
-    """How the rows of a table are looked up; one of the providers of ``connectors_core.lookup``."""
+    """The lookup of a table's rows: one of the providers of ``connectors_core.lookup``."""
 
 
 class LookupTableSource(ABC):
-    """A table that ``Pipeline.lookup_join`` takes. Immutable; no I/O in the constructor."""
+    """A table for ``Pipeline.lookup_join``. Immutable; no I/O in the constructor."""
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """All columns of the table. May look at the external system. Driver."""
+        """Return all columns of the table. May query the external system. Driver."""
 
     @abstractmethod
     def get_lookup_runtime_provider(self, context: LookupContext) -> LookupRuntimeProvider:
-        """How the join looks up rows. Driver.
+        """Return the provider that looks up rows for a join. Driver.
 
         Args:
-            context: The keys and the columns that are needed: nothing else need be fetched.
+            context: The keys and the needed columns. The provider need not fetch others.
         """
