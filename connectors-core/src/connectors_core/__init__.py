@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectors for Apache Spark in Python, after Flink's model: all that a pipeline is written with.
+"""Connectors for Apache Spark in Python, after Flink's model: the API for pipelines.
 
-A name is imported when it is first used, so only a pipeline needs pyspark.
+Names are imported on first use, so only a pipeline needs pyspark.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and times as people read them."""
+"""Formats numbers and times for people."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST = datetime(2069, 1, 1, tzinfo=UTC)  # what counts as the end of time lies behind this
+_LAST = datetime(2069, 1, 1, tzinfo=UTC)  # later values represent the end of time
 NOTHING = "-"
 
 
@@ -25,7 +25,7 @@ def size(number: float | None) -> str:
 
 
 def moment(micros: int | None) -> str:
-    """A watermark or an event time."""
+    """Format a watermark or an event time."""
     if micros is None:
         return NOTHING
     try:

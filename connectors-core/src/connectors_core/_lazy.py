@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a package imports from its modules when they are first used (PEP 562)."""
+"""Lazy imports of a package's names from its modules (PEP 562)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["lazily"]
 def lazily(
     package: str, modules: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` of a package.
+    """Return the `__getattr__` and `__dir__` of a package.
 
     Args:
         package: Its name.
-        modules: The names to import, by their module.
+        modules: The names to import, by module.
     """
     homes = {name: module for module, names in modules.items() for name in names}
 

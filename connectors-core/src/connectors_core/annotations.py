@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of stability, for public names that are not stable.
+"""Stability marks for public names that are not stable.
 
 A name is public if it is in the `__all__` of a package that `docs/reference/public-api.md` lists.
 It is stable unless it has a mark.
@@ -30,21 +30,21 @@ _warned_lock: Final = threading.Lock()
 
 
 class Stability(StrEnum):
-    """What users may rely on; a name without a mark changes only with a major version."""
+    """The stability of a name. A name without a mark changes only in a major version."""
 
     EXPERIMENTAL = "experimental"
-    """May change or go with any minor version."""
+    """It may change or be removed in any minor version."""
     DEPRECATED = "deprecated"
-    """Works, warns, and goes with the version it names."""
+    """It works with a warning, and is removed in the named version."""
 
 
 class ConnectorDeprecationWarning(DeprecationWarning):
-    """Something of a connector or the core is used that will be removed.
+    """The program uses a name that will be removed from a connector or the core.
 
     Args:
         message: What is deprecated and what to use instead.
         since: Version that deprecated it.
-        removal: Version that removes it, or None where that is not decided.
+        removal: Version that removes it, or None if that is undecided.
     """
 
     def __init__(self, message: str, *, since: str = "", removal: str | None = None) -> None:
@@ -54,12 +54,12 @@ class ConnectorDeprecationWarning(DeprecationWarning):
 
 
 def public(target: _T) -> _T:
-    """Deprecated since 1.0.0, removed in 2.0.0: it does nothing. Released connectors import it."""
+    """Do nothing. Deprecated since 1.0.0, removed in 2.0.0; released connectors import it."""
     return target
 
 
 def experimental(target: _T) -> _T:
-    """Mark a class or function as open to change with any minor version."""
+    """Mark a class or function that may change in any minor version."""
     setattr(target, _ATTRIBUTE, Stability.EXPERIMENTAL)
     return target
 
@@ -67,7 +67,7 @@ def experimental(target: _T) -> _T:
 def deprecated(
     *, since: str, removal: str | None = None, instead: str | None = None
 ) -> Callable[[_T], _T]:
-    """Mark a class or function as going away; its first use in a process warns once.
+    """Mark a class or function as deprecated; its first use in a process warns once.
 
     Args:
         since: Version that deprecates it.
@@ -113,9 +113,9 @@ def deprecated(
 
 
 def stability_of(target: object) -> Stability | None:
-    """Return the mark of a class or function, None where it has none of its own.
+    """Return the mark of a class or function; None if it has none.
 
-    A subclass does not inherit the mark: a user's class is not promised because its base is.
+    A subclass does not inherit the mark of its base.
     """
     own = vars(target) if hasattr(target, "__dict__") else {}
     mark = own.get(_ATTRIBUTE)

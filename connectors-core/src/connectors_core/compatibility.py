@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a build of a connector fits the Spark and the Python it is imported with.
+"""Checks that a build of a connector is compatible with the installed Spark and Python.
 
-The check reads the metadata of the connector and the version file of pyspark; it does not import
-pyspark. Where either is missing (a checkout, an archive on a worker), it checks nothing.
+The check reads the metadata of the connector and the version file of pyspark without importing
+pyspark. If either is missing (a checkout, an archive on a worker), it checks nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from connectors_core.errors import ConfigurationError, SparkMismatchError
 
 __all__ = ["OutsideMatrixWarning", "check_spark"]
 
-# What the builds for each line of Spark work with: first what every change is tested with, then
-# what passes but is not part of the matrix. `release-tools matrix check --fix` writes it.
+# The versions with which the builds for each Spark line work: first those that every change is
+# tested with, then those that pass but are not part of the matrix. `release-tools matrix check
+# --fix` writes it.
 LINES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "3.5": {"spark": ["3.5"], "python": ["3.11"]},
     "4.3": {"spark": ["4.3", "4.2", "4.1", "4.0"], "python": ["3.11", "3.13"]},
 }
-# 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has the version alone.
+# 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has only the version.
 _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
 _LINE: Final = re.compile(r"\d+\.\d+")
 _VERSION: Final = re.compile(rb"""__version__[^=]*=\s*["']([^"']+)""")
@@ -42,13 +43,13 @@ class OutsideMatrixWarning(UserWarning):
 
 
 def check_spark(connector: str) -> None:
-    """Refuse a build of a connector that does not work with this Spark or this Python.
+    """Refuse a build of a connector that does not work with this Spark or Python.
 
-    A connector calls it in its `__init__`. What works without being part of the compatibility
+    A connector calls it in its `__init__`. A combination that works outside the compatibility
     matrix causes one warning on the driver.
 
     Args:
-        connector: The name of its distribution, as in ``connector-kafka``.
+        connector: The name of its distribution, such as ``connector-kafka``.
 
     Raises:
         SparkMismatchError: It is built for another line of Spark; the hint is the command that
@@ -76,7 +77,7 @@ def check_spark(connector: str) -> None:
         if version != next(iter(works[name.lower()]), version)
     ]
     if outside and not any(name.startswith(_WORKER) for name in os.environ):
-        warnings.warn(  # one line of code and one text for all connectors: shown once
+        warnings.warn(  # one warning location and text for all connectors, so that it is shown once
             f"{' with '.join(outside)} works, but is not part of the compatibility matrix of the "
             "connectors",
             OutsideMatrixWarning,
@@ -85,10 +86,10 @@ def check_spark(connector: str) -> None:
 
 
 def installed_spark() -> str | None:
-    """The version of the pyspark that an import would take, None where there is none."""
+    """Return the version of the importable pyspark, None if there is none."""
     try:
         spec = find_spec("pyspark")
-    except ValueError:  # it is being replaced, by a test or a tool
+    except ValueError:  # a test or a tool is replacing it
         spec = None
     read = getattr(spec and spec.loader, "get_data", None)
     if spec is not None and spec.origin is not None and read is not None:
@@ -105,16 +106,16 @@ def installed_spark() -> str | None:
 
 
 def line_for(spark: str | None) -> str | None:
-    """The line whose builds work with a line of Spark, None where there is none."""
+    """Return the line whose builds work with a Spark line, None if there is none."""
     return next((line for line, works in LINES.items() if spark in works["spark"]), None)
 
 
 def install_command(installed: Distribution, requirement: str) -> str:
-    """The command that installs another build with the installer that put this one here.
+    """Return the command that installs another build with the original installer.
 
     Args:
-        installed: The build that is installed.
-        requirement: The requirement of the right one.
+        installed: The installed build.
+        requirement: The requirement of the right build.
     """
     by_uv = (installed.read_text("INSTALLER") or "").strip() == "uv"
     uv = ("uv", "pip", "install", "--python", sys.executable)
@@ -135,7 +136,7 @@ def _cure(installed: Distribution, release: str, spark: str) -> str:
 
 
 def _find_links(installed: Distribution) -> tuple[str, ...]:
-    """The folder of the wheel that was installed, if it was installed from a file."""
+    """Return the folder of the installed wheel, if it came from a file."""
     url = urlsplit(json.loads(installed.read_text("direct_url.json") or "{}").get("url", ""))
     if url.scheme != "file" or not url.path.endswith(".whl"):
         return ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The former name of `connectors_core.schema.ddl`, for released connectors."""
+"""The former name of `connectors_core.schema.ddl`, kept for released connectors."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ __all__ = [
 
 
 class SourceMetric(StrEnum):
-    """Of a source. Times and lags are milliseconds."""
+    """Metrics of a source. Times and lags are in milliseconds."""
 
     NUM_RECORDS_IN = "numRecordsIn"
     """Rows emitted. The core counts them; a reader must not."""
     NUM_BYTES_IN = "numBytesIn"
-    """Bytes read: of the external system where the reader counts them, else of Arrow buffers."""
+    """Bytes read from the external system if the reader counts them, else of Arrow buffers."""
     NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
     """Records that could not be read. The core counts them; a reader must not."""
     NUM_RECORDS_SKIPPED = "numRecordsSkipped"
@@ -41,25 +41,26 @@ class SourceMetric(StrEnum):
     NUM_DEAD_LETTERS = "numDeadLetters"
     """Those of them that went to the dead letters (not in FLIP-33)."""
     PENDING_RECORDS = "pendingRecords"
-    """Records not read yet; set by readers (they are added up) or by the enumerator."""
+    """Records not read yet; set by readers (and summed) or by the enumerator."""
     PENDING_BYTES = "pendingBytes"
-    """Bytes not read yet; set by readers (they are added up) or by the enumerator."""
+    """Bytes not read yet; set by readers (and summed) or by the enumerator."""
     CURRENT_FETCH_EVENT_TIME_LAG = "currentFetchEventTimeLag"
     """Fetch time minus event time of the last record; set by readers."""
     CURRENT_EMIT_EVENT_TIME_LAG = "currentEmitEventTimeLag"
-    """Emit time minus event time of the newest record; set by readers, or by the core where a
-    watermark strategy with the built-in generator tells it."""
+    """Emit time minus event time of the newest record; set by readers, or by the core if a
+    watermark strategy uses the built-in generator.
+    """
     WATERMARK_LAG = "watermarkLag"
     """Now minus the watermark of the source."""
     SOURCE_IDLE_TIME = "sourceIdleTime"
-    """Time since the last plan that gave a row."""
+    """Time since the last plan that returned a row."""
 
 
 class EnumeratorMetric(StrEnum):
-    """Of the enumerator of a source."""
+    """Metrics of the enumerator of a source."""
 
     UNASSIGNED_SPLITS = "unassignedSplits"
-    """Splits discovered and not assigned to a reader; set by the enumerator."""
+    """Discovered splits that are not assigned to a reader; set by the enumerator."""
 
 
 class SplitMetric(StrEnum):
@@ -80,7 +81,7 @@ class SinkMetric(StrEnum):
     NUM_RECORDS_SEND = "numRecordsSend"
     """Rows written."""
     NUM_BYTES_SEND = "numBytesSend"
-    """Bytes written: of the external system where the writer counts them, else of Arrow buffers."""
+    """Bytes written to the external system if the writer counts them, else of Arrow buffers."""
     NUM_RECORDS_SEND_ERRORS = "numRecordsSendErrors"
     """Rows that could not be written."""
     NUM_RECORDS_SKIPPED = "numRecordsSkipped"
@@ -88,13 +89,13 @@ class SinkMetric(StrEnum):
     NUM_DEAD_LETTERS = "numDeadLetters"
     """Those of them that went to the dead letters (not in FLIP-33)."""
     CURRENT_SEND_TIME = "currentSendTime"
-    """Milliseconds that the last epoch's writing job took, the reading of its rows included."""
+    """Milliseconds of the last epoch's writing job, including the read of its rows."""
     NUM_REQUESTS = "numRequests"
     """Requests of an ``AsyncSink`` (not in FLIP-33)."""
     NUM_RETRIES = "numRetries"
-    """Entries that were to be sent again (not in FLIP-33)."""
+    """Entries that were retried (not in FLIP-33)."""
     NUM_EPOCHS_COMMITTED = "numEpochsCommitted"
-    """Epochs of which the sink has committed its part (not in FLIP-33)."""
+    """Epochs that the sink has committed (not in FLIP-33)."""
 
 
 class CommitterMetric(StrEnum):
@@ -108,7 +109,7 @@ class CommitterMetric(StrEnum):
     PENDING_COMMITTABLES = "pendingCommittables"
     """Decided and neither committed nor failed."""
     LOST_COMMITTABLES = "lostCommittables"
-    """Lost after the decision; their rows are written again (not in Flink)."""
+    """Lost after the decision; their rows are rewritten (not in Flink)."""
 
 
 class LookupMetric(StrEnum):
@@ -120,15 +121,15 @@ class LookupMetric(StrEnum):
     """
 
     HIT_COUNT = "hitCount"
-    """Keys that a cache knew; a key counts once for each batch of rows."""
+    """Keys found in a cache; a key counts once for each batch of rows."""
     MISS_COUNT = "missCount"
-    """Keys that it did not know."""
+    """Keys that were not in the cache."""
     LOAD_COUNT = "loadCount"
-    """Requests that were answered, or reloads of a full cache."""
+    """Successful requests, or reloads of a full cache."""
     NUM_LOAD_FAILURE = "numLoadFailure"
-    """Requests or reloads that failed; a repetition counts again."""
+    """Failed requests or reloads; each retry counts."""
     LATEST_LOAD_TIME = "latestLoadTime"
-    """Milliseconds that the last request or reload took."""
+    """Milliseconds of the last request or reload."""
     LOAD_TIME = "loadTime"
     """Milliseconds of all requests or reloads (not in FLIP-221)."""
     NUM_LOOKUP_KEYS = "numLookupKeys"
@@ -139,7 +140,7 @@ class LookupMetric(StrEnum):
     """Bytes of the columns in the cache."""
 
 
-# One lock for all: it is held for some nanoseconds, and groups stay plain picklable data.
+# One lock for all: it is held for nanoseconds, and groups remain plain, picklable data.
 _lock = threading.Lock()
 
 
@@ -192,7 +193,7 @@ class Meter:
         self._sum = 0
 
     def mark(self, count: int) -> None:
-        """Count events that happened now."""
+        """Count current events."""
         with self._lock:
             now = self._clock()
             self._forget(now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The former name of `connectors_core.engine.protocol`, for the tests of released connectors."""
+"""The former name of `connectors_core.engine.protocol`, kept for released connectors' tests."""
 
 from __future__ import annotations
 

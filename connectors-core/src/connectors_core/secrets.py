@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that must not be seen: masked in repr, str, format, plans and logs."""
+"""Secret values, which are masked in repr, str, format, plans, and logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 __all__ = ["MASK", "Secret", "mask_text", "mask_url", "masked"]
 
 MASK: Final = "******"
-"""What is shown in the place of a secret."""
+"""The text that replaces a secret."""
 
 # In these schemes the part before `@` is the container, not a user.
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -29,10 +29,10 @@ _SECRET_KEY: Final = re.compile(
 
 
 class Secret:
-    """A value that shows itself only when it is asked to by name.
+    """A value that only an explicit call reveals.
 
-    It pickles *with its value*, because it has to reach the executors; it must not be put into
-    plans, reports or decisions, and the JSON serializers refuse it. Driver and executor.
+    It is pickled *with its value*, because executors need it. Do not put it into plans, reports, or
+    decisions; the JSON serializers refuse it. Driver and executor.
 
     Args:
         value: The secret text.
@@ -44,7 +44,7 @@ class Secret:
         self._value: str = value._value if isinstance(value, Secret) else value
 
     def reveal(self) -> str:
-        """Return the secret text; call it only where it is handed to the client library."""
+        """Return the secret text; call it only to pass the text to a client library."""
         return self._value
 
     def __repr__(self) -> str:
@@ -72,13 +72,13 @@ class Secret:
 
 
 def mask_text(text: str) -> str:
-    """Scrub user information and secret query parameters from all URLs within a text.
+    """Mask user information and secret query parameters in all URLs of a text.
 
     Args:
         text: Any text, for example a message of a client library.
 
     Returns:
-        The text with `******` in their place. Text without URLs comes back unchanged.
+        The text with `******` in their place. A text without URLs is unchanged.
     """
     if "://" not in text:
         return text
@@ -93,29 +93,29 @@ def mask_text(text: str) -> str:
 
 
 def mask_url(url: str) -> str:
-    """Scrub user information and secret query parameters from a URL.
+    """Mask user information and secret query parameters in a URL.
 
     Args:
         url: A URL such as `https://user:<password>@host/path?token=<token>`.
 
     Returns:
-        The URL as it may be shown, e.g. `https://******@host/path?token=******`.
+        The masked URL, such as `https://******@host/path?token=******`.
     """
     return mask_text(url)
 
 
 def masked(mapping: Mapping[str, Any], options: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a copy of a mapping that may be shown.
+    """Return a masked copy of a mapping, which may be shown.
 
-    Masked are the named keys, values that are a `Secret`, keys whose name says that they hold one
-    (`password`, `token`, `access_key`, ...) and passwords in URLs; nested mappings and lists too.
+    It masks the named keys, `Secret` values, keys with telling names (`password`, `token`,
+    `access_key`, ...), and passwords in URLs, also in nested mappings and lists.
 
     Args:
-        mapping: Options as a user gave them, or storage options of a filesystem.
-        options: Keys that are secret by declaration (`OptionSet.secret_keys`).
+        mapping: Options of a user, or storage options of a file system.
+        options: Keys that are declared secret (`OptionSet.secret_keys`).
 
     Returns:
-        A new dict with `******` in place of what must not be seen.
+        A new dict with `******` in place of secrets.
     """
     secret_keys = frozenset(options)
     return {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versioned serialization of splits, enumerator state, committables and writer state.
+"""Versioned serialization of splits, enumerator state, committables, and writer state.
 
-Stored state is never a pickle: later releases must be able to read it, and it must not run code.
+Stored state is never a pickle: later releases must be able to read it, and reading it must not run
+code.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-# What orjson writes as a number; larger integers travel as text.
+# The range that orjson writes as numbers; larger integers are stored as text.
 _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**64 - 1
 _SURROGATES: Final = "surrogates"
@@ -41,14 +42,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class VersionedSerializer(ABC, Generic[T]):
-    """Turns objects into bytes of a numbered layout, and bytes of any supported layout back.
+    """Converts objects to bytes of a numbered layout, and bytes of any supported layout back.
 
-    This is the counterpart of Flink's `SimpleVersionedSerializer`. A serializer must be able to be
-    pickled: it is used on driver and executors.
+    This is the counterpart of Flink's `SimpleVersionedSerializer`. A serializer must be picklable,
+    because the driver and executors use it.
     """
 
     produces_json: ClassVar[bool] = False
-    """Whether `serialize` gives a JSON object, which `encode_versioned` then embeds as it is."""
+    """Whether `serialize` returns a JSON object, which `encode_versioned` embeds unchanged."""
 
     @property
     @abstractmethod
@@ -61,22 +62,22 @@ class VersionedSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, version: int, data: bytes) -> T:
-        """Read an object back.
+        """Read an object.
 
         Args:
-            version: Number of the layout the data was written in, not above `self.version`.
-            data: What `serialize` returned then.
+            version: Number of the layout of the data, not above `self.version`.
+            data: The bytes from `serialize`.
 
         Raises:
             StateVersionError: If the layout is newer than this release or no longer supported.
-            StateCorruptedError: If the data cannot be understood.
+            StateCorruptedError: If the data cannot be parsed.
         """
 
 
 class JsonDataclassSerializer(VersionedSerializer[T]):
-    """Serializer of a frozen dataclass, driven by its type hints; JSON, sorted keys.
+    """Serializes a frozen dataclass as JSON, based on its type hints.
 
-    Understood are nested dataclasses, str, int of any size, float (with NaN and infinities),
+    It supports nested dataclasses, str, int of any size, float (with NaN and infinities),
     bool, None, bytes, aware `datetime` and `timedelta` in microseconds, enums with str or int
     values, tuples, lists, sets, frozensets, dicts with str, int or enum keys, `Optional`, unions
     of str, int, float, bool and None, `Literal`, and `Any` for plain JSON values. A field with a
@@ -84,8 +85,8 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
 
     Args:
         cls: The dataclass.
-        version: Number of the present layout, from 1.
-        migrations: For each former layout a function from its JSON object to that of the next
+        version: Number of the current layout, from 1.
+        migrations: For each former layout, a function that converts its JSON object to the next
             layout (`{1: one_to_two, 2: two_to_three}`).
     """
 
@@ -105,7 +106,7 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
 
     @property
     def version(self) -> int:
-        """Number of the present layout."""
+        """Number of the current layout."""
         return self._version
 
     def serialize(self, obj: T) -> bytes:
@@ -118,11 +119,11 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
     def deserialize(self, version: int, data: bytes) -> T:
-        """Read an object of this or, through the migrations, a former layout.
+        """Read an object of the current layout or, with migrations, of a former one.
 
         Raises:
             StateVersionError: If the layout is newer, or there is no migration from it.
-            StateCorruptedError: If the data does not fit the dataclass.
+            StateCorruptedError: If the data does not match the dataclass.
         """
         name = self._cls.__name__
         if version > self._version:
@@ -153,15 +154,15 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
 
 
 def encode_versioned(serializer: VersionedSerializer[T], obj: T) -> dict[str, Any]:
-    """Return an object with its layout number as a small dict, to be embedded in a document.
+    """Return an object with its layout number as a small dict, for a document.
 
     Args:
         serializer: The serializer of the object.
         obj: The object.
 
     Returns:
-        `{"v": layout, "d": data}`; the data is a JSON object where the serializer writes one, else
-        base64 text.
+        `{"v": layout, "d": data}`. The data is a JSON object if the serializer writes one,
+        otherwise base64 text.
     """
     data = serializer.serialize(obj)
     body: Any = orjson.loads(data) if serializer.produces_json else _to_base64(data)
@@ -169,7 +170,7 @@ def encode_versioned(serializer: VersionedSerializer[T], obj: T) -> dict[str, An
 
 
 def decode_versioned(serializer: VersionedSerializer[T], envelope: Mapping[str, Any]) -> T:
-    """Read back what `encode_versioned` returned.
+    """Read the result of `encode_versioned`.
 
     Raises:
         StateCorruptedError: If the envelope is malformed.
@@ -192,14 +193,14 @@ def decode_versioned(serializer: VersionedSerializer[T], envelope: Mapping[str, 
 
 @dataclass(frozen=True)
 class _Codec:
-    """Encodes to and decodes from plain JSON values; `where` names the place in messages."""
+    """Encodes to and decodes from plain JSON values; messages contain `where`."""
 
     encode: Callable[[Any, str], Any]
     decode: Callable[[Any, str], Any]
 
 
 def _wrong(where: str, expected: str, found: object) -> UnsupportedError:
-    # Only the type is shown: values of user data do not belong in messages.
+    # Show only the type: messages must not contain user data.
     return UnsupportedError(
         f"{where} cannot be stored", expected=expected, found=type(found).__qualname__
     )
@@ -228,7 +229,7 @@ def _encode_str(value: Any, where: str) -> Any:
     try:
         value.encode()
     except UnicodeEncodeError:
-        # File names that are not UTF-8 come from the operating system with lone surrogates.
+        # The operating system returns file names that are not UTF-8 with lone surrogates.
         return {_SURROGATES: _to_base64(value.encode("utf-8", "surrogatepass"))}
     return str(value)
 
@@ -484,7 +485,7 @@ def _collection_codec(kind: Any, item: _Codec) -> _Codec:
         if not isinstance(value, kind):
             raise _wrong(where, kind.__name__, value)
         encoded = [item.encode(element, f"{where}[{at}]") for at, element in enumerate(value)]
-        # Sets have no order of their own; equal ones must give equal bytes.
+        # Sets have no order, but equal sets must give equal bytes.
         return sorted(encoded, key=orjson.dumps) if kind in (set, frozenset) else encoded
 
     def decode(value: Any, where: str) -> Any:
@@ -563,8 +564,8 @@ _MISSING: Final = type(dataclasses.MISSING)
 
 
 def _init_fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
-    # A class of the user's main program travels to executors by value, and so do the marks in it by
-    # which dataclasses.fields() knows a field: on Spark 3.5 it finds none there.
+    # A class of the user's main program is pickled by value, including the markers by which
+    # dataclasses.fields() recognizes a field. On Spark 3.5 it then finds no fields on executors.
     found: Any = cls.__dataclass_fields__.values()
     return tuple(each for each in found if each._field_type.name == "_FIELD" and each.init)
 
@@ -579,7 +580,7 @@ def _dataclass_codec(cls: type[Any]) -> _Codec:
     resolved: dict[str, _Codec] | None = None
 
     def resolve() -> dict[str, _Codec]:
-        # On first use, not while the codec is built: a dataclass may refer to itself.
+        # On first use, not while the codec is built, since a dataclass may refer to itself.
         nonlocal resolved
         if resolved is None:
             hints = typing.get_type_hints(cls, include_extras=True)
@@ -590,11 +591,11 @@ def _dataclass_codec(cls: type[Any]) -> _Codec:
                 except UnsupportedError as exc:
                     exc.add_note(f"needed for the field {cls.__qualname__}.{each.name}")
                     raise
-            resolved = found  # in one step: another thread may be here too
+            resolved = found  # in one step, since another thread may do the same
         return resolved
 
     def encode(value: Any, where: str) -> Any:
-        if type(value) is not cls:  # the extra fields of a subclass would be lost
+        if type(value) is not cls:  # this would drop the extra fields of a subclass
             raise _wrong(where, cls.__qualname__, value)
         return {
             name: codec.encode(getattr(value, name), f"{where}.{name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors name an option as the caller spells it: a keyword in Python, a key among options."""
+"""Lets errors name an option as the caller spells it: a Python keyword or an option key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Maker(Protocol):
 
 @contextlib.contextmanager
 def by_key() -> Iterator[None]:
-    """What is made within is made of options: errors name these by their keys."""
+    """Within the context, parts are created from options: errors name the keys."""
     token = _by_key.set(True)
     try:
         yield
@@ -35,16 +35,16 @@ def by_key() -> Iterator[None]:
 
 
 def is_by_key() -> bool:
-    """Whether what is made now is made of options by key."""
+    """Return whether parts are currently created from options."""
     return _by_key.get()
 
 
 @contextlib.contextmanager
 def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[None]:
-    """Errors within name options by their keywords.
+    """Let errors within the context name options by their keywords.
 
     Args:
-        keyword_of_key: The keyword of an option's key; None leaves the keys.
+        keyword_of_key: Returns the keyword of a key; None keeps the keys.
     """
     try:
         yield
@@ -55,13 +55,13 @@ def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[Non
 
 
 def spell(error: BaseException, parts: Iterable[object]) -> None:
-    """Let an error and its causes name options as the parts of a pipeline were made.
+    """Let an error and its causes name options as the parts of a pipeline were created.
 
-    Where some parts were made by a keyword and others by the key, the key is shown.
+    If some parts were created by keyword and others by key, the error shows the key.
 
     Args:
-        error: What a pipeline raises.
-        parts: Its sources, sinks and tables.
+        error: The error of a pipeline.
+        parts: Its sources, sinks, and tables.
     """
     makers = [each for part in parts for each in _makers(part)]
     cause: BaseException | None = error
@@ -74,7 +74,7 @@ def spell(error: BaseException, parts: Iterable[object]) -> None:
 
 
 def spelled_as_made(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator of methods that take parts: their errors name options as these were made."""
+    """Decorate a method that takes parts: its errors name options as the parts were created."""
 
     @functools.wraps(method)
     def called(*arguments: _P.args, **named: _P.kwargs) -> _R:
@@ -88,8 +88,8 @@ def spelled_as_made(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _makers(part: object, depth: int = _DEPTH) -> Iterator[_Maker]:
-    """The parts that know how they were made: a part itself, or else those that it holds."""
-    # Of the type: an object of the JVM claims to have every attribute.
+    """Yield the parts that know how they were created: a part itself, or those within it."""
+    # Check the type, since a JVM object claims to have every attribute.
     if hasattr(type(part), "name_of_option"):
         yield cast(_Maker, part)
     elif depth:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors doctor`: does what is installed fit together, and what mends it if not."""
+"""`connectors doctor`: checks that the installed packages are compatible, with fixes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from connectors_core.spark.doctor import SparkFindings
 
 CORE: Final = "connectors-core"
-# The Spark lines that are supported, with the Java versions each of them runs on.
+# The supported Spark lines with their Java versions.
 SPARK_LINES: Final[Mapping[str, tuple[int, ...]]] = {"3.5": (8, 11, 17), "4.3": (17, 21)}
 MINIMUM_PYTHON: Final = (3, 11)
 
 Versions = Callable[[str], str | None]
-"""The installed version of a distribution, None where it is not installed."""
+"""Return the installed version of a distribution, None if it is not installed."""
 
 
 def doctor(
@@ -48,7 +48,7 @@ def doctor(
         bool, typer.Option("--no-spark", help="Do not start Spark; check only what is installed.")
     ] = False,
 ) -> None:
-    """Check that Spark, Java, Python, libraries and connectors fit together."""
+    """Check that Spark, Java, Python, libraries, and connectors are compatible."""
     findings = list(installation_findings())
     if not no_spark and installed_version("pyspark") is not None:
         findings += started_findings(spark_master)
@@ -62,11 +62,11 @@ def doctor(
         raise typer.Exit(1)
 
 
-# --- what is installed ----------------------------------------------------------------------------
+# --- installed packages ---------------------------------------------------------------------------
 
 
 def installed_version(package: str) -> str | None:
-    """The installed version of a distribution, None where it is not installed."""
+    """Return the installed version of a distribution, None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -74,7 +74,7 @@ def installed_version(package: str) -> str | None:
 
 
 def installation_findings() -> Iterator[Finding]:
-    """Everything that can be said without a JVM."""
+    """Return the findings that need no JVM."""
     pyspark = installed_version("pyspark")
     line = line_of(pyspark)
     yield python_finding()
@@ -87,12 +87,12 @@ def installation_findings() -> Iterator[Finding]:
 
 
 def line_of(pyspark: str | None) -> str | None:
-    """The Spark line of a version of pyspark, as in 3.5."""
+    """Return the Spark line of a pyspark version, such as 3.5."""
     return None if pyspark is None else ".".join(pyspark.split(".")[:2])
 
 
 def python_finding() -> Finding:
-    """The Python of this process."""
+    """Check the Python of this process."""
     found = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info[:2] >= MINIMUM_PYTHON:
         return Finding(check="python (driver)", found=found)
@@ -106,7 +106,7 @@ def python_finding() -> Finding:
 
 
 def spark_finding(pyspark: str | None) -> Finding:
-    """The installed pyspark."""
+    """Check the installed pyspark."""
     lines = " and ".join(SPARK_LINES)
     newest = list(SPARK_LINES)[-1]
     if pyspark is None:
@@ -136,13 +136,13 @@ def spark_finding(pyspark: str | None) -> Finding:
 
 
 def java_version() -> str | None:
-    """The version of the Java that Spark would start, None where there is none."""
+    """Return the version of the Java that Spark would start, None if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
         return None
     try:
-        answer = subprocess.run(  # noqa: S603 - the Java that Spark runs too
+        answer = subprocess.run(  # noqa: S603 - the Java that Spark also runs
             [java, "-version"], capture_output=True, text=True, check=False, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
@@ -152,13 +152,13 @@ def java_version() -> str | None:
 
 
 def java_major(version: str) -> int:
-    """17 of 17.0.15, and 8 of 1.8.0_402."""
+    """Return the major version: 17 for 17.0.15, and 8 for 1.8.0_402."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
 def java_finding(version: str | None, line: str | None) -> Finding:
-    """The Java that Spark would start."""
+    """Check the Java that Spark would start."""
     wanted = SPARK_LINES.get(line or "", (17,))
     fix = "install JDK 17, then run: export JAVA_HOME=/path/to/jdk-17"
     if version is None:
@@ -183,7 +183,7 @@ def java_finding(version: str | None, line: str | None) -> Finding:
 
 
 def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
-    """Pairs of numpy, pyarrow and pandas that are known to fail."""
+    """Check for combinations of numpy, pyarrow, and pandas that are known to fail."""
     numpy, pyarrow, pandas = (versions(name) for name in ("numpy", "pyarrow", "pandas"))
     old_spark = line == "3.5"
     pin = f" 'pyspark=={line}.*'" if line in SPARK_LINES else ""
@@ -212,7 +212,7 @@ def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
 
 
 def worker_python_finding(setting: str | None) -> Finding:
-    """The Python that Spark's workers are told to run."""
+    """Check the configured Python of Spark's workers."""
     fix = SET_WORKER_PYTHON
     if setting:
         found = shutil.which(setting)
@@ -248,7 +248,7 @@ class InstalledConnector:
     Attributes:
         name: Its name.
         version: Its package version.
-        requires: What it requires, by distribution.
+        requires: Its required versions, by distribution.
     """
 
     name: str
@@ -257,7 +257,7 @@ class InstalledConnector:
 
 
 def installed_connectors() -> list[InstalledConnector]:
-    """Every installed distribution that requires the core."""
+    """Return every installed distribution that requires the core."""
     found: dict[str, InstalledConnector] = {}
     for distribution in importlib.metadata.distributions():
         requires = dict(map(split_requirement, distribution.requires or ()))
@@ -271,7 +271,7 @@ def installed_connectors() -> list[InstalledConnector]:
 
 
 def split_requirement(requirement: str) -> tuple[str, str]:
-    """Name and version specifier of a requirement; one for an extra counts as having none."""
+    """Return name and version specifier of a requirement; none for a requirement of an extra."""
     text, _, marker = requirement.partition(";")
     name = re.match(r"[A-Za-z0-9._-]+", text)
     assert name is not None
@@ -282,7 +282,7 @@ def split_requirement(requirement: str) -> tuple[str, str]:
 def connector_findings(
     connectors: list[InstalledConnector], versions: Versions
 ) -> Iterator[Finding]:
-    """Whether each connector fits the installed Spark and core."""
+    """Check that each connector is compatible with the installed Spark and core."""
     if not connectors:
         yield Finding(check="connectors", found="none installed")
     pyspark = versions("pyspark")
@@ -317,7 +317,7 @@ def connector_findings(
 
 
 def release_of(connector: InstalledConnector) -> tuple[str, str | None]:
-    """Version and Spark line of a build: 3.1.2.3.5 is 3.1.2 for Spark 3.5."""
+    """Return version and Spark line of a build: 3.1.2.3.5 is 3.1.2 for Spark 3.5."""
     parts = connector.version.split(".")
     if "pyspark" in connector.requires and len(parts) == 5:
         return ".".join(parts[:3]), ".".join(parts[3:])
@@ -325,7 +325,7 @@ def release_of(connector: InstalledConnector) -> tuple[str, str | None]:
 
 
 def at_least(version: str, bound: str) -> bool:
-    """Whether a version is not below a bound, by its numbers."""
+    """Return whether a version is at least a bound, by its numbers."""
     return _numbers(version) >= _numbers(bound)
 
 
@@ -353,7 +353,7 @@ def fits(version: str, specifier: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release of a version as six numbers: 3.5 equals 3.5.0."""
+    """Return the release of a version as six numbers, so that 3.5 equals 3.5.0."""
     release = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in release[0].split(".")] if release else []
     return tuple([*numbers, 0, 0, 0, 0, 0, 0][:6])
@@ -383,7 +383,7 @@ def started_findings(master: str) -> list[Finding]:
 
 
 def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Finding]:
-    """What a running Spark says, compared with this process."""
+    """Compare a running Spark with this process."""
     pyspark = versions("pyspark")
     started = Finding(check="start of spark", found=f"Spark {spark.version} on Java {spark.java}")
     if line_of(spark.version) != line_of(pyspark):

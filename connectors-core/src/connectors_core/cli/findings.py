@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `connectors doctor` finds."""
+"""The findings of `connectors doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How a finding is to be taken."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application: its own commands, those of connectors, and errors without a traceback."""
+"""The application: the core's and connectors' commands, and errors without tracebacks."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ ERROR_EXIT: Final = 2
 
 
 def command_plugins() -> dict[str, importlib.metadata.EntryPoint]:
-    """The subcommands that installed connectors declare, by name."""
+    """Return the subcommands that installed connectors declare, by name."""
     points = importlib.metadata.entry_points(group=COMMAND_GROUP)
     return {point.name: point for point in sorted(points, key=lambda point: point.name)}
 
 
 class ConnectorsGroup(TyperGroup):
-    """Loads a connector's commands when they are asked for; shows errors as what they say."""
+    """Loads a connector's commands on demand, and shows errors by their message."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Begin a call of the command."""
+        """Create the context of a call."""
         with_words(self)
         return super().make_context(*args, **kwargs)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, our own first."""
+        """Return the names of all commands, the core's first."""
         own = list(super().list_commands(ctx))
         return own + [name for name in command_plugins() if name not in own]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command of ours or, by its entry point, of a connector."""
+        """Return a command of the core or, by its entry point, of a connector."""
         command = super().get_command(ctx, cmd_name)
         if command is None:
             point = command_plugins().get(cmd_name)
@@ -51,7 +51,7 @@ class ConnectorsGroup(TyperGroup):
         return None if command is None else with_words(command)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error of ours is shown without a traceback and exits with 2."""
+        """Run the command; show a connector error without a traceback and exit with 2."""
         try:
             return super().invoke(ctx)
         except ConnectorError as error:
@@ -64,7 +64,7 @@ class ConnectorsGroup(TyperGroup):
 
 
 def load_plugin(point: importlib.metadata.EntryPoint) -> Any:
-    """The command of an entry point; one that cannot be loaded says so when it is called."""
+    """Load the command of an entry point; if that fails, calling the command fails."""
     try:
         plugin = point.load()
         if not isinstance(plugin, typer.Typer):
@@ -108,7 +108,7 @@ app = typer.Typer(
     name="connectors",
     cls=ConnectorsGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # they show local variables, among them secrets
+    pretty_exceptions_enable=False,  # they show local variables, which may be secrets
 )
 """The command `connectors`, with the subcommands of the installed connectors."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions as their connectors store them, for people."""
+"""Formats stored positions for people."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from connectors_core.secrets import mask_text
 
 
 def stored_text(stored: Versioned, most: int | None = None) -> str:
-    """The state of a split or a writer: most connectors store JSON.
+    """Format the state of a split or a writer, which is usually JSON.
 
     Args:
         stored: The state.
-        most: Characters to show; None for all.
+        most: Maximum number of characters; None for all.
     """
     try:
         text = orjson.dumps(orjson.loads(stored.data)).decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors state show`: what a state location says of a pipeline. Reads only."""
+"""`connectors state show`: shows the state of a pipeline. Read-only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show_state(
     storage_option: StorageOption = None,
     decisions: Annotated[int, typer.Option(min=0, help="Number of decisions to show.")] = 5,
 ) -> None:
-    """Show plan, positions, watermarks, writers' states, epochs and lease. Changes nothing."""
+    """Show plan, positions, watermarks, writer states, epochs, and lease. Changes nothing."""
     view = view_state(StateStore(path, storage_options(storage_option)), decisions)
     if as_json:
         typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())

@@ -62,11 +62,11 @@ def rewind_state(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Take a pipeline that is stopped back, so that it reads again what came after an epoch.
+    """Rewind a stopped pipeline, so that it reads again the rows after an epoch.
 
-    What was written stays in the sinks, and is written again. All sources of the query go back
-    together: its epochs hold rows of all of them. Without an epoch, this names those that you can
-    go back to. A query with state of Spark's is refused. Nothing is removed.
+    Rows that were written stay in the sinks and are written again. All sources of the query are
+    rewound together, because its epochs hold rows of all of them. Without an epoch, the command
+    lists the possible epochs. It refuses a query with Spark state. It removes nothing.
     """
     locations = locations_of(location, checkpoint, storage_option)
     identity = locations.whole_identity()
@@ -129,10 +129,9 @@ def give_up_epoch(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Give up an epoch that is decided and can never be committed, or whose decision is lost.
+    """Give up an epoch that can never be committed or whose decision is lost.
 
-    Use this as a last resort. First fix what the error of the commit names, or restore a
-    backup. The
+    Use this as a last resort. First fix the cause in the commit's error, or restore a backup. The
     command lists the rows that it abandons, by sink and writer, and their source positions.
     With
     --read-again, the rows are not lost.
@@ -210,11 +209,11 @@ def _show_beginnings(
     found: rewind.Rewinding,
     starts: Mapping[str, str],
 ) -> None:
-    """Say what is known without the sources: only they can compare two places."""
+    """Show the known positions; only the sources themselves could compare them."""
     try:
         views = view_sources(locations.state.child(query.folder), query)
         stand = {source.uid: source.splits for source in views}
-    except StateCorruptedError:  # a way out of just that
+    except StateCorruptedError:  # read-again avoids exactly that
         stand = {}
     more = "at least " if found.forgotten else ""
     for uid, rows in found.read_again.items():

@@ -46,10 +46,11 @@ def back_up_state(
     target_option: CopyOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Copy checkpoint and state of a pipeline, while it runs or is stopped, and check the copy.
+    """Copy the checkpoint and state of a running or stopped pipeline, and verify the copy.
 
-    Of a pipeline that runs, the copy ends with the last micro-batch that Spark has finished. Of one
-    that does not, everything is copied, and no driver can start meanwhile. Nothing is overwritten.
+    The copy of a running pipeline ends with the last micro-batch that Spark has finished. The copy
+    of a stopped pipeline is complete, and no driver can start meanwhile. The command overwrites
+    nothing.
     """
     locations = locations_of(location, checkpoint, storage_option)
     with backup.held(locations) as stopped:
@@ -79,11 +80,11 @@ def restore_state(
     source_option: CopyOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Make state of a copy, where there is none, so that the pipeline starts from it.
+    """Restore the state of a pipeline from a copy into an empty location.
 
-    The pipeline continues as if it had been stopped when the copy was taken. What it has written
-    since is in the sinks, and is read and written again. Run one of the two, the restored pipeline
-    or the one that the copy is of.
+    The pipeline continues as if it had been stopped at the time of the backup. Rows that it wrote
+    later stay in the sinks, and are read and written again. Run only one of the two: the restored
+    or the original pipeline.
     """
     locations = locations_of(location, checkpoint, storage_option)
     options = storage_options(source_option)
@@ -122,7 +123,7 @@ def _sum(manifest: Manifest) -> str:
 
 @contextmanager
 def _progress(what: str) -> Iterator[backup.Progress]:
-    """A bar on standard error, where that is a terminal."""
+    """Show a progress bar on standard error if that is a terminal."""
     with Progress(
         TextColumn(what),
         BarColumn(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that the commands on a state location share."""
+"""The shared arguments of the commands on a state location."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for con
 
 
 def storage_options(given: list[str] | None) -> dict[str, Any]:
-    """Options of the form ``key=value``; a value that is JSON is taken as such."""
+    """Parse options of the form ``key=value``; a JSON value is parsed as JSON."""
     options: dict[str, Any] = {}
     for option in given or ():
         key, found, value = option.partition("=")
@@ -57,17 +57,17 @@ def storage_options(given: list[str] | None) -> dict[str, Any]:
 
 
 def locations_of(location: str, checkpoint: str | None, options: list[str] | None) -> Locations:
-    """Where the state of a pipeline is."""
+    """Return the locations of a pipeline's state."""
     given = storage_options(options)
     state = StateStore(location, given)
     return Locations(state, state if checkpoint is None else StateStore(checkpoint, given))
 
 
 def query_of(identity: PipelineIdentity, folder: str | None) -> QueryIdentity:
-    """The query that is meant.
+    """Return the selected query.
 
     Raises:
-        ConfigurationError: There are several and none is named, or it is not there.
+        ConfigurationError: The query does not exist, or there are several and none is selected.
     """
     known = {query.folder: query for query in identity.queries}
     if folder is None and len(known) == 1:
@@ -87,6 +87,6 @@ def query_of(identity: PipelineIdentity, folder: str | None) -> QueryIdentity:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask whether to go ahead; a no ends the command with exit code 1."""
+    """Ask for confirmation; "no" ends the command with exit code 1."""
     if not yes:
         typer.confirm(question, abort=True)

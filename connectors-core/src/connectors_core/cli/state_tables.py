@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a pipeline as tables for people."""
+"""Prints the state of a pipeline as tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from connectors_core.cli.state_view import DecisionView, LeaseView, QueryView, S
 
 
 def print_state(view: StateView, console: Console, now: float) -> None:
-    """Print it for people.
+    """Print the state of a pipeline.
 
     Args:
-        view: What to print.
-        console: Where to.
-        now: Seconds since the epoch.
+        view: The state.
+        console: The console.
+        now: Current time in seconds since 1970.
     """
     kind = "streaming" if view.streaming else "batch"
     console.print(Text.assemble(("pipeline ", "dim"), (view.name, "bold"), f"  {kind}"))

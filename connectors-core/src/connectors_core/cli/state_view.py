@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a state location says of a pipeline. Reads only."""
+"""The state of a pipeline, read from its state location. Read-only."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SplitView:
         subtask: The reader to which it is assigned.
         position: Its state as the connector stores it.
         skip: Rows after that position that were already emitted.
-        read: Whether it was ever read.
+        read: Whether a reader has read from it.
         watermark: Its watermark in microseconds.
     """
 
@@ -89,7 +89,7 @@ class SourceView:
 
     Attributes:
         uid: The source.
-        finished: All is read.
+        finished: Whether it is read to its end.
         watermark: Its watermark in microseconds.
         entries: Entries of the newest plan.
         reported: Those of them that have a report.
@@ -116,9 +116,9 @@ class DecisionView:
         bytes: Bytes by sink.
         committables: Committables by sink.
         skipped: Records dropped by record policies.
-        dead_letters: Records in the dead letters.
+        dead_letters: Records that became dead letters.
         not_done: Sinks that have not committed it yet.
-        rewritten: Writers whose rows were lost and written again, by sink.
+        rewritten: Writers whose lost rows were rewritten, by sink.
         given_up: Sinks that never got its rows, by `connectors state give-up`.
     """
 
@@ -185,7 +185,7 @@ class QueryView:
 
 @dataclass(frozen=True, kw_only=True)
 class StateView:
-    """What a state location says of its pipeline."""
+    """The state of a pipeline in its state location."""
 
     pipeline_id: str
     name: str
@@ -196,14 +196,14 @@ class StateView:
 
 
 def view_state(store: StateStore, decisions: int = 5) -> StateView:
-    """Read what a state location says.
+    """Read the state of a pipeline.
 
     Args:
         store: The state location of a pipeline.
         decisions: How many decisions to read.
 
     Raises:
-        StateLocationError: No pipeline has its state there.
+        StateLocationError: The location holds no pipeline.
         StateCorruptedError: A document is damaged or missing.
     """
     identity = read_identity(store)
@@ -232,7 +232,7 @@ def _lease(store: StateStore) -> LeaseView | None:
     stem = max(claims).removesuffix(".json")
     data = store.read_or_none(f"lease/{stem}.json")
     if data is None:
-        return None  # removed by a driver that took over this moment
+        return None  # a driver that is taking over has just removed it
     claim = decode_document("lease", data)
     stamp = store.read_or_none(f"lease/{stem}.alive")
     seen_at = claim["claimed_at"]
@@ -286,7 +286,7 @@ def _query(
 
 
 def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
-    """Read where the sources of a query stand.
+    """Read the positions of a query's sources.
 
     Args:
         store: The state location of the query.
@@ -313,7 +313,7 @@ def _writers(newest: Decision) -> list[WriterView]:
 
 
 def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) -> None:
-    """Move a source on by a plan and its reports, as its coordinator does."""
+    """Advance a source by a plan and its reports, as its coordinator does."""
     splits = {split.split_id: split for split in source.splits}
     if plan.snapshot is not None:
         splits = {

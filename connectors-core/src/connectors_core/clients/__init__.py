@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What connectors build the clients of other systems with."""
+"""Building blocks for the clients of external systems."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of a client library comes from."""
+"""The causes of a client library's errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["causes_of"]
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an error and what it comes from, the nearest first.
+    """Yield an error and its causes, the nearest first.
 
-    An error that is an argument of another counts too: clients wrap the errors of sockets so.
+    An error in the arguments of another also counts, because clients wrap socket errors this way.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ability of sources, sinks and lookup tables to say whether their system can be reached."""
+"""The ability of sources, sinks, and lookup tables to check their connection."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ __all__ = ["SupportsConnectionCheck"]
 
 
 class SupportsConnectionCheck(ABC):
-    """Ability of a source, a sink or a lookup table: asks its system for an answer.
+    """Ability of a source, sink, or lookup table: checks that its system responds.
 
-    A pipeline calls it before anything else, so that a wrong address fails within seconds and not
-    after the retries of the first request. Without this ability nothing is checked.
+    A pipeline calls it first, so that a wrong address fails within seconds and not after the
+    retries of the first request. Without this ability, the pipeline checks nothing.
     """
 
     @abstractmethod
     def check_connection(self, timeout: float) -> None:
-        """Return when the system has answered, whatever it has answered about data. Driver.
+        """Return when the system has responded. Driver.
 
-        Called on a thread of its own, before the pipeline takes its lease, with every start. One
-        server of several is enough. Does not retry, creates nothing and reads no data; a missing
-        right to ask is an answer too.
+        The pipeline calls it on a separate thread at every start, before it takes its lease. A
+        response of one server is enough, and a denied permission is also a response. Do not retry,
+        create anything, or read data.
 
         Args:
-            timeout: Seconds until it must have returned or raised.
+            timeout: Seconds within which it must return or raise an error.
 
         Raises:
-            ConnectorError: There is no answer; names the address and the cause.
+            ConnectorError: There is no response; names the address and the cause.
         """

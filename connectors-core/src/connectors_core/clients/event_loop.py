@@ -31,9 +31,9 @@ _background: _Background | None = None
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process, running. Executor and driver, any thread.
+    """Return the running loop of this process. Executor and driver, any thread.
 
-    It lives as long as the process: what is made in one task may be used by the next.
+    It lives as long as the process, so tasks can reuse the clients of earlier tasks.
     """
     global _background
     with _lock:
@@ -45,5 +45,5 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the loop. Any thread but the loop's."""
+    """Run a coroutine on the loop. Any thread except the loop's."""
     return asyncio.run_coroutine_threadsafe(coroutine, event_loop())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filesystems that need a library outside of Python, where that is missing."""
+"""Errors of file systems that need a missing native library."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NEEDED = ("libjvm", "libhdfs")
 
 
 def error_of_opening(error: OSError, url: str, *, option: str) -> ConnectorError:
-    """The error to raise where a filesystem could not be opened; driver and executor.
+    """Return the error to raise if a file system cannot be opened; driver and executor.
 
     Args:
-        error: What fsspec or Arrow raised.
-        url: What was to be opened, as it may be shown.
+        error: The error of fsspec or Arrow.
+        url: The masked URL.
         option: Option with the URL.
     """
     found = mask_text(str(error).strip().splitlines()[0] if str(error).strip() else repr(error))

@@ -26,17 +26,17 @@ _MAX_DOUBLINGS: Final = 32
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """When a try that raised a `RetryableError` is followed by another.
+    """Decides when to retry after a `RetryableError`.
 
-    The pauses double and are random. A system that asks for a longer pause gets it, but the last
-    try is not later than the timeout. All times are seconds of the monotonic clock.
+    Pauses double and are random. If a system requests a longer pause, the policy respects it, but
+    the last attempt is not later than the timeout. All times are seconds of the monotonic clock.
 
     Attributes:
-        initial_backoff: Longest pause before the second try.
-        max_backoff: Longest pause before any try.
-        jitter: Share of a pause that is random.
-        max_attempts: Most tries; None for any number.
-        timeout: Seconds from the first try to the last.
+        initial_backoff: Longest pause before the first retry.
+        max_backoff: Longest pause before any retry.
+        jitter: Random share of a pause.
+        max_attempts: Maximum number of attempts; None for no limit.
+        timeout: Seconds from the first attempt to the last.
     """
 
     initial_backoff: float
@@ -46,21 +46,21 @@ class RetryPolicy:
     timeout: float = math.inf
 
     def is_over(self, tries: int, elapsed: float) -> bool:
-        """Whether there is no further try.
+        """Return whether there is no further attempt.
 
         Args:
-            tries: Tries that failed.
-            elapsed: Seconds since the first.
+            tries: Number of failed attempts.
+            elapsed: Seconds since the first attempt.
         """
         return elapsed >= self.timeout or tries == self.max_attempts
 
     def pause(self, tries: int, error: BaseException | None = None, elapsed: float = 0.0) -> float:
-        """Return the seconds to wait before the next try.
+        """Return the seconds to wait before the next attempt.
 
         Args:
-            tries: Tries that failed.
-            error: What the last one failed with.
-            elapsed: Seconds since the first.
+            tries: Number of failed attempts.
+            error: The last error.
+            elapsed: Seconds since the first attempt.
         """
         doubled: float = self.initial_backoff * 2 ** min(tries - 1, _MAX_DOUBLINGS)
         pause = min(self.max_backoff, doubled) * random.uniform(1 - self.jitter, 1)
@@ -161,18 +161,18 @@ class RetryLog:
 
     @property
     def failing(self) -> bool:
-        """Whether there were failures, and no success since."""
+        """Whether attempts have failed without a success since."""
         return self._tries > 0
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
-        """Tenacity is about to wait for the next try."""
+        """Log before tenacity waits for the next attempt."""
         self.failed(_error(state))
 
     def failed(self, reason: BaseException | str | None) -> None:
-        """A try failed, and there will be another.
+        """Record a failed attempt that will be retried.
 
         Args:
-            reason: What it failed with.
+            reason: The error.
         """
         now = self._clock()
         if self._last is None or now - self._last > self._forget_after:
@@ -197,9 +197,9 @@ class RetryLog:
         )
 
     def succeeded(self) -> None:
-        """A try succeeded: says so where failures were logged.
+        """Record a success, and log it if failures were logged.
 
-        What fails and succeeds in turns is logged once in ``every`` seconds.
+        If failures and successes alternate, they are logged once in ``every`` seconds.
         """
         if self._told:
             _LOGGER.warning(

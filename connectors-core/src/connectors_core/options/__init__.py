@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options, declared once and used for keywords, validation, documentation and "did you mean"."""
+"""Options, declared once for keywords, validation, documentation, and suggestions."""
 
 from __future__ import annotations
 

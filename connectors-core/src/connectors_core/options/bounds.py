@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds that the values of options keep."""
+"""Validators for the values of options."""
 
 from __future__ import annotations
 

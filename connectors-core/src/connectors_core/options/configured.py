@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes whose settings are declared once: keywords, options by key, attributes and help."""
+"""Classes whose settings are declared once as keywords, options, attributes, and help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUOTED: Final = re.compile(r"`([a-z][\w.\-]*)`")
 
 
 class Part(Setting[T, Any]):
-    """A keyword whose value is made of several options by key, or of none; see `part`."""
+    """A keyword whose value is built from several options, or from none; see `part`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Part(Setting[T, Any]):
 
     @property
     def options(self) -> tuple[Option[Any], ...]:
-        """The options by key that give its value."""
+        """The options from which its value is built."""
         return self._options
 
     @property
@@ -60,16 +60,16 @@ class Part(Setting[T, Any]):
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether it is required."""
         return self._default is _NOT_GIVEN
 
     @property
     def fallback(self) -> Any:
-        """The value when it is not given."""
+        """Return the default."""
         return self._default() if callable(self._default) else self._default
 
     def accept(self, value: object) -> T:
-        """Turn the value of the keyword into the canonical one and check its type."""
+        """Check the type of the keyword's value and return its canonical form."""
         if self._accept is not None:
             return self._accept(value)
         if self._kind is not None and not isinstance(value, self._kind):
@@ -84,7 +84,7 @@ class Part(Setting[T, Any]):
         return cast(T, value)
 
     def of(self, options: Options) -> T:
-        """Its value among parsed options."""
+        """Return its value from parsed options."""
         built = self._build(options) if self._build is not None else None
         return self.fallback if built is None else built
 
@@ -99,18 +99,17 @@ def part(
     alias: str | None = None,
     kw_only: bool = True,
 ) -> Any:
-    """Declare a keyword of a class of `Configured` that is no single option.
+    """Declare a keyword of a `Configured` class that is not a single option.
 
     Args:
-        kind: What its values are instances of. A class of `Configured` brings its options along.
-        *options: The options by key that give its value, where `kind` does not bring them.
-        build: Makes the value of parsed options, or None for the default.
-        accept: Makes the value of what a keyword gives; by default that is a `kind`.
-        default: The value when it is not given, or what makes one. Without a default it must be
-            given.
+        kind: The class of its values. A `Configured` class provides its options.
+        *options: The options from which the value is built, unless `kind` provides them.
+        build: Builds the value from parsed options; returns None for the default.
+        accept: Converts the value of the keyword; by default it must be a `kind`.
+        default: The default or its factory. Without a default, the keyword is required.
         doc: One or two sentences for users.
-        alias: The keyword, where it is not the attribute's name.
-        kw_only: False for an argument that may be given by its place.
+        alias: The keyword, if it differs from the attribute's name.
+        kw_only: False for an argument that may be positional.
     """
     if isinstance(kind, type) and issubclass(kind, Configured) and build is None:
         options, build = tuple(kind.OPTIONS), kind.from_parsed
@@ -120,7 +119,7 @@ def part(
 
 
 class _Signature:
-    """The signature of a class's constructor, made when it is asked for."""
+    """The signature of a class's constructor, created on access."""
 
     def __get__(self, instance: object, owner: type[Configured]) -> inspect.Signature:
         kinds = inspect.Parameter
@@ -138,12 +137,12 @@ class _Signature:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(option, part))
 class Configured:
-    """A class whose settings are declared in its body, each once, by `option` and `part`.
+    """A class that declares each setting once in its body, by `option` and `part`.
 
-    Each is a keyword of the constructor and an attribute, which cannot be changed; those with a
-    key are also an option of `from_options`. Type checkers know the keywords. `__post_init__`
-    checks and assembles, as in a dataclass. Errors name a setting as it was given: by its keyword,
-    or by its key.
+    Each setting is a keyword of the constructor and a read-only attribute. A setting with a key is
+    also an option of `from_options`. Type checkers know the keywords. `__post_init__` validates and
+    assembles, as in a dataclass. Errors name a setting by its keyword or its key, as the caller
+    does.
 
     Attributes:
         OPTIONS: The options by key.
@@ -188,23 +187,23 @@ class Configured:
             self.__post_init__()
 
     def __post_init__(self) -> None:
-        """Check what does not fit together, and assemble."""
+        """Validate combinations of settings, and assemble the object."""
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> Self:
-        """Make one from options by key, as Spark and SQL give them.
+        """Create an object from options by key, as in Spark and SQL.
 
         Args:
             mapping: Values by key, strings or Python values; see `OPTIONS`.
 
         Raises:
-            OptionError: A key is not known, is missing or has a value that cannot be used.
+            OptionError: An option is unknown, missing, or invalid.
         """
         return cls.from_parsed(cls.OPTIONS.parse(mapping))
 
     @classmethod
     def from_parsed(cls, options: Options) -> Self:
-        """Make one from options that are parsed, also those of something larger."""
+        """Create an object from parsed options, which may contain others."""
         made = cls.__new__(cls)
         with by_key():
             for each in cls.SETTINGS:
@@ -214,26 +213,26 @@ class Configured:
         return made
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with other values.
+        """Return a copy with some settings changed.
 
         Args:
-            **changes: By keyword, as the constructor takes them.
+            **changes: Values by keyword, as in the constructor.
         """
         return type(self)(**(self._values() | changes))
 
     @classmethod
     def keywords_by_key(cls) -> dict[str, str]:
-        """What each option is called in Python."""
+        """Return the keyword of each option."""
         return {key: name for each in cls.SETTINGS for key, name in each.keywords.items()}
 
     def name_of_option(self, key: str) -> str | None:
-        """What an option is called where this was made: its keyword or its key; None for none."""
+        """Return the caller's name of an option: its keyword or its key; None if unknown."""
         keyword = self.keyword_of(key)
         return key if keyword is not None and self._made_of_options else keyword
 
     @classmethod
     def keyword_of(cls, key: str) -> str | None:
-        """What an option is called in Python; None for a key that is none."""
+        """Return the keyword of an option; None for an unknown key."""
         return cls.OPTIONS.keywords.get(key)
 
     @classmethod
@@ -275,7 +274,7 @@ class Configured:
 
 
 def _documented(cls: type[Configured]) -> str | None:
-    """The docstring of a class with the section of its arguments."""
+    """Return the docstring of a class with the section of its arguments."""
     if not cls.__doc__ or not cls.SETTINGS:
         return cls.__doc__
     keywords = cls.OPTIONS.keywords

@@ -28,17 +28,17 @@ _REQUIRED: Final[Any] = object()
 
 @dataclass(frozen=True)
 class Option(Setting[T, Any]):
-    """One option of a connector; in a class of `Configured` also a keyword and an attribute.
+    """One option of a connector; in a `Configured` class also a keyword and an attribute.
 
     Args:
-        key: Lower-case dotted key, e.g. `scan.startup.mode`. A key ending in `.*` gathers all
-            keys below it into one map, e.g. `properties.*`, which may also be given whole under
-            `properties`. Keys are matched without regard to case, because Spark's options are.
+        key: Lowercase dotted key, such as `scan.startup.mode`. A key ending in `.*` collects all
+            keys below it into one map. For example, `properties.*` also accepts a whole map under
+            `properties`. Keys are case-insensitive, like Spark's options.
         type: A Python type (`bool`, `int`, `float`, `str`, `timedelta`, `dict`, `Secret`, an
             `Enum`) or an `OptionType` (`DURATION`, `MEMORY_SIZE`, `JSON_MAP`, `list_of(...)`).
-        default: Value when it is not given; None means there is none.
+        default: The default; None means that there is none.
         doc: One or two sentences for users.
-        secret: The value is masked wherever it is shown; always so for the type `Secret`.
+        secret: Whether the value is masked when shown; always true for the type `Secret`.
         since: Version that introduced it.
         required: It must be given.
         choices: Values that are allowed, all when empty.
@@ -49,7 +49,7 @@ class Option(Setting[T, Any]):
         deprecated_keys: Former keys; they still work and warn.
 
     Raises:
-        ConfigurationError: If the declaration itself is wrong.
+        ConfigurationError: If the declaration itself is invalid.
     """
 
     key: str
@@ -80,17 +80,17 @@ class Option(Setting[T, Any]):
 
     @property
     def is_prefix(self) -> bool:
-        """Whether it gathers all keys below its own into a map."""
+        """Whether it collects all keys below its own into a map."""
         return self.key.endswith(PREFIX_MARK)
 
     @property
     def type_name(self) -> str:
-        """The type as the documentation calls it."""
+        """The name of the type in the documentation."""
         return self._type.name
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The values that are allowed, as text; empty where they cannot be listed."""
+        """The allowed values as text; empty if they cannot be listed."""
         values: Iterable[Any] = self.choices
         if not values and isinstance(self.type, builtins.type) and issubclass(self.type, Enum):
             values = self.type
@@ -103,7 +103,7 @@ class Option(Setting[T, Any]):
 
     @property
     def options(self) -> tuple[Option[Any], ...]:
-        """Itself."""
+        """The option itself."""
         return (self,)
 
     @property
@@ -113,7 +113,7 @@ class Option(Setting[T, Any]):
 
     @property
     def fallback(self) -> Any:
-        """The value when it is not given."""
+        """Return the default."""
         return {} if self.is_prefix and self.default is None else self.default
 
     @property
@@ -121,7 +121,7 @@ class Option(Setting[T, Any]):
         return type_of(self.type)
 
     def parse(self, value: object) -> T:
-        """Turn a string or a Python value into the canonical one and check it.
+        """Validate a string or a Python value and return its canonical form.
 
         Raises:
             InvalidOptionError: If it has the wrong type or is not allowed.
@@ -129,11 +129,11 @@ class Option(Setting[T, Any]):
         return self._checked(self._type.parse, value)
 
     def accept(self, value: object) -> T:
-        """The same, for the value of a keyword."""
+        """Validate the value of a keyword and return its canonical form."""
         return self._checked(self._type.accept or self._type.parse, value)
 
     def takes(self, value: object) -> bool:
-        """Whether a keyword's value is one: None says for most that it is not given."""
+        """Return whether a keyword's value counts as given; None usually does not."""
         return value is not None or self._type.takes_none
 
     def of(self, options: Options) -> Any:
@@ -141,13 +141,13 @@ class Option(Setting[T, Any]):
         return options[self] if self.required else options.get(self)
 
     def show(self, value: T | None) -> str | None:
-        """Return the value as text that may be shown; a secret is masked."""
+        """Return the value as text, with a secret masked."""
         if value is None:
             return None
         return MASK if self.secret else self._type.show(value)
 
     def shown(self, value: Any) -> str:
-        """Return the value as `repr` shows it; a secret is masked."""
+        """Return the value for `repr`, with a secret masked."""
         if isinstance(value, Enum):
             return repr(self.show(cast(Any, value)))
         return MASK if self.secret else super().shown(value)
@@ -189,14 +189,14 @@ def option(
     kw_only: bool = True,
     **declared: Any,
 ) -> Any:
-    """Declare an option in a class of `Configured`, where it is a keyword and an attribute too.
+    """Declare an option in a `Configured` class, which is also a keyword and an attribute.
 
     Args:
         key: See `Option`.
         type: See `Option`.
-        default: Value when it is not given. Without a default it must be given.
-        alias: The keyword, where it is not the attribute's name.
-        kw_only: False for an argument that may be given by its place.
+        default: The default. Without one, the option is required.
+        alias: The keyword, if it differs from the attribute's name.
+        kw_only: False for an argument that may be positional.
         **declared: See `Option`.
     """
     required = default is _REQUIRED

@@ -10,10 +10,10 @@ __all__ = ["table"]
 
 
 def table(options: Iterable[Mapping[str, Any]]) -> str:
-    """Return the table of options, one row per option, with the keywords where there are some.
+    """Return the table of options, one row per option, with the keywords if there are any.
 
     Args:
-        options: The declarations as `OptionSet.describe` gives them.
+        options: The declarations from `OptionSet.describe`.
     """
     rows = tuple(options)
     has_keywords = any(row["keyword"] for row in rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of one thing, checked together."""
+"""A set of options that are validated together."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ __all__ = ["OptionSet"]
 
 
 class OptionSet:
-    """The options of one source, sink, format or table, in the order they are documented.
+    """The options of one source, sink, format, or table, in the order of the documentation.
 
     Args:
         *options: The declarations.
-        scope: What they configure, for messages, e.g. `kafka source`.
-        keywords: What options are called in Python, by their keys.
-        elsewhere: Options of other systems that are none here, in lower case, and what to do
-            instead.
+        scope: The configured object for messages, such as `kafka source`.
+        keywords: The Python names of options, by key.
+        elsewhere: Lowercase options of other systems that do not exist here, with the alternative.
 
     Raises:
         ConfigurationError: If two declarations share a key.
@@ -72,7 +71,7 @@ class OptionSet:
 
     @property
     def secret_keys(self) -> frozenset[str]:
-        """Keys whose values are masked."""
+        """Keys with masked values."""
         return frozenset(option.key for option in self if option.secret)
 
     def extended(self, *options: Option[Any], scope: str | None = None) -> OptionSet:
@@ -86,21 +85,21 @@ class OptionSet:
         )
 
     def parse(self, mapping: Mapping[str, Any]) -> Options:
-        """Check options as a user gave them and turn them into typed values; driver.
+        """Validate options from a user and convert them to typed values; driver.
 
-        A value of None counts as not given. Where several options are wrong the first is raised
-        and the others are added to it as notes.
+        None counts as not given. If several options are wrong, the first error is raised with the
+        others as notes.
 
         Args:
-            mapping: Values by key; Spark gives all of them as strings.
+            mapping: Values by key; from Spark, all are strings.
 
         Returns:
             The frozen options with defaults filled in.
 
         Raises:
-            UnknownOptionError: If a key is not declared, with what may have been meant.
-            InvalidOptionError: If a value has the wrong type, is not allowed or is given twice.
-            MissingOptionError: If a required option is not given.
+            UnknownOptionError: If a key is not declared; with suggestions.
+            InvalidOptionError: If a value has the wrong type, is not allowed, or is given twice.
+            MissingOptionError: If a required option is missing.
         """
         errors: list[ConnectorError] = []
         values: dict[str, Any] = {}
@@ -144,7 +143,7 @@ class OptionSet:
         return Options(values=values, given=given, secret_keys=self.secret_keys, scope=self.scope)
 
     def suggest(self, key: str) -> tuple[str, ...]:
-        """Return at most three declared keys that may have been meant by `key`, best first."""
+        """Return at most three declared keys that are similar to `key`, best first."""
         names: dict[str, str] = {}
         for option in self:
             keyword = self.keywords.get(option.key, option.key)
@@ -191,7 +190,7 @@ class OptionSet:
                 stacklevel=4,
             )
             return self._options[current], ""
-        # The longest prefix wins, so that a set may have `properties.ssl.*` and `properties.*`.
+        # The longest prefix wins, so a set can have both `properties.ssl.*` and `properties.*`.
         for option in sorted(self, key=lambda each: len(each.key), reverse=True):
             stem = option.key.removesuffix("*")
             if option.is_prefix and lowered.startswith(stem) and len(key) > len(stem):
@@ -223,9 +222,10 @@ def _put(target: dict[str, Any], option: Option[Any], name: str, value: object) 
 
 
 def _instead(elsewhere: Mapping[str, str], key: str) -> str | None:
-    """What to do instead of an option of another system.
+    """Return the alternative to an option of another system.
 
-    A key `kafka.*` is for all below; `{rest}` in its text is what follows the dot.
+    A key `kafka.*` applies to all keys below it; `{rest}` in its text is the part after the
+    dot.
     """
     if key in elsewhere:
         return elsewhere[key]

@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """Parsed options: frozen, typed by their declarations, safe to show, able to be pickled.
+    """Parsed options: frozen, typed by their declarations, safe to show, and picklable.
 
-    `options[OPTION]` gives the value and raises `MissingOptionError` where there is neither value
-    nor default; `options.get(OPTION)` gives None there.
+    `options[OPTION]` returns the value, or raises `MissingOptionError` if there is neither a value
+    nor a default. `options.get(OPTION)` returns None in that case.
 
     Attributes:
         values: Canonical values by key, defaults included.
@@ -59,7 +59,7 @@ class Options:
         return replace(self, prefix=self.prefix + prefix)
 
     def describe(self) -> dict[str, Any]:
-        """Return all values that are set or have a default, masked, for logs and lineage."""
+        """Return all values and defaults, masked, for logs and lineage."""
         present = {key: value for key, value in self.values.items() if value is not None}
         return masked(present, self.secret_keys)
 

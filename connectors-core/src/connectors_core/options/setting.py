@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A setting of a class: what its keyword accepts, and what its attribute gives."""
+"""A setting of a class: the type of its keyword and of its attribute."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Setting"]
 
 
 class Setting(Generic[T, Given]):
-    """A keyword and attribute of a class of `Configured`.
+    """A keyword and attribute of a `Configured` class.
 
-    `Setting[int]` accepts and gives an `int`; `Setting[timedelta, timedelta | str]` gives a
-    `timedelta` and accepts a text too.
+    `Setting[int]` accepts and returns an `int`. `Setting[timedelta, timedelta | str]` also accepts
+    text and returns a `timedelta`.
     """
 
     attribute: str = ""
@@ -38,11 +38,11 @@ class Setting(Generic[T, Given]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, _parameters: object) -> type:
-            """Let the second parameter be left out."""
+            """Make the second type parameter optional."""
             return cls
 
     def name_keyword(self, keyword: str | None, *, kw_only: bool) -> None:
-        """Set what a keyword is called, where it is not the attribute."""
+        """Set the keyword, if it differs from the attribute's name."""
         object.__setattr__(self, "keyword", keyword or "")
         object.__setattr__(self, "kw_only", kw_only)
 
@@ -64,40 +64,40 @@ class Setting(Generic[T, Given]):
         return value
 
     def __set__(self, instance: object, value: Given) -> None:
-        raise AttributeError(f"{self.attribute!r} cannot be changed: make another one")
+        raise AttributeError(f"{self.attribute!r} cannot be changed: create a new object")
 
     @property
     @abstractmethod
     def options(self) -> tuple[Option[Any], ...]:
-        """The options by key that give its value."""
+        """The options from which its value is built."""
 
     @property
     @abstractmethod
     def keywords(self) -> Mapping[str, str]:
-        """What each of these options is called in Python, by its key."""
+        """The Python names of these options, by key."""
 
     @property
     @abstractmethod
     def fallback(self) -> Any:
-        """The value when it is not given."""
+        """Return the default."""
 
     @property
     @abstractmethod
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether it is required."""
 
     @abstractmethod
     def accept(self, value: object) -> T:
-        """Turn the value of the keyword into the canonical one and check it."""
+        """Validate the value of the keyword and return its canonical form."""
 
     @abstractmethod
     def of(self, options: Options) -> T:
-        """Its value among parsed options."""
+        """Return its value from parsed options."""
 
     def shown(self, value: Any) -> str:
-        """Return the value as `repr` shows it."""
+        """Return the value for `repr`."""
         return mask_text(repr(value))
 
     def takes(self, value: object) -> bool:
-        """Whether a keyword's value is one: None says that it is not given."""
+        """Return whether a keyword's value counts as given; None does not."""
         return value is not None

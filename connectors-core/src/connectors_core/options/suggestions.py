@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mistyped key may have meant."""
+"""Suggestions for mistyped keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LIKENESS: Final = 0.7
 
 
 def suggested(key: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return at most three keys that may have been meant, best first.
+    """Return at most three similar keys, best first.
 
     Args:
-        key: As it was given.
-        names: The keys by all names that are known for them.
+        key: The key from the user.
+        names: The keys by all their known names.
     """
     wanted = _letters(key)
     known: dict[str, str] = {}

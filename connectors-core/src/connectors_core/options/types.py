@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of values: how they are read from text or Python, and shown."""
+"""Types of option values: their parsing and display."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ _BYTES: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class OptionType(Generic[T]):
-    """How the values of an option are read and shown.
+    """The parsing and display of an option's values.
 
     Args:
-        name: What the documentation calls it.
-        parse: Turns a string or a Python value into the canonical one; raises `ValueError` or
-            `TypeError` whose message says what was expected.
-        show: Turns a canonical value into the text that `parse` would read.
-        accept: The same as `parse`, for the value of a keyword, where that differs.
-        takes_none: None is a value too, and not a value that is missing.
+        name: Its name in the documentation.
+        parse: Converts a string or a Python value to the canonical form. Raises `ValueError` or
+            `TypeError` with a message that describes valid values.
+        show: Converts a canonical value to text that `parse` can read.
+        accept: The equivalent of `parse` for the value of a keyword, if that differs.
+        takes_none: Whether None is a value instead of a missing one.
     """
 
     name: str
@@ -79,10 +79,10 @@ class OptionType(Generic[T]):
 
 
 def parse_duration(value: object) -> timedelta:
-    """Read a length of time such as `5 s`, `10 min`, `1h30m` or a `timedelta`.
+    """Parse a duration such as `5 s`, `10 min`, `1h30m`, or a `timedelta`.
 
     Raises:
-        ValueError: If it has no unit, an unknown one, or is not a length of time at all.
+        ValueError: If it is not a duration, or has no unit or an unknown one.
     """
     if isinstance(value, timedelta):
         return value
@@ -103,11 +103,11 @@ def parse_duration(value: object) -> timedelta:
     try:
         return timedelta(microseconds=total)
     except OverflowError:
-        raise ValueError("a duration below a thousand million days") from None
+        raise ValueError("a duration below a billion days") from None
 
 
 def format_duration(value: timedelta) -> str:
-    """Write a length of time in its largest whole unit, e.g. `10 min`."""
+    """Format a duration in its largest whole unit, such as `10 min`."""
     microseconds = value // timedelta(microseconds=1)
     if microseconds == 0:
         return "0 s"
@@ -118,7 +118,7 @@ def format_duration(value: timedelta) -> str:
 
 
 def parse_memory_size(value: object) -> int:
-    """Read a size such as `128mb`, `1.5 gb`, `4096` (bytes); units are powers of 1024.
+    """Parse a size such as `128mb`, `1.5 gb`, or `4096` (bytes); units are powers of 1024.
 
     Returns:
         The size in bytes.
@@ -136,7 +136,7 @@ def parse_memory_size(value: object) -> int:
 
 
 def format_memory_size(value: int) -> str:
-    """Write a number of bytes in its largest whole unit, e.g. `128mb`."""
+    """Format a number of bytes in its largest whole unit, such as `128mb`."""
     for unit in ("pb", "tb", "gb", "mb", "kb"):
         if value and value % _BYTES[unit] == 0:
             return f"{value // _BYTES[unit]}{unit}"
@@ -210,13 +210,13 @@ def _show_json(value: Mapping[str, Any]) -> str:
 
 
 DURATION: Final[OptionType[timedelta]] = OptionType("duration", parse_duration, format_duration)
-"""A length of time; `5 s`, `10 min`, `1 d` become a `timedelta`."""
+"""A duration; `5 s`, `10 min`, or `1 d` become a `timedelta`."""
 MEMORY_SIZE: Final[OptionType[int]] = OptionType(
     "memory size", parse_memory_size, format_memory_size
 )
 """A number of bytes; `128mb` becomes an int."""
 JSON_MAP: Final[OptionType[dict[str, Any]]] = OptionType("map", _parse_json_map, _show_json)
-"""A mapping, in options of Spark given as a JSON object."""
+"""A mapping; in Spark's options, a JSON object."""
 
 _PLAIN_TYPES: Final[Mapping[type[Any], OptionType[Any]]] = {
     bool: OptionType("boolean", _parse_bool, _show_bool),
@@ -230,11 +230,11 @@ _PLAIN_TYPES: Final[Mapping[type[Any], OptionType[Any]]] = {
 
 
 def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionType[tuple[T, ...]]:
-    """Return the type of a list: a Python list or tuple, a JSON array, `a, b, c` or one element.
+    """Return the type of a list: a Python list or tuple, a JSON array, `a, b, c`, or one element.
 
     Args:
         item: The type of the elements.
-        separator: Stands between the elements of a text; any of several characters may.
+        separator: One or more characters, any of which separates the elements of a text.
     """
     inner = type_of(item)
     between = re.compile(f"[{re.escape(separator)}]")
@@ -262,11 +262,11 @@ def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionTyp
 
 
 def optional(kind: type[T] | OptionType[T], *, off: str | None = None) -> OptionType[T | None]:
-    """Return the type of a value that can be turned off in spite of a default: by None.
+    """Return the type of a value that None turns off although it has a default.
 
     Args:
         kind: The type of the value.
-        off: A text that turns it off too.
+        off: A text that also turns it off.
     """
     inner = type_of(kind)
     none = None if off is None else inner.parse(off)
@@ -301,10 +301,10 @@ def _enum_type(kind: type[Enum]) -> OptionType[Any]:
 
 
 def type_of(kind: Any) -> OptionType[Any]:
-    """Return the type of values that a declaration names.
+    """Return the option type for the type in a declaration.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: The type is not supported.
     """
     if isinstance(kind, OptionType):
         return kind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The former name of `connectors_core.spark`: import `Pipeline` from `connectors_core`."""
+"""The former name of `connectors_core.spark`; import `Pipeline` from `connectors_core`."""
 
 from __future__ import annotations
 

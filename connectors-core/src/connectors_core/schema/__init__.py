@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas: as text in the DDL of Spark, and casts of nested columns."""
+"""Schemas as text in Spark's DDL, and casts of nested columns."""
 
 from __future__ import annotations
 

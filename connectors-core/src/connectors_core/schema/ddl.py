@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas as text, in the DDL of Spark SQL. sqlglot reads it, so no JVM is needed."""
+"""Schemas as text in Spark SQL's DDL. sqlglot parses it, so no JVM is needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["SCHEMA", "SchemaLike", "parse_schema"]
 SchemaLike: TypeAlias = "pa.Schema | StructType | str"
 """What keywords for a schema take: Arrow's, a `StructType` of pyspark, or DDL as text."""
 
-# By sqlglot's names of the types.
+# Keyed by sqlglot's type names.
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -39,7 +39,7 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "TIMESTAMPLTZ": pa.timestamp("us", tz="UTC"),
     "TIMESTAMPNTZ": pa.timestamp("us"),
 }
-# sqlglot knows the words of many systems; these are Spark's.
+# sqlglot knows the type names of many systems; these are Spark's.
 _WORDS: Final = frozenset(
     {
         *("BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG"),
@@ -59,11 +59,11 @@ _AFTER_TYPE: Final = "NOT NULL, COMMENT, a comma or the end of the columns"
 
 
 def parse_schema(text: str) -> pa.Schema:
-    """Read a schema such as `id BIGINT NOT NULL, price DECIMAL(10, 2), tags ARRAY<STRING>`.
+    """Parse a schema such as `id BIGINT NOT NULL, price DECIMAL(10, 2), tags ARRAY<STRING>`.
 
-    The text is what every supported Spark reads, except for the types that Arrow does not have:
-    the intervals other than `INTERVAL DAY TO SECOND`, `VOID` and `VARIANT`. `CHAR` and `VARCHAR`
-    become strings, whose length is not checked. Comments are not kept.
+    It accepts every schema that all supported Spark lines accept, except types that Arrow lacks:
+    `VOID`, `VARIANT`, and intervals other than `INTERVAL DAY TO SECOND`. `CHAR` and `VARCHAR`
+    become strings without a length check. Comments are dropped.
 
     Raises:
         InvalidOptionError: The text is not a schema, or it names a column twice.
@@ -92,10 +92,10 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _with_marked_names(text: str, tokens: Iterable[Token]) -> Iterator[Token]:
-    """Quote the names, so that a column may be called `date` or `from`, and drop the colons.
+    """Quote the names, so that a column can have the name `date` or `from`, and drop the colons.
 
     Raises:
-        InvalidOptionError: There is a word that Spark does not know, or no name where one belongs.
+        InvalidOptionError: Spark does not know a word, or a name is missing.
     """
     from sqlglot import Token, TokenType
 
@@ -133,10 +133,10 @@ def _with_marked_names(text: str, tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def _check_that_all_was_read(text: str, given: Sequence[Token], written: Iterable[Token]) -> None:
-    """Compare a text with what sqlglot writes for it: sqlglot reads more than Spark does.
+    """Compare a text with sqlglot's output for it, because sqlglot accepts more than Spark.
 
     Raises:
-        InvalidOptionError: Something is not a part of a schema.
+        InvalidOptionError: A part of the text does not belong to a schema.
     """
     expected = [token for token in written if token.text != ":"]
     for found, wanted in zip_longest(given, expected):
@@ -228,7 +228,7 @@ def _columns(struct: Mapping[str, Any]) -> str:
 
 
 def _type_text(kind: Any) -> str:
-    """The DDL of a type that pyspark gives as JSON."""
+    """Return the DDL of a type in pyspark's JSON form."""
     if isinstance(kind, str):
         return kind
     match kind["type"]:
@@ -246,4 +246,4 @@ SCHEMA: Final[OptionType[pa.Schema]] = OptionType(
     _as_schema,
     lambda schema: ", ".join(f"{each.name} {each.type}" for each in schema),
 )
-"""Columns; `id BIGINT, name STRING` or a `StructType` of pyspark becomes a schema."""
+"""Columns; `id BIGINT, name STRING` or a pyspark `StructType` becomes a schema."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of nested types: casts, and which of their fields may be null.
+"""Casts of nested columns, and the nullability of their fields.
 
-Arrow's own casts refuse a null in a field that may not be null, even where the struct that the
-field belongs to is null itself. Spark passes such columns: below a null struct every field is null.
+Arrow's own casts refuse a null in a non-nullable field, even if the enclosing struct is null
+itself. Spark passes such columns: below a null struct, every field is null.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 CastValues: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
-"""Casts a column that is not nested; raises `pa.ArrowInvalid` if a value does not fit."""
+"""Casts a flat column; raises `pa.ArrowInvalid` if a value does not fit."""
 
 _MOST_ELEMENTS: Final = 2**31 - 1
 
 
 def nullable_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type in which every nested field may be null; the keys of a map never are."""
+    """Return a type in which every nested field except a map's key is nullable."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([_nullable_field(field) for field in kind])
@@ -46,7 +46,7 @@ def nullable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def nullable_column(column: pa.Array) -> pa.Array:
-    """Return the same values as `nullable_type`; their buffers are not copied."""
+    """Return a column in its `nullable_type`, without copying buffers."""
     kind = nullable_type(column.type)
     if kind.equals(column.type):
         return column
@@ -69,7 +69,7 @@ def nullable_column(column: pa.Array) -> pa.Array:
 
 
 def map_entries(maps: pa.MapArray) -> pa.ListArray:
-    """Return maps as lists of structs of a key and a value; their buffers are not copied."""
+    """Return maps as lists of key-value structs, without copying buffers."""
     maps = nullable_column(maps)
     entries = pa.list_(pa.struct([maps.type.key_field, maps.type.item_field]))
     return pa.Array.from_buffers(
@@ -80,20 +80,20 @@ def map_entries(maps: pa.MapArray) -> pa.ListArray:
 def cast_column(
     column: pa.Array, field: pa.Field, cast_values: CastValues = pa.Array.cast
 ) -> pa.Array:
-    """Cast a column, nested ones field by field; what a struct lacks is null.
+    """Cast a column, nested columns field by field; missing struct fields become null.
 
-    A list of structs of `key` and `value` is also a map.
+    A list of structs of `key` and `value` also counts as a map.
 
     Args:
         column: The values.
-        field: The wanted name, type and nullability.
-        cast_values: Casts what is not nested.
+        field: The wanted name, type, and nullability.
+        cast_values: Casts flat columns.
 
     Returns:
-        Values of the type of the field. Below a null, a field that may not be null can be null.
+        Values of the field's type. Below a null, a non-nullable field can be null.
 
     Raises:
-        pa.ArrowInvalid: A value does not fit, or is null where it may not be.
+        pa.ArrowInvalid: A value does not fit, or is null in a non-nullable field.
     """
     return _cast(column, field, field.name, 0, cast_values)
 
@@ -105,7 +105,7 @@ def _nullable_field(field: pa.Field) -> pa.Field:
 def _cast(
     column: pa.Array, field: pa.Field, path: str, nulls_above: int, cast_values: CastValues
 ) -> pa.Array:
-    """Cast a column of which some values are null because what they are part of is null."""
+    """Cast a column in which some values are null because their parent is null."""
     if not field.nullable and column.null_count > nulls_above:
         raise pa.ArrowInvalid(f"column {path} is null but not nullable")
     kind, found = field.type, column.type
@@ -129,7 +129,7 @@ def _cast_struct(
     column: pa.Array, kind: pa.DataType, path: str, cast_values: CastValues
 ) -> pa.Array:
     found = column.type
-    # In `flatten` what is below a null is null, whatever the buffers hold.
+    # `flatten` returns nulls below a null, whatever the buffers contain.
     values = column.flatten()
     fields = []
     for field in kind:
@@ -162,7 +162,7 @@ def _cast_map(column: pa.Array, kind: pa.DataType, path: str, cast_values: CastV
 
 
 def _is_entries(kind: pa.DataType) -> bool:
-    """Whether a type is a list of structs of a key and a value."""
+    """Return whether a type is a list of key-value structs."""
     return bool(
         pa.types.is_list(kind)
         and pa.types.is_struct(kind.value_type)
@@ -171,7 +171,7 @@ def _is_entries(kind: pa.DataType) -> bool:
 
 
 def is_any_list(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's lists, whatever their layout."""
+    """Return whether a type is any of Arrow's list types."""
     types = pa.types
     return bool(
         types.is_list(kind)
@@ -187,7 +187,7 @@ def _validity(column: pa.Array) -> pa.Buffer | None:
 
 
 def _offsets(lists: pa.Array, wide: bool) -> pa.Buffer:
-    """Return where each list begins among the elements of all of them, without those of nulls."""
+    """Return the start of each list among all elements, without those below nulls."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
