@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats: between a column of messages (bytes) and declared columns, a batch at a time.
+"""Formats convert between a column of messages (bytes) and declared columns, by batch.
 
-A source decodes what it fetched, a sink encodes what it was given; one bad message costs one bad
-record. No Python object is made for a good one, except by Avro's library.
+A source decodes fetched messages, and a sink encodes rows. One bad message causes one bad record.
+Good messages create no Python objects, except in Avro's library.
 """
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat

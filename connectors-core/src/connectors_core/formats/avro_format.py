@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages in Avro's binary encoding, with and without the id of their schema in front.
+"""Messages in Avro's binary encoding, with or without the id of their schema.
 
-The one format with a Python object for each record: so the library reads and writes them.
+This is the only format that creates a Python object for each record, because Avro's library does.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ def _decode(
     Args:
         messages: See `DecodingFormat.decode`.
         schema: Wanted columns.
-        frame: Gives the schema that a message is written with, and the record; raises `ValueError`
-            with the reason if it is bad.
-        empty: What a message without content is.
+        frame: Returns the schema of a message, and its record; raises `ValueError` with the reason
+            if the message is bad.
+        empty: How to decode an empty message.
     """
 
     def parse(part: pa.Array) -> pa.RecordBatch:
@@ -196,7 +196,7 @@ def _read(schema: Any, message: bytes) -> dict[str, Any]:
     stream = BytesIO(message)
     try:
         record = fastavro.schemaless_reader(stream, schema, None)
-    except Exception as exc:  # what it raises depends on what is broken
+    except Exception as exc:  # the exception depends on the damage
         raise ValueError("the message does not match its schema") from exc
     if stream.tell() != len(message):
         raise ValueError("the message continues after its record")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas of Avro: of columns, and read from JSON."""
+"""Avro schemas: derived from columns, and parsed from JSON."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PRIMITIVES: Final = frozenset(
 
 
 def check_avro_installed() -> None:
-    """Check that the client library of the formats of Avro is there.
+    """Check that the library of the Avro formats is installed.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: It is not installed.
     """
     try:
         import fastavro  # noqa: F401
@@ -38,10 +38,10 @@ def check_avro_installed() -> None:
 def avro_schema_of(schema: pa.Schema) -> str:
     """Return the schema of a record of these columns, as JSON.
 
-    Timestamps are microseconds (milliseconds where the column has them), decimals are bytes.
+    Timestamps have microseconds (or milliseconds, if the column does), and decimals are bytes.
 
     Raises:
-        ConfigurationError: Avro lacks a type, or a name cannot be one of Avro's.
+        ConfigurationError: Avro does not support a type or a name.
     """
     return orjson.dumps(_record(_RECORD, list(schema))).decode()
 
@@ -115,14 +115,14 @@ def _avro_type(kind: pa.DataType, name: str) -> Any:
 
 @lru_cache(maxsize=256)
 def parsed_schema(text: str) -> Any:
-    """Return a schema in the form that the library reads and writes with.
+    """Return a schema in the form that the library uses.
 
-    A recursive type is refused: a message of a few bytes per level would be read by a recursion
-    as deep, which ends the process. So is an array whose items take no bytes: a message of a few
-    bytes could claim any number of them.
+    Recursive types are not allowed: a small message could cause a recursion so deep that it ends
+    the process. Arrays whose items use no bytes are not allowed either: a small message could claim
+    any number of items.
 
     Raises:
-        ValueError: It is no schema of a record, or one that is refused.
+        ValueError: It is not a record schema, or it is not allowed.
     """
     import fastavro
 
@@ -181,7 +181,7 @@ def _takes_nothing(schema: Any, known: dict[str, bool | None], namespace: str) -
 
 
 def _with_texts(schema: Any) -> Any:
-    """Leave a UUID the text that it is."""
+    """Keep a UUID as text."""
     if isinstance(schema, list):
         return [_with_texts(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are records of CSV."""
+"""Messages that are CSV records."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ class CsvFormat(RecordFormat):
 
 
 class _SealedReader:
-    """Reads messages together, so that none can take anything from the next.
+    """Reads messages together, but ensures that none affects the next.
 
-    A field is put behind each message, the seal, that no message can know. Where a record ends
-    with it, the message ends; where a quote that is not closed swallows one, a seal is missing.
-    So if there are as many records as messages, and each ends with its seal, each is a message.
+    The reader appends a secret field, the seal, to each message. A record that ends with a seal
+    ends a message. If an unclosed quote swallows a seal, that seal is missing. Therefore, if there
+    are as many records as messages and each ends with its seal, each record is one message.
     """
 
     def __init__(self, schema: pa.Schema, dialect: CsvDialect) -> None:
@@ -138,7 +138,9 @@ class _SealedReader:
         texts = pc.ascii_rtrim(messages.view(pa.string()), "\r\n")
         data = data_of(concat_texts([texts, f"{self._delimiter}{self._seal}\n"]))
         if data.slice(0, len(_BOM)).to_pybytes() == _BOM:
-            data = pa.py_buffer(_BOM + data.to_pybytes())  # Arrow drops one, before the first only
+            data = pa.py_buffer(
+                _BOM + data.to_pybytes()
+            )  # Arrow drops only the first one
         rows = self._sealed.read(data)
         if rows.num_rows != len(messages) or not pc.all(pc.equal(rows[-1], self._seal)).as_py():
             raise pa.ArrowInvalid("the message is not exactly one record")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole columns of messages, where one bad message costs one bad message."""
+"""Decodes whole columns of messages and isolates the bad ones."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = [
 SINCE: Final = "1.0"
 """Version that introduced the options of formats."""
 
-# Few enough that what is parsed twice around a bad message is little; more gain nothing.
+# Small enough that little is parsed twice around a bad message. More gain nothing.
 _PART_ROWS: Final = 32_768
 _PART_BYTES: Final = 16 << 20
-# What 32-bit offsets can address.
+# The range of 32-bit offsets.
 _LARGE_BYTES: Final = 2**31
 
 
 class EmptyMessages(StrEnum):
-    """What a message without content is; a tombstone has none."""
+    """How to decode an empty message, such as a tombstone."""
 
     NULL = "null"
     """A row in which every column is null."""
@@ -57,10 +57,10 @@ class RecordFormat(Configured, DecodingFormat, EncodingFormat, scope="format"):
 
 
 class KnownBadError(pa.ArrowInvalid):  # type: ignore[misc]
-    """Some messages of a column are known to be bad, one by one.
+    """Some messages of a column are known to be bad.
 
     Args:
-        reasons: For each message why it is bad, or None.
+        reasons: The reason for each message, None for a good one.
     """
 
     def __init__(self, reasons: Sequence[str | None]) -> None:
@@ -72,7 +72,7 @@ def message_bytes(messages: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column of bytes or texts as one array of binary or large binary.
 
     Raises:
-        pa.ArrowInvalid: It holds more than 2 GiB in one type of 32-bit offsets.
+        pa.ArrowInvalid: It holds more than 2 GiB in a type with 32-bit offsets.
     """
     if isinstance(messages, pa.ChunkedArray):
         messages = messages.combine_chunks()
@@ -83,7 +83,7 @@ def message_bytes(messages: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def joined_texts(parts: Iterable[pa.Array]) -> pa.Array:
-    """Return columns of texts, one behind the other, as one array of binary or large binary."""
+    """Concatenate columns of texts as one array of binary or large binary."""
     texts = list(parts)
     large = sum(each.nbytes for each in texts) >= _LARGE_BYTES
     large = large or any(pa.types.is_large_string(each.type) for each in texts)
@@ -99,15 +99,15 @@ def decode_isolating(
     explain: Callable[[bytes, Exception], str],
     empty: EmptyMessages | None,
 ) -> Decoded:
-    """Decode messages part by part, and by halves where that fails, until the bad ones stand alone.
+    """Decode messages in parts; halve a part that fails until its bad messages are isolated.
 
     Args:
         messages: See `DecodingFormat.decode`.
-        schema: Columns of what `parse` returns.
-        parse: Takes a column of binary messages and gives a row for each; raises
-            `pa.ArrowInvalid` if one of them is bad.
-        explain: Says why a single message is bad, without its values.
-        empty: What a message without content is; None if `parse` knows what to do with it.
+        schema: Columns of the result of `parse`.
+        parse: Converts a column of binary messages to one row each; raises `pa.ArrowInvalid` if one
+            is bad.
+        explain: Explains why a single message is bad, without its values.
+        empty: How to decode an empty message; None if `parse` handles it.
     """
     column = message_bytes(messages)
     lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
@@ -151,7 +151,7 @@ def _isolated(
     parse: Callable[[pa.Array], pa.RecordBatch],
     explain: Callable[[bytes, Exception], str],
 ) -> Iterator[pa.RecordBatch | BadMessage]:
-    """Yield the rows in order, and the bad messages in any."""
+    """Yield the rows in order, and the bad messages in any order."""
     if not len(part):
         return
     try:
@@ -192,7 +192,7 @@ def _with_empty(
     messages: pa.Array | pa.ChunkedArray,
     empty: EmptyMessages,
 ) -> Decoded:
-    """Put rows for the empty messages between those of the others, or take them as bad."""
+    """Insert rows for empty messages, or treat them as bad."""
     source = np.full(len(messages), -1, np.int64)
     source[positions] = np.arange(len(positions))
     is_good = np.ones(len(messages), np.bool_)

@@ -95,22 +95,22 @@ class JsonFormat(RecordFormat):
 
 
 def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:
-    """Read messages together: none of them can take anything from the next.
+    """Read messages together, but ensure that none affects the next.
 
     Args:
-        messages: Column of binary; none is null.
-        reader: Knows the columns.
+        messages: Binary column without nulls.
+        reader: The reader of the columns.
 
     Returns:
         A row for each message.
 
     Raises:
-        pa.ArrowInvalid: One of them is not exactly one JSON object, or does not fit the columns.
+        pa.ArrowInvalid: A message is not exactly one JSON object, or does not fit the columns.
     """
-    # Each begins with `{` and ends with `}`. Within an object, `}` and `{` cannot follow each
-    # other, and a text cannot hold a line break; so if all of it can be read, each message is whole
-    # objects, at least one. If there are as many objects as messages, each is one. (Behind a NUL
-    # nothing is read.)
+    # Each message begins with `{` and ends with `}`. Within an object, `}` and `{` cannot follow
+    # each other, and a text cannot contain a line break. If everything can be read, each message
+    # therefore consists of one or more whole objects. If there are as many objects as messages,
+    # each message is one object. (The parser ignores everything after a NUL.)
     if not _are_objects(messages).all():
         messages = pc.ascii_trim(messages.view(pa.string()), _SPACE).view(pa.binary())
         are_objects = _are_objects(messages)

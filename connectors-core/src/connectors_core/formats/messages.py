@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format is: between a column of messages and declared columns."""
+"""The interface of formats, which convert between messages and declared columns."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class BadMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """What is good, in its order, and what is not.
+    """The good and bad messages or rows, in order.
 
     Attributes:
-        kept: Position of each good one in what was given to the format; None where all are good.
-        bad: The others, in order, for the `RecordErrorHandler` of the caller.
+        kept: Position of each good one in the input of the format; None if all are good.
+        bad: The bad ones, for the caller's `RecordErrorHandler`.
     """
 
     kept: npt.NDArray[np.int64] | None = None
@@ -56,7 +56,7 @@ class _Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded(_Outcome):
-    """Rows out of messages.
+    """Rows that were decoded from messages.
 
     Attributes:
         rows: The rows of the good messages, in order, with the columns of the wanted schema.
@@ -67,7 +67,7 @@ class Decoded(_Outcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded(_Outcome):
-    """Messages out of rows.
+    """Messages that were encoded from rows.
 
     Attributes:
         messages: A column of bytes, one message for each good row, in order.
@@ -77,60 +77,61 @@ class Encoded(_Outcome):
 
 
 class DecodingFormat(ABC):
-    """Reads messages; a value that is shipped to executors. The counterpart of Flink's interface.
+    """Decodes messages; an immutable value that is sent to executors.
 
-    A format holds no schema: the source that uses it knows the columns. Not for several threads.
+    The counterpart of Flink's interface. A format has no schema: the source that uses it knows the
+    columns. Not thread-safe.
     """
 
     @abstractmethod
     def check_readable(self, schema: pa.Schema) -> None:
-        """Check that messages can be read into these columns; driver.
+        """Check that the format can decode these columns; driver.
 
         Raises:
-            ConfigurationError: One of them cannot, or the format is not installed.
+            ConfigurationError: It does not support a column, or it is not installed.
         """
 
     @abstractmethod
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
-        """Read messages; executor.
+        """Decode messages; executor.
 
         Args:
-            messages: Column of bytes, large or not, one message each; nulls are allowed. At most
-                2 GiB.
-            schema: Wanted columns; `check_readable` has nothing against them.
+            messages: Binary or large binary column, one message each, at most 2 GiB; may have
+                nulls.
+            schema: Wanted columns, which `check_readable` accepts.
 
         Returns:
             One row for each good message, in order, and the bad ones with the reason.
 
         Raises:
-            RetryableError: What is needed to read them cannot be reached now.
+            RetryableError: A required service is temporarily unreachable.
         """
 
 
 class EncodingFormat(ABC):
-    """Writes messages; a value that is shipped to executors. The counterpart of Flink's interface.
+    """Encodes messages; an immutable value that is sent to executors.
 
-    Not for several threads.
+    The counterpart of Flink's interface. Not thread-safe.
     """
 
     @abstractmethod
     def check_writable(self, schema: pa.Schema) -> None:
-        """Check that these columns can be written; driver.
+        """Check that the format can encode these columns; driver.
 
         Raises:
-            ConfigurationError: One of them cannot, or the format is not installed.
+            ConfigurationError: It does not support a column, or it is not installed.
         """
 
     @abstractmethod
     def encode(self, rows: pa.RecordBatch) -> Encoded:
-        """Write each row as a message; executor.
+        """Encode each row as a message; executor.
 
         Args:
-            rows: All columns go into the messages; `check_writable` has nothing against them.
+            rows: The rows, with columns that `check_writable` accepts.
 
         Returns:
             One message for each good row, in order, and the bad rows with the reason.
 
         Raises:
-            RetryableError: What is needed to write them cannot be reached now.
+            RetryableError: A required service is temporarily unreachable.
         """

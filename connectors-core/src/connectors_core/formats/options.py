@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class FormatName(StrEnum):
-    """What messages are written in."""
+    """The name of a message format."""
 
     RAW = "raw"
     "The unchanged bytes."
@@ -66,14 +66,14 @@ FORMAT_OPTIONS: Final = OptionSet(
         for key, keyword in kind.keywords_by_key().items()
     },
 )
-"""The options of a format that stands alone."""
+"""The options of a single format."""
 
 
 def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
     """Return the declarations of the options of a format.
 
     Args:
-        prefix: What stands before the keys where there are several formats, e.g. `value.`.
+        prefix: Prefix of the keys if there are several formats, such as `value.`.
     """
     return tuple(
         replace(
@@ -88,28 +88,28 @@ def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
 
 
 def as_format(given: _T | str | None) -> _T | Format | None:
-    """Return a format as it is, or the one of a name without further options; driver.
+    """Return the given format, or the format with a name and default options; driver.
 
     Args:
-        given: A format, or a name as the option `format` takes it.
+        given: A format, or a name as in the option `format`.
 
     Raises:
         InvalidOptionError: No format has this name.
-        MissingOptionError: The format cannot do without options.
+        MissingOptionError: The format requires options.
     """
     return format_of(FORMAT_OPTIONS.parse({"format": given})) if isinstance(given, str) else given
 
 
 def format_of(options: Options, prefix: str = "") -> Format | None:
-    """Return the format that options describe, None where they name none; driver.
+    """Return the format that options describe, None if they name none; driver.
 
     Args:
-        options: Parsed with the declarations of `format_options`.
-        prefix: The same as there.
+        options: Options parsed with the declarations of `format_options`.
+        prefix: The same prefix as in `format_options`.
 
     Raises:
         MissingOptionError: The registry has no address.
-        InvalidOptionError: A value cannot be used, or belongs to another format.
+        InvalidOptionError: A value is invalid or belongs to another format.
     """
     options = options.below(prefix)
     name = options.get(_FORMAT)

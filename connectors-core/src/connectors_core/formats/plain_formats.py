@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are one value: the bytes themselves, or a text."""
+"""Messages with a single value: bytes or text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _OneValue(Configured, DecodingFormat, EncodingFormat):
 
 
 class RawFormat(_OneValue):
-    """The message is the value of the one column, of type binary; no message is null."""
+    """The message is the value of a single binary column; no message is null."""
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""
@@ -47,7 +47,7 @@ class RawFormat(_OneValue):
 
 
 class StringFormat(_OneValue):
-    """The message is the value of the one column, of type string, in UTF-8; no message is null."""
+    """The message is the value of a single string column, in UTF-8; no message is null."""
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the schemas of messages stand that carry only the id of theirs (Confluent's registry)."""
+"""Registries for the schemas of messages that contain only a schema id (Confluent's registry)."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class UnknownSchemaError(LookupError):
-    """The registry has no schema of this id, or one that is not of Avro."""
+    """The registry has no Avro schema with this id."""
 
 
 class SchemaRegistry(Protocol):
-    """Gives schemas by their ids, and ids to schemas; a value that is shipped to executors."""
+    """Maps ids to schemas and assigns ids; an immutable value that is sent to executors."""
 
     def schema_of(self, schema_id: int) -> str:
-        """Return a schema as JSON; driver or executor. What was found once is remembered.
+        """Return a schema as JSON, and cache it; driver or executor.
 
         Raises:
-            UnknownSchemaError: There is none.
-            RetryableError: The registry cannot be reached now.
-            ConfigurationError: The registry refuses to answer.
+            UnknownSchemaError: It does not exist.
+            RetryableError: The registry is temporarily unreachable.
+            ConfigurationError: The registry rejects the request.
         """
 
     def register(self, subject: str, schema: str) -> int:
-        """Return the id of a schema under a subject, which gets it if it does not have it.
+        """Return the id of a schema under a subject; register it if necessary.
 
         Raises:
-            RetryableError: The registry cannot be reached now.
-            ConfigurationError: The registry refuses the schema, or to answer.
+            RetryableError: The registry is temporarily unreachable.
+            ConfigurationError: The registry rejects the schema or the request.
         """
 
 
 @dataclass(frozen=True)
 class StaticSchemaRegistry:
-    """A registry of schemas that are known beforehand.
+    """A registry with a fixed set of schemas.
 
     Args:
-        schemas: Schemas as JSON, by their ids.
+        schemas: Schemas as JSON, by id.
     """
 
     schemas: Mapping[int, str]
@@ -68,7 +68,7 @@ class StaticSchemaRegistry:
             raise UnknownSchemaError(f"the schema {schema_id} does not exist") from None
 
     def register(self, subject: str, schema: str) -> int:
-        """See `SchemaRegistry`; the schema must be one of those that are known."""
+        """See `SchemaRegistry`; the schema must be in the set."""
         wanted = orjson.loads(schema)
         for schema_id, known in self.schemas.items():
             if orjson.loads(known) == wanted:
@@ -85,7 +85,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
     """A registry that is asked over HTTP, with Confluent's interface.
 
     Raises:
-        ConfigurationError: If the address cannot be used.
+        ConfigurationError: If the address is invalid.
     """
 
     url: Setting[str] = option(
@@ -169,7 +169,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             if exc.code == 429 or exc.code >= 500:
                 raise self._unreachable(f"it responded with {exc.code}") from exc
             raise self._refusal(f"it responded with {exc.code}") from exc
-        except (OSError, http.client.HTTPException) as exc:  # timeouts, connections that end
+        except (OSError, http.client.HTTPException) as exc:  # timeouts and closed connections
             raise self._unreachable(str(exc)) from exc
         except ValueError as exc:
             raise self._refusal("its response is not JSON") from exc

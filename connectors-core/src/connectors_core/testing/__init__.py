@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What connectors and pipelines are tested with; never imported by the runtime."""
+"""Tools for testing connectors and pipelines; the runtime never imports them."""
 
 from __future__ import annotations
 

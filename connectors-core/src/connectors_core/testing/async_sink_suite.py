@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of `AsyncSink`: its requests, and a system that refuses, rejects and is gone."""
+"""The unit suite of `AsyncSink`: its requests, and a system that rejects them or is down."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
     def test_no_more_is_held_or_on_its_way_than_the_bounds_allow(
         self, trial: AsyncSinkTrial
     ) -> None:
-        """While the system does nothing, the writer waits; then all goes on."""
+        """The writer waits while the system stalls, and continues afterward."""
         rows = trial.rows(3 * BOUNDS.max_buffered_requests)
         trial.context.treat(RequestFault.STALL)
         with trial.writing(request_timeout=timedelta(minutes=5)) as writing:
@@ -152,7 +152,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_a_request_whose_answer_was_lost_is_sent_again(self, trial: AsyncSinkTrial) -> None:
-        """It was taken, but nobody can know that."""
+        """The service accepted it, but the writer cannot know that."""
         rows = trial.rows(_ROWS)
         trial.context.treat(RequestFault.LOSE_ANSWER, 1)
         with trial.writing(max_in_flight_requests=1) as writing:
@@ -184,7 +184,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
     def test_entries_of_a_key_are_sent_one_after_the_other(
         self, trial: AsyncSinkTrial, fault: RequestFault
     ) -> None:
-        """Past failures too: what comes behind a refused entry waits for it."""
+        """Also after failures: later entries wait for a rejected one."""
         splits = [trial.rows(_ROWS // 3, split=split) for split in range(3)]
         trial.context.treat(fault, 3)
         with trial.writing() as writing:
@@ -217,7 +217,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
 
     @case(since="1.2", after="test_a_rejected_entry_goes_to_the_record_policy")
     def test_a_rejected_entry_can_be_a_dead_letter(self, trial: AsyncSinkTrial) -> None:
-        """What was sent is kept for those who look why."""
+        """The dead letter contains the sent data."""
         trial.context.reject(seq=0)
         with trial.writing() as writing:
             with pytest.raises(BadRecordError) as failure:

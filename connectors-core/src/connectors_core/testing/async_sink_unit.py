@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suite of an `AsyncSinkWriter` works with: a writer, and all that it sends."""
+"""The tools of the `AsyncSinkWriter` suite: a writer, and its recorded requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from connectors_core.testing.data import assert_at_least, make_rows
 from connectors_core.testing.pace import Deadline
 from connectors_core.testing.sink_unit import writer_context
 
-# Bounds that a few rows reach. Nothing is sent because it waited for long.
+# Bounds that a few rows reach. The writer never sends because of a long wait.
 BOUNDS: Final = AsyncSinkWriterConfiguration(
     max_batch_size=5,
     max_in_flight_requests=2,
@@ -116,7 +116,7 @@ class SentRequests:
 
 
 class Writing:
-    """A writer at work.
+    """A running writer.
 
     Args:
         writer: The writer.
@@ -134,7 +134,7 @@ class Writing:
 
     @property
     def held(self) -> int:
-        """Entries that were taken, and neither accepted nor rejected."""
+        """Entries that the writer took and that are neither accepted nor rejected."""
         return self.writer._sending._buffer.count
 
     def write(self, rows: pa.Table) -> None:
@@ -143,11 +143,11 @@ class Writing:
             self.end(self.begin(functools.partial(self.writer.write, batch)), "write")
 
     def flush(self) -> None:
-        """Wait until nothing is left."""
+        """Wait until the writer holds no entries."""
         self.end(self.begin(self.writer.flush), "flush")
 
     def begin(self, call: Callable[[], None]) -> Future[None]:
-        """Call the writer beside the test: it may wait for what the test does next."""
+        """Call the writer on another thread, since it may wait for the test's next step."""
         ended: Future[None] = Future()
 
         def run() -> None:
@@ -167,7 +167,7 @@ class Writing:
         call.result()
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for something that must come."""
+        """Wait for a condition that must become true."""
         deadline = Deadline(self._seconds)
         while not condition():
             assert not deadline.passed, f"not within {deadline}: {what}"
@@ -197,7 +197,7 @@ class AsyncSinkTrial:
         """A writer, closed at the end.
 
         Args:
-            policy: What becomes of bad records.
+            policy: The record policy.
             **bounds: Those that are not `BOUNDS`.
         """
         errors = RecordErrorHandler(policy or RecordPolicy.fail())
@@ -225,5 +225,5 @@ class AsyncSinkTrial:
         return rows.set_column(3, ROWS.field("text"), texts)
 
     def assert_taken(self, *rows: pa.Table) -> None:
-        """The external system has all these rows, and no others."""
+        """Check that the external system has exactly these rows."""
         assert_at_least(self.context.read_back(), rows)

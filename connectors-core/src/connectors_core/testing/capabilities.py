@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connector can do, as far as the suites ask: capabilities select cases."""
+"""The capabilities of a connector, which select the cases of the suites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Capability(StrEnum):
-    """One thing that a source or a sink can do, or its tests can make happen."""
+    """An ability of a source or sink, or of its tests."""
 
     # --- Sources ---
     BOUNDED = "bounded"
@@ -23,10 +23,10 @@ class Capability(StrEnum):
     POISON_READS = "poison reads"
     """A record that cannot be read can be put into the external system."""
     REPLAYABLE = "replayable"
-    """A split that is read again gives the same rows; else the source is judged at-least-once."""
+    """A split returns the same rows when it is read again; otherwise it is at-least-once."""
     # --- Sinks ---
     EXACTLY_ONCE = "exactly-once"
-    """Rows become visible once, by a commit; else the sink is judged at-least-once."""
+    """A commit makes rows visible exactly once; otherwise the guarantee is at-least-once."""
     LEASES = "leases"
     """The committer leases to the writers of an epoch; nothing is staged while an earlier epoch
     waits for its commit."""
@@ -42,31 +42,32 @@ class Capability(StrEnum):
     `SupportsPreWriteTopology`, `SupportsPreCommitTopology`, `SupportsPostCommitTopology`."""
     # --- Lookup tables ---
     LOOKUP_BY_KEY = "lookup by key"
-    """The table can be asked for the rows of some keys."""
+    """The table supports lookups by key."""
     ASYNC_LOOKUP = "asynchronous lookup"
-    """It can be asked so by a client that does not block."""
+    """It supports lookups with an asynchronous client."""
     FULL_CACHE = "full cache"
     """The table can be read as a whole."""
     # --- All ---
     OUTAGES = "outages"
-    """The tests can make the external system unavailable and give it back: `TestSystem.outage`, of
-    a lookup table `LookupExternalContext.away`."""
+    """The tests can make the external system unavailable and available again: `TestSystem.outage`,
+    of a lookup table `LookupExternalContext.away`.
+    """
     DATA_TYPES = "data types"
     """Columns of other types than those of the suites' rows can be carried."""
     SCHEMA_CHANGE = "schema change"
-    """A further column may appear in what is read, or in what is written from a restart on."""
+    """An additional column may appear in the data, or after a restart."""
     SECRETS = "secrets"  # pragma: allowlist secret
     """A source or sink can be given a secret, such as a password."""
     # --- Answered by the environment, not by the connector ---
     WORKERS_CAN_DIE = "workers can die"
-    """Tasks run in processes of their own, which can be killed."""
+    """Tasks run in separate processes, which can be killed."""
     ONE_PROCESS = "one process"
-    """All of a pipeline runs in the process of the tests, which so sees what it leaves behind."""
+    """The whole pipeline runs in the process of the tests, which can detect leaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a connector can do, and why it cannot do the rest.
+    """The capabilities of a connector, with the reason for each missing one.
 
     Attributes:
         can: What it can do.
@@ -90,7 +91,7 @@ class Capabilities:
             raise ValueError(f"impossible without a reason: {', '.join(nameless)}")
 
     def __or__(self, other: Capabilities) -> Capabilities:
-        """What both say."""
+        """Return the union of both."""
         return Capabilities(
             can=self.can | other.can,
             cannot={**self.cannot, **other.cannot},
@@ -98,7 +99,7 @@ class Capabilities:
         )
 
     def undeclared(self, asked: frozenset[Capability]) -> list[Capability]:
-        """Those of ``asked`` that are neither possible nor impossible."""
+        """Return the requested capabilities that are not declared either way."""
         return sorted(asked - self.can - self.cannot.keys())
 
     def reason_against(self, needed: frozenset[Capability]) -> str | None:

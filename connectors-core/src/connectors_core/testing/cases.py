@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases and suites: what makes a test method of a suite a case that can be selected."""
+"""Cases and suites: marks test methods of a suite as selectable cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Case:
-    """What is known of a case before it runs.
+    """The declaration of a case.
 
     Attributes:
         since: The suite version that brought it.
@@ -64,7 +64,7 @@ def case(
 
 
 def case_of(function: object) -> Case | None:
-    """The case that a function is, None for any other function."""
+    """Return the case of a function, None if it is not a case."""
     found: Case | None = getattr(function, _CASE, None)
     return found
 
@@ -115,7 +115,7 @@ class ConnectorSuite:
 
     @classmethod
     def undeclared(cls) -> list[Capability]:
-        """Capabilities that cases ask for and the connector says nothing about."""
+        """Return the capabilities that cases need and that the connector does not declare."""
         known = (found for _, found in cls.cases() if not cls.is_new(found))
         asked = frozenset(need for found in known for need in found.needs)
         return cls.possible().undeclared(asked | cls.judged_by)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wall clock that is wrong, for a driver in a process of its own."""
+"""A wrong wall clock, for a driver in a separate process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def move_wall_clock(ahead: timedelta) -> None:
-    """Let the wall clock of this process be wrong from now on; monotonic clocks stay as they are.
+    """Shift the wall clock of this process; monotonic clocks do not change.
 
     Args:
-        ahead: By how much it is ahead; a negative one is behind.
+        ahead: The shift; negative sets the clock back.
     """
     seconds, nanoseconds, now = time.time, time.time_ns, datetime.now
 

@@ -2,7 +2,7 @@
 """A standalone Spark cluster on this machine: a master, and two workers that pose as two hosts.
 
 Spark never runs a speculative copy of a task on the host of its first attempt, so the workers are
-127.0.0.2 and 127.0.0.3. Only what was started here is ended.
+127.0.0.2 and 127.0.0.3. The module ends only processes that it started.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPECULATION: Final = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.minTaskRuntime": "100ms",
 }
-"""Settings of a session that soon begins copies of slow tasks."""
+"""Settings of a session that starts copies of slow tasks early."""
 _END_SECONDS: Final = 30.0
 
 
@@ -77,7 +77,7 @@ class Cluster:
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """Start a master and its workers; end them, and with them their executors.
+    """Start a master and its workers; end them and their executors after the context.
 
     A worker has cores for two drivers: one that runs the tests, and one that a test kills.
 
@@ -150,7 +150,7 @@ def running(
 
 
 def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
-    """Wait until something is so; the failure shows the end of a log."""
+    """Wait until a condition holds; a failure shows the end of a log."""
     deadline = Deadline(START_SECONDS)
     while not condition():
         text = log.read_text(errors="replace") if log.exists() else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of committers: the second phase, repeated, restarted, swept."""
+"""The unit suite of committers: repeated commits, restarts, and sweeps."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class CommitterTestSuite(CommitterCommitCases):
     def test_what_an_outage_keeps_from_being_committed_is_tried_again(
         self, trial: SinkUnitTrial, outage: Outage
     ) -> None:
-        """Only what is visible counts as committed, and nothing is given up."""
+        """Only visible rows count as committed, and no committable fails."""
         staged = trial.stage(1, writers=2)
         again = staged
         with contextlib.closing(trial.committer()) as committer:
@@ -256,7 +256,7 @@ class CommitterTestSuite(CommitterCommitCases):
     def test_a_rollback_that_an_outage_interrupts_is_finished_by_the_next(
         self, trial: SinkUnitTrial, outage: Outage
     ) -> None:
-        """What was not decided on must not stay because nobody was there to remove it."""
+        """Undecided data must not remain because its driver could not remove it."""
         trial.stage(2)
         with contextlib.closing(trial.committer()) as committer, self.outage(outage):
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connector supplies so that the suites can test it: its external system, case by case."""
+"""The external system that a connector provides to the suites, case by case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SplitDataWriter(ABC):
 
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
-        """Add rows of :data:`ROWS` to the split; they are there when this returns.
+        """Add rows of :data:`ROWS` to the split; they are available when this returns.
 
         A split that cannot grow is a new split of the external system each time. With the
         capability `SCHEMA_CHANGE` rows may have a further column, a text with the name ``extra``.
@@ -64,15 +64,15 @@ class SplitDataWriter(ABC):
 
 
 class SourceExternalContext(ABC):
-    """The external system as one case of a source sees it: empty at first, and its own."""
+    """The external system of one case of a source; initially empty and not shared."""
 
     @abstractmethod
     def create_source(self, boundedness: Boundedness) -> AnySource:
-        """A source of all that was written through this context."""
+        """Return a source of all data that was written through this context."""
 
     @abstractmethod
     def create_split(self) -> SplitDataWriter:
-        """A new split, empty."""
+        """Return a new, empty split."""
 
     def create_typed_source(self, rows: pa.Table) -> AnySource:
         """Put rows of any types into the external system; a bounded source of them, in one split.
@@ -90,7 +90,7 @@ class SourceExternalContext(ABC):
         return ()
 
     def to_rows(self, read: pa.Table) -> pa.Table:
-        """What the source gave, as :data:`ROWS`; for sources whose own schema is another."""
+        """Convert the output of the source to :data:`ROWS`, for sources with another schema."""
         return read.select(ROWS.names).cast(ROWS)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class SourceExternalContext(ABC):
 
 
 class SinkExternalContext(ABC):
-    """The external system as one case of a sink sees it: empty at first, and its own."""
+    """The external system of one case of a sink; initially empty and not shared."""
 
     @abstractmethod
     def create_sink(self) -> Sink:
@@ -106,7 +106,7 @@ class SinkExternalContext(ABC):
 
     @abstractmethod
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
-        """All rows that a reader of the external system sees now.
+        """Return all rows that a reader of the external system sees now.
 
         Args:
             schema: Of the rows to return. :data:`ROWS`; with a further column ``extra``, null in
@@ -115,9 +115,9 @@ class SinkExternalContext(ABC):
         """
 
     def lose(self, committables: Sequence[Any]) -> None:
-        """Have the external system give up what stands behind committables that wait for a commit.
+        """Make the external system lose the data of committables that wait for a commit.
 
-        As it does by itself when a prepared transaction expires.
+        A real system does this when a prepared transaction expires.
 
         Raises:
             NotImplementedError: The sink lacks the capability `REWRITING`.
@@ -150,7 +150,7 @@ class SinkExternalContext(ABC):
         raise NotImplementedError
 
     def leftovers(self) -> Sequence[str]:
-        """Names of what writers staged and nobody committed or removed."""
+        """Return the names of staged data that was neither committed nor removed."""
         return ()
 
     def secrets(self) -> Sequence[str]:
@@ -162,7 +162,7 @@ class SinkExternalContext(ABC):
 
 
 class RequestFault(StrEnum):
-    """What the external system of an `AsyncSink` does with a request that it is to treat badly."""
+    """The failure of a request to the external system of an `AsyncSink`."""
 
     REFUSE_SOME = "refuse some"
     """It takes some entries and refuses at least one for now; never all where there are two."""
@@ -173,7 +173,7 @@ class RequestFault(StrEnum):
     LOSE_ANSWER = "lose answer"
     """It takes all entries; then the connection ends without an answer."""
     STALL = "stall"
-    """It does nothing with the request, and goes on when it treats requests well again."""
+    """It stalls the request until it treats requests well again."""
 
 
 class AsyncSinkExternalContext(SinkExternalContext):
@@ -192,7 +192,7 @@ class AsyncSinkExternalContext(SinkExternalContext):
 
     @abstractmethod
     def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
-        """How the next requests are treated; in force when this returns.
+        """Set the treatment of the next requests; effective when this returns.
 
         Args:
             fault: What becomes of them; None treats all requests well from now on, and sets free

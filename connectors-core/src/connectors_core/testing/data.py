@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of known content, and what became of them."""
+"""Rows of known content, and checks of their arrival."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_rows(split: int, first: int, count: int, seed: int) -> pa.Table:
 
 
 def assert_exactly(found: pa.Table, expected: Iterable[pa.Table]) -> None:
-    """Every expected row once, with all it held, and no other.
+    """Check that every expected row is there once and unchanged, and no other row.
 
     Raises:
         AssertionError: Names rows that are missing, doubled, strange or changed.
@@ -47,7 +47,7 @@ def assert_exactly(found: pa.Table, expected: Iterable[pa.Table]) -> None:
 def assert_at_least(
     found: pa.Table, expected: Iterable[pa.Table], *, doubled_allowed: bool = True
 ) -> None:
-    """Every expected row, perhaps more than once, and no other."""
+    """Check that every expected row is there, perhaps more than once, and no other row."""
     wanted = {key: row for table in expected for key, row in _keyed(table)}
     counts: Counter[tuple[int, int]] = Counter()
     changed = []
@@ -88,7 +88,7 @@ def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
 
 
 def assert_in_order(found: pa.Table) -> None:
-    """The rows of each split stand in the order in which they were written."""
+    """Check that the rows of each split are in the order in which they were written."""
     last: dict[int, int] = {}
     for (split, seq), _ in _keyed(found):
         assert seq > last.get(split, -1), (

@@ -59,7 +59,7 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
         return read_files(sorted(self.path.glob(f"{prefix}*.arrow")))
 
     def staged(self) -> list[Path]:
-        """What was staged and neither committed nor swept."""
+        """Return the files that were staged and neither committed nor swept."""
         return [path for path in self.path.glob("_staging/*/*/*") if path.is_file()]
 
 

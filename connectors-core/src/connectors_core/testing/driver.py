@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver in a process of its own, so that it can be killed.
+"""A driver in a separate process, so that it can be killed.
 
-What it runs comes pickled through its standard input, from the test that starts it.
+The test that starts it sends its pickled job through standard input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RUN_SECONDS: Final = 240.0
 
 @dataclass(frozen=True, kw_only=True)
 class DriverJob:
-    """A pipeline from one source to some sinks, and where it runs.
+    """A pipeline from one source to some sinks, and its environment.
 
     Attributes:
         location: Its checkpoint location.
@@ -80,7 +80,7 @@ class DriverJob:
 
 
 def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
-    """Run something in a driver of its own, however that ends.
+    """Run a job in a separate driver until it ends in any way.
 
     Args:
         job: What it runs; modules that are found here are found there.
@@ -99,7 +99,7 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
 def running_driver(
     job: Callable[[], None], log: Path, *faults: Fault
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run something in a driver of its own, which is killed at the end of the block.
+    """Run a job in a separate driver, which is killed at the end of the context.
 
     Args:
         job: What it runs; modules that are found here are found there.
@@ -147,7 +147,7 @@ def resume(process: subprocess.Popen[bytes]) -> None:
 
 
 def abort(process: subprocess.Popen[bytes]) -> None:
-    """End a driver that does not end by itself; its log then shows where each thread was."""
+    """End a hanging driver; its log then shows the stack of each thread."""
     process.send_signal(signal.SIGABRT)
     process.wait()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An enumerator and its coordinator without threads: every step is the test's."""
+"""An enumerator and its coordinator without threads: the test triggers every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROUNDS = 1000
 
 
 class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
-    """A coordinator that notes what its enumerator does; after Flink's mock of the same.
+    """A coordinator that records its enumerator's actions; after Flink's mock.
 
     Args:
         parallelism: Number of readers; none is registered at first.
@@ -138,15 +138,15 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
     # --- What the test does ---
 
     def register(self, subtask: int) -> None:
-        """A reader can be given splits from now on."""
+        """Register a reader, which can then receive splits."""
         self._registered.add(subtask)
 
     def unregister(self, subtask: int) -> None:
-        """A reader is gone."""
+        """Remove a reader."""
         self._registered.discard(subtask)
 
     def work(self) -> None:
-        """Run what waits: actions, and calls with their handlers.
+        """Run waiting actions, and calls with their handlers.
 
         Raises:
             BaseException: What the enumerator raised in one of them.
@@ -157,7 +157,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
             raise self.errors[0]
 
     def let_time_pass(self) -> None:
-        """Go to the next timer and run what waits."""
+        """Advance to the next timer and run waiting actions."""
         self.mailbox.to_next_timer()
         self.work()
 
@@ -167,7 +167,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
 
 
 class Enumeration:
-    """One life of an enumerator, begun as the coordinator begins it.
+    """One life of an enumerator, started as the coordinator does.
 
     Args:
         source: Whose enumerator.
@@ -197,7 +197,7 @@ class Enumeration:
         self._returned = dict(returned or {})
 
     def start(self) -> Enumeration:
-        """Start the enumerator, register the readers and let it find what is there."""
+        """Start the enumerator, register the readers, and run its discovery."""
         self.begin()
         self.context.work()
         return self
@@ -223,7 +223,7 @@ class Enumeration:
         self.context.work()
 
     def ask_on(self) -> None:
-        """Let all readers ask until nothing comes any more, discovery included."""
+        """Let all readers request splits until no more arrive, including discovery."""
         for _ in range(_MOST_ROUNDS):
             before = self.context.assignments
             for subtask in sorted(self.context.registered_readers - self.context.no_more):
@@ -235,7 +235,7 @@ class Enumeration:
         raise AssertionError(f"it assigns for ever, {len(self.context.assigned)} splits by now")
 
     def snapshot(self, checkpoint_id: int = 0) -> tuple[int, bytes]:
-        """The state as it is stored, with the number of its layout."""
+        """Return the stored state with the number of its layout."""
         state = self.enumerator.snapshot_state(checkpoint_id)
         return self._serializer.version, self._serializer.serialize(state)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cases of a suite run their pipelines: in this process, or on Spark."""
+"""The environments for the pipelines of a suite's cases: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TestEnvironment(ABC):
-    """Makes pipelines: objects with the methods of `Pipeline`.
+    """Creates pipelines: objects with the methods of `Pipeline`.
 
     Attributes:
         name: What a failing case calls it.
@@ -38,7 +38,7 @@ class TestEnvironment(ABC):
 
     @abstractmethod
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
-        """A streaming pipeline at a checkpoint location; a second one there goes on from it.
+        """Create a streaming pipeline at a checkpoint location; a second one resumes from it.
 
         Args:
             name: Its name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extra ``connectors-core[testing]``: what the suites need and pipelines do not."""
+"""The extra ``connectors-core[testing]``: packages that only the suites need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES: Final = frozenset({"_pytest", "cryptography", "hypothesis", "pytest"}
 
 @contextmanager
 def needs_extra() -> Iterator[None]:
-    """Name the extra where an import finds no package of it.
+    """Raise an error that names the extra if one of its packages is missing.
 
     Raises:
         MissingDependencyError: One is not installed.

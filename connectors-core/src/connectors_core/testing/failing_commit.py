@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink to whose commit something happens, once: it fails, or it comes too late."""
+"""A sink with one faulty commit: it fails, or it comes too late."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash tests: kill, fail or stop a pipeline at a named point, in the driver or in a worker.
+"""Crash tests: kill, fail, or stop a pipeline at a named point, in the driver or in a worker.
 
 The environment carries the faults, so that a Spark driver, its Python workers and a restarted
 driver all see them:
@@ -47,9 +47,9 @@ class FaultPoint(StrEnum):
     """The points the runtime passes, in the order of an epoch."""
 
     BEFORE_FENCE = "before_fence"
-    """A driver has its lease and has kept no former driver out yet."""
+    """A driver has its lease but has not fenced off former drivers yet."""
     AFTER_FENCE = "after_fence"
-    """A driver has fenced the drivers before it, and has not read what it continues from."""
+    """A driver has fenced off former drivers but has not read where to continue."""
     BEFORE_RECOVERY = "before_recovery"
     """Decided epochs are finished; a committer's recovery comes next."""
     BEFORE_PLAN = "before_plan"
@@ -83,15 +83,15 @@ class FaultPoint(StrEnum):
     AFTER_DONE = "after_done"
     """A sink is marked as done, the next one has not begun."""
     BEFORE_SWEEP = "before_sweep"
-    """An epoch is committed; what it staged beside that is there still."""
+    """An epoch is committed; its other staged data still exists."""
     BEFORE_ROLL_BACK = "before_roll_back"
-    """An epoch failed before its decision; what it staged is there still."""
+    """An epoch failed before its decision; its staged data still exists."""
     BEFORE_REWRITE = "before_rewrite"
-    """A sink has lost what it was to commit; its rows are not written again yet."""
+    """A sink has lost its committables; their rows are not rewritten yet."""
     BEFORE_REWRITE_RECORD = "before_rewrite_record"
-    """They are written again; that they take the place of the lost ones is not durable."""
+    """The rows are rewritten; the rewrite document is not durable."""
     AFTER_REWRITE_RECORD = "after_rewrite_record"
-    """It is durable, and not committed."""
+    """The rewrite document is durable; the new committables are not committed."""
     BEFORE_SPARK_COMMIT = "before_spark_commit"
     """The epoch is over for us, Spark has not committed the batch."""
 
@@ -163,7 +163,7 @@ WRITING_FREEZES: Final = (
 
 
 class FaultAction(StrEnum):
-    """What happens at the point."""
+    """The action of a fault at its point."""
 
     KILL = "kill"
     """The process kills itself by SIGKILL: no handler, no `finally` runs."""
@@ -180,7 +180,7 @@ class FaultAction(StrEnum):
     process passes the point. It resumes with SIGCONT and does not know that time passed. The driver
     names itself in `DRIVER_VARIABLE` first, and leads a group of its own."""
     HANG = "hang"
-    """The thread waits until the file `until` exists, or for ever."""
+    """The thread waits until the file `until` exists, or forever."""
     NO_SPACE = "no-space"
     """The state location is full: from here on whatever would write there gets ENOSPC, in all
     processes, until the fault is no longer asked for. Such a fault has a marker."""
@@ -214,7 +214,7 @@ class Fault:
 
     @property
     def fired(self) -> bool:
-        """Whether it has happened; only for a fault with a marker."""
+        """Whether the fault has occurred; only for a fault with a marker."""
         if self.once is None:
             raise ValueError("only a fault with a marker (once=...) knows whether it has happened")
         return os.path.exists(self.once)
@@ -261,7 +261,7 @@ def faults_file_env(path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def injected(*faults: Fault) -> Iterator[None]:
-    """Ask for faults while the context lasts.
+    """Inject faults for the context.
 
     They strike in this process and in those that it starts. Where this process takes its faults
     from a file (:func:`faults_file_env`), they strike in all that take them from there.

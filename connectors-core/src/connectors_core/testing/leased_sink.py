@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exactly-once sink that leases and loses, for tests of the runtime."""
+"""An exactly-once sink with leases and losses, for tests of the runtime."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LeasedDirectorySink(DirectorySink, SupportsRewriting):
         return _Committer(self.path, context.sink_uid, self.attempts)
 
     def lose(self, times: int = 1, *, subtask: int | None = None) -> None:
-        """Have the next commits lose what they are to commit.
+        """Let the next commits lose their committables.
 
         Args:
             times: How many committables.

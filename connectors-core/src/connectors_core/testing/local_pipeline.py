@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline in this very process, without Spark: for tests of connectors in milliseconds.
+"""A pipeline in the current process without Spark, for connector tests in milliseconds.
 
-Coordinator, plans, reports, readers, writers, decisions and commits are the real ones. What Spark
-does is done here in its way: a log of the batches it began and one of those it ended, tasks of
-their own with several attempts, and objects that reach a task by cloudpickle only.
+The coordinator, plans, reports, readers, writers, decisions, and commits are the real ones. The
+module imitates Spark: it logs the started and finished batches, runs tasks with several attempts,
+and passes objects to tasks by cloudpickle.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class LocalPipeline:
         storage_options: Options for the file system of the checkpoint location.
         streaming: None or True.
         parallelism: Number of readers per source.
-        trigger_interval: Least time between two plans.
-        commit_retries: How often commits that ask for it are tried again.
-        lease_expiry: Time without a sign of life after which another driver counts as gone.
+        trigger_interval: Minimum time between two plans.
+        commit_retries: Number and backoff of commit retries.
+        lease_expiry: Time without a heartbeat after which another driver counts as dead.
         on_changed_query: Only "refuse".
-        connection_timeout: As that of a `Pipeline`; by default nothing is asked, so that a test can
-            start in an outage.
+        connection_timeout: As in `Pipeline`. By default there is no check, so that a test can start
+            during an outage.
         stop_on_sigterm: Only False.
         progress: Only False.
 
@@ -123,7 +123,7 @@ class LocalPipeline:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
     ) -> LocalRows:
-        """The rows of a source; see `Pipeline.from_source`."""
+        """Return the rows of a source; see `Pipeline.from_source`."""
         self._registered.check_open("from_source", uid)
         self._registered.sources[uid] = SourceSettings.of(
             source,
@@ -139,7 +139,7 @@ class LocalPipeline:
         return rows
 
     def lookup_join(self, rows: LocalRows, table: LookupTableSource, **_options: Any) -> Never:
-        """Refused: a join is a step over a DataFrame.
+        """Refuse a lookup join, which needs a DataFrame.
 
         Raises:
             UnsupportedError: Always.
@@ -244,13 +244,12 @@ class LocalPipeline:
         return translated(
             error,
             what,
-            hint="correct what the cause names and start again: the pipeline goes on where it "
-            "stopped",
+            hint="fix the cause and restart: the pipeline resumes where it stopped",
             parts=self._parts().values(),
         )
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True when it has ended.
+        """Wait for the end; return whether it has ended.
 
         Raises:
             ConnectorError: It failed.
@@ -272,12 +271,12 @@ class LocalPipeline:
         return self._registered.parts([each.uid for each in self._read()])
 
     def stop(self) -> None:
-        """Stop after the batch that runs now."""
+        """Stop after the current batch."""
         if self._run is not None:
             self._run.stop()
 
     def status(self) -> PipelineStatus:
-        """How it stands; see `Pipeline.status`."""
+        """Return the status; see `Pipeline.status`."""
         run = self._run
         return PipelineStatus.of(
             self._name,

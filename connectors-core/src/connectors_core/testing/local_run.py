@@ -49,7 +49,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSink(SinkSettings):
-    """A sink and the source whose rows it takes, as ``LocalPipeline.sink_to`` was told.
+    """A sink and its source that ``LocalPipeline.sink_to`` registered.
 
     Attributes:
         source: The uid of the source.
@@ -61,7 +61,7 @@ class LocalSink(SinkSettings):
 
     @property
     def task(self) -> SinkTask:
-        """The sink as writers need it."""
+        """Return the sink with its writer settings."""
         return SinkTask(
             uid=self.uid,
             sink=self.sink,
@@ -79,11 +79,11 @@ class LocalRun:
         root: Its state location.
         sources: The sources that it reads.
         sinks: The sinks that it writes.
-        trigger_interval: Least time between two plans, in seconds.
-        commit_retries: For commits that ask to be tried again.
-        lease_expiry: Time without a sign of life after which another driver counts as gone.
-        available_now: Read what is there at the start, then end.
-        drain: An end by ``available_now`` is the end of time for the watermark too.
+        trigger_interval: Minimum time between two plans, in seconds.
+        commit_retries: Retries of commits that request one.
+        lease_expiry: Time without a heartbeat after which another driver counts as dead.
+        available_now: Read the data that is available at the start, then end.
+        drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
         failure: Makes what a pipeline raises of an error and what failed.
     """
 
@@ -165,7 +165,7 @@ class LocalRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the batch that runs end, then end."""
+        """Stop after the current batch."""
         self._stopping.set()
         self._epochs.committer.give_up_waiting()
         self._plans.put(None)
@@ -219,7 +219,7 @@ class LocalRun:
         self._log.end(number)
 
     def status(self) -> QueryStatus:
-        """How the run stands."""
+        """Return the status of the run."""
         return QueryStatus.of(
             "query-0",
             ended=self.ended.is_set(),
@@ -237,7 +237,7 @@ class LocalRun:
 
 
 class _BatchLog:
-    """Which batches were begun and ended, in the layout of Spark's checkpoint.
+    """The log of started and finished batches, in the layout of Spark's checkpoint.
 
     A batch has the number of the plan that it reads.
     """

@@ -16,7 +16,7 @@ OUTAGE_SECONDS: Final = 0.4
 
 
 class Outage(StrEnum):
-    """How an external system can be unavailable. What it holds stays."""
+    """A kind of outage of an external system. Its data is kept."""
 
     STOPPED = "stopped"
     """It is not there: its connections end, and new ones fail."""
@@ -25,7 +25,7 @@ class Outage(StrEnum):
     SLOW = "slow"
     """It answers late."""
     REFUSING = "refusing"
-    """It takes connections and serves none of them for now: it says so, or hangs up."""
+    """It accepts connections but rejects or closes them."""
 
 
 FAILING: Final = (Outage.STOPPED, Outage.DISCONNECTED, Outage.REFUSING)
@@ -76,7 +76,7 @@ def passing(
 
 
 def assert_worth_another_attempt(error: BaseException) -> None:
-    """An error in an outage says that the same call may succeed later.
+    """Check that an error in an outage permits a retry.
 
     Raises:
         AssertionError: It says something else, or is not of the tree of errors.

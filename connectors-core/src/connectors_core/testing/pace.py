@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast this machine is now: the one place that stretches the deadlines of tests."""
+"""The current speed of this machine, which stretches the deadlines of tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pace() -> float:
 
 
 def stretched(seconds: float) -> float:
-    """So many seconds of an idle machine, as this one needs them now."""
+    """Convert seconds of an idle machine to seconds of this one."""
     return seconds * pace()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of the suites: what passed, failed, was not judged, does not apply, or is new."""
+"""The report of the suites: passed, failed, not judged, not applicable, and new cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Outcome(StrEnum):
-    """How a case ended."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"

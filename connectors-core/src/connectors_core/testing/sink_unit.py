@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the unit suites of a sink have in common: rows, writers, committers."""
+"""The shared tools of a sink's unit suites: rows, writers, committers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the unit suites of a source have in common: rows in its system, splits, reads."""
+"""The shared tools of a source's unit suites: written rows, splits, reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to typed columns and back, without a Python object per record; for authors of connectors.
+"""Converts text to typed columns and back without a Python object per record, for connectors.
 
-What a record is, where it ends and which framing surrounds it, is up to the caller: lines of a file
-in one connector, messages of a log in another.
+The caller defines the records and their framing: lines of a file in one connector, messages of a
+log in another.
 """
 
 from connectors_core.formats.text.columns import converted, explained

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base64 of whole columns: Arrow has no kernel for it, and an object per value is slow."""
+"""Base64 of whole columns, because Arrow has no kernel for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_BASE64: Final = "a value is not base64"
 def base64_texts(column: pa.Array) -> pa.Array:
     """Return a column of bytes as base64 texts; nulls remain null.
 
-    All values are filled up to whole groups of three bytes, so that one call encodes them all.
+    It pads all values to multiples of three bytes, so that one call encodes them all.
     """
     values = pc.fill_null(pc.cast(column, pa.large_binary()), b"")
     missing = -pc.binary_length(values).to_numpy() % 3
@@ -41,10 +41,10 @@ def base64_texts(column: pa.Array) -> pa.Array:
 
 
 def base64_bytes(texts: pa.Array) -> pa.Array:
-    """Return what a column of base64 texts stands for; nulls remain null.
+    """Decode a column of base64 texts; nulls remain null.
 
     Raises:
-        pa.ArrowInvalid: One of them is not base64.
+        pa.ArrowInvalid: A text is not base64.
     """
     valid = texts.is_valid()
     texts = pc.fill_null(pc.cast(texts, pa.large_string()), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all readers of text share: columns of the wanted types, and reasons without values."""
+"""Shared code of all text readers: type conversion, and error reasons without values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors_core.schema.nested import CastValues, cast_column
 
 __all__ = ["converted", "explained", "one_batch", "zoned"]
 
-# Values do not belong in messages; Arrow puts them behind these words or in quotes.
+# Messages must not contain values. Arrow puts values after these words or in quotes.
 _VALUES: Final = re.compile(
     r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?P<count>, got \d+):.*|\s+in '.*"
     r"|:\s'.*|(?<=: )[^:]+(?= requires scale)|'[^']*'",
@@ -21,12 +21,12 @@ _VALUES: Final = re.compile(
 
 
 def explained(error: Exception) -> str:
-    """Return what Arrow has against a record, without the values of the record."""
+    """Return Arrow's error about a record, without the values of the record."""
     return _VALUES.sub(r"\g<count>", str(error)).strip()
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """Return a table as one batch, without a copy where it is one already."""
+    """Return a table as one batch, without a copy if it has only one."""
     batches = table.to_batches()
     if len(batches) == 1:
         return batches[0]
@@ -39,7 +39,7 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
 def converted(
     batch: pa.RecordBatch, schema: pa.Schema, cast_values: CastValues = pa.Array.cast
 ) -> pa.RecordBatch:
-    """Give a batch the columns and types of a schema; columns that it does not have are null.
+    """Convert a batch to a schema; missing columns are null.
 
     Args:
         batch: The columns, in any order.
@@ -47,7 +47,7 @@ def converted(
         cast_values: See `cast_column`.
 
     Raises:
-        pa.ArrowInvalid: A value does not fit, or is null where it may not be.
+        pa.ArrowInvalid: A value does not fit, or is null in a non-nullable column.
     """
     names = {name: at for at, name in enumerate(batch.schema.names)}
     arrays = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV records to Arrow columns and back, without a Python object per record.
+"""Converts CSV records to Arrow columns and back, without a Python object per record.
 
-pyarrow's own writer knows neither other quote characters and spellings of null nor ISO 8601 with
-`T`, and looks up the time zone for each row; this one is built as that of JSON is. Texts are
-always quoted, so that an empty one and null stay apart.
+pyarrow's own writer supports neither other quote characters, nor other null texts, nor ISO 8601
+with `T`, and it looks up the time zone for each row. This writer works like the JSON writer. It
+always quotes texts, so that an empty text differs from null.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
 
 
 class CsvDialect(Configured):
-    """How fields stand in a record of CSV. Text is UTF-8.
+    """A CSV dialect. Text is UTF-8.
 
     Raises:
-        InvalidOptionError: If the dialect cannot be read.
+        InvalidOptionError: If the dialect is ambiguous.
     """
 
     delimiter: Setting[str] = option(
@@ -160,14 +160,14 @@ class CsvDialect(Configured):
 
 
 def unsupported_csv_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type if a field of CSV cannot hold it, else None."""
+    """Return the type if a CSV field cannot represent it, otherwise None."""
     if pa.types.is_dictionary(kind):
         return unsupported_csv_type(kind.value_type)
     return None if is_plain(kind) else kind
 
 
 def unreadable_csv_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type if it cannot be read from a field of CSV, else None."""
+    """Return the type if it cannot be read from a CSV field, otherwise None."""
     types = pa.types
     refused = types.is_nested(kind) or types.is_null(kind) or types.is_duration(kind)
     return kind if refused else None
@@ -178,7 +178,7 @@ def unreadable_csv_type(kind: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True)
 class CsvReader:
-    """Reads records of CSV without a header.
+    """Reads CSV records without a header.
 
     Attributes:
         schema: Wanted columns, in order.
@@ -236,7 +236,7 @@ class CsvReader:
             check_decimal_texts(texts.column(name), kinds[name])
 
     def explain(self, error: Exception) -> str:
-        """Say why a record is bad, without its values."""
+        """Explain why a record is bad, without its values."""
         text = explained(error)
         match = re.match(r"In CSV column #(\d+):\s*(?:Row #\d+:\s*)?(.*)", text, re.DOTALL)
         if match and int(match[1]) < len(self.columns):
@@ -292,7 +292,7 @@ def infer_csv(
     schema = read({}, []).schema
     doubles = [each.name for each in schema if pa.types.is_float64(each.type)]
     if doubles and may_be_long(data):
-        # Arrow has made doubles of them; how they are written tells.
+        # Arrow has inferred doubles; the original texts show whether they are whole.
         texts = read(dict.fromkeys(doubles, pa.string()), doubles)
         for at, each in enumerate(schema):
             if each.name in doubles and are_whole(texts.column(each.name)):
@@ -341,7 +341,7 @@ def _assume_zone(batch: pa.RecordBatch, schema: pa.Schema, zone: str) -> pa.Reco
 def unquotable_rows(
     batch: pa.RecordBatch, dialect: CsvDialect
 ) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """Yield the columns that hold quotes which the dialect cannot write, and in which rows."""
+    """Yield the columns with quotes that the dialect cannot write, and their rows."""
     if dialect.double_quote or dialect.escape_char is not None:
         return
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -352,7 +352,7 @@ def unquotable_rows(
 
 
 def csv_header(schema: pa.Schema, dialect: CsvDialect) -> bytes:
-    """Return the line with the names of the columns."""
+    """Return the header line."""
     names = [_escaped(pa.array([name], pa.string()), dialect)[0].as_py() for name in schema.names]
     quote = dialect.quote_char
     return (dialect.delimiter.join(f"{quote}{name}{quote}" for name in names) + "\n").encode()
@@ -361,10 +361,10 @@ def csv_header(schema: pa.Schema, dialect: CsvDialect) -> bytes:
 def csv_records(
     batch: pa.RecordBatch, dialect: CsvDialect, *, line_breaks: bool = False
 ) -> Iterator[pa.Array]:
-    """Write rows as records of CSV.
+    """Write rows as CSV records.
 
     Args:
-        batch: The rows; `unsupported_csv_type` and `unquotable_rows` have nothing against them.
+        batch: The rows, which `unsupported_csv_type` and `unquotable_rows` must accept.
         dialect: The dialect.
         line_breaks: Whether a line break follows each record.
 

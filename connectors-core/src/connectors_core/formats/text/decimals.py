@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decimals in texts: numbers that only a decimal can hold, and numbers that none can.
+"""Decimals in texts: numbers that only a decimal can represent, and numbers that none can.
 
-Whole numbers of more than 64 bits are decimals; Arrow would infer doubles, which change them.
-
-Of some others Arrow, up to 26 at least, must not be asked to make a decimal. It looks up the power
-of ten of an exponent without asking whether there is one: of 1e-999 it makes some number, at
-1e-999999999 the process dies. No decimal has so many places, so such a text is bad. It is looked
-for in the bytes, which costs little; only where there may be one, values are.
+Whole numbers of more than 64 bits are decimals; Arrow would infer doubles, which change them. Other
+texts crash Arrow (at least up to version 26): it looks up the power of ten of an exponent without a
+range check, so 1e-999 becomes an arbitrary number, and 1e-999999999 kills the process. No decimal
+has so many places, so such a text is bad. A cheap search in the bytes finds candidates; only then
+are the values checked.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ __all__ = [
 ]
 
 LONG_DECIMAL: Final = pa.decimal128(38, 0)
-"""What whole numbers of more than 64 bits are inferred as."""
+"""The inferred type of whole numbers of more than 64 bits."""
 _LONG_BYTES: Final = re.compile(rb"[0-9]{19}")
 _WHOLE: Final = r"^[+-]?0*[0-9]{1,38}$"
 
 _TINY: Final = r"[eE]-0*[1-9][0-9][0-9]"
 _TINY_BYTES: Final = re.compile(_TINY.encode())
-# In a string of JSON each of its characters may be written so.
+# A JSON string may contain each character as such an escape.
 _ESCAPED: Final = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[dD])")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DIGITS: Final = frozenset(b"+-.0123456789")
@@ -45,17 +44,17 @@ _BEFORE_NUMBER: Final = frozenset(b' \t\r\n:,["')
 
 
 def may_be_long(data: bytes | pa.Buffer) -> bool:
-    """Whether a whole number of more than 64 bits may stand in a text."""
+    """Return whether a text may contain a whole number of more than 64 bits."""
     return _LONG_BYTES.search(data) is not None
 
 
 def are_whole(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether every text but nulls is a whole number that `LONG_DECIMAL` holds."""
+    """Return whether every non-null text is a whole number that fits `LONG_DECIMAL`."""
     return bool(pc.all(pc.match_substring_regex(texts, _WHOLE), min_count=1).as_py())
 
 
 def decimals_in(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """The fields that hold decimals, be it inside of others."""
+    """Return the fields that contain decimals, at any depth."""
     for field in fields:
         kind = field.type
         while pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -66,54 +65,54 @@ def decimals_in(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
 
 
 def may_be_tiny(data: bytes | pa.Buffer) -> bool:
-    """Whether such a number may stand in a text."""
+    """Return whether a text may contain a number with too many places."""
     return _TINY_BYTES.search(data) is not None
 
 
 def check_decimal_texts(texts: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> None:
-    """Refuse a text that Arrow must not make a decimal of.
+    """Refuse a text that Arrow must not convert to a decimal.
 
     Args:
         texts: A column of strings.
-        kind: What it is to become.
+        kind: The target type.
 
     Raises:
-        pa.ArrowInvalid: There is one.
+        pa.ArrowInvalid: There is such a text.
     """
     if pc.any(pc.match_substring_regex(texts, _TINY)).as_py():
         raise _too_tiny(kind)
 
 
 def check_digits(table: pa.Table, schema: pa.Schema) -> None:
-    """Refuse decimals of more digits than their type has: Arrow's parsers make them.
+    """Refuse decimals with more digits than their type, which Arrow's parsers accept.
 
     Args:
-        table: What was parsed.
+        table: The parsed table.
         schema: Its columns.
 
     Raises:
-        pa.ArrowInvalid: There is one.
+        pa.ArrowInvalid: There is such a decimal.
     """
     for field in decimals_in(schema):
         if field.name not in table.column_names:
             continue
         try:
             table.column(field.name).validate(full=True)
-        except pa.ArrowInvalid as error:  # its text holds the value
+        except pa.ArrowInvalid as error:  # its text contains the value
             raise pa.ArrowInvalid(
                 f"column {field.name}: a number has too many digits for its decimal"
             ) from error
 
 
 def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:
-    """Refuse objects of JSON with a number that Arrow must not make a decimal of.
+    """Refuse JSON objects with a number that Arrow must not convert to a decimal.
 
     Args:
-        data: Objects that follow each other.
-        schema: What is read of them.
+        data: Consecutive objects.
+        schema: The fields to read.
 
     Raises:
-        pa.ArrowInvalid: There is one, or what could be one is not in JSON.
+        pa.ArrowInvalid: There is such a number, or a candidate is not in valid JSON.
     """
     fields = list(decimals_in(schema))
     if not fields or not _may_be_tiny_number(data):
@@ -127,7 +126,7 @@ def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:
 
 
 def _may_be_tiny_number(data: bytes | pa.Buffer) -> bool:
-    """Whether one may stand as a value: `4e-123` is also found in the middle of a UUID."""
+    """Return whether one may be a value; `4e-123` also occurs in the middle of a UUID."""
     view = memoryview(data)
     for found in _TINY_BYTES.finditer(data):
         at = found.start()
@@ -149,7 +148,7 @@ def _values(text: str) -> Iterator[Any]:
 
 def _behind_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
-    assert found is not None  # it matches nothing, too
+    assert found is not None  # it also matches nothing
     return found.end()
 
 

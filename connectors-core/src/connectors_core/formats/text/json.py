@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON objects to Arrow columns and back, without a Python object per record.
+"""Converts JSON objects to Arrow columns and back, without a Python object per record.
 
-Read, Arrow's parser does the work, if need be on objects that were rewritten for it.
-Written, every column becomes a column of JSON texts, and one kernel joins them to objects.
-Timestamps are ISO 8601 in UTC (with `Z`; one without a time zone has none), dates and times
-ISO 8601, decimals numbers with all their digits, binary base64, maps objects, NaN and infinities
-the strings `NaN`, `Infinity` and `-Infinity`, as in Spark.
+Arrow's parser reads the objects, which are first rewritten for it if necessary. To write, every
+column becomes a column of JSON texts, and one kernel joins them to objects. Timestamps are ISO 8601
+in UTC (with `Z`; one without a time zone has none), dates and times ISO 8601, decimals numbers with
+all their digits, binary base64, maps objects, NaN and infinities the strings `NaN`, `Infinity` and
+`-Infinity`, as in Spark.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 _ESCAPES: Final = (
-    (0x5C, "\\\\"),  # the backslash first: the others bring new ones
+    (0x5C, "\\\\"),  # the backslash first, since the other escapes add backslashes
     (0x22, '\\"'),
     *(
         (code, {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}.get(code, f"\\u{code:04x}"))
@@ -70,14 +70,14 @@ _ESCAPES: Final = (
 _HEAD_ESCAPES: Final = _ESCAPES[:2]
 _MOMENT: Final = pa.timestamp("us", tz="UTC")
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-# What Arrow says of a value that is no string where it was told to find one, or of such a number.
+# Arrow's errors about a value that is not a string although one is expected.
 _NO_TEXT: Final = ("changed from string to", "Number too big")
-# And of a string where it was told to find a number.
+# Arrow's error about a string although a number is expected.
 _NO_NUMBER: Final = "changed from number to string"
 
 
 def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type itself, or the one within it, that has no JSON form; None if all have."""
+    """Return the type, or a nested type, that has no JSON form; None if all have one."""
     types = pa.types
     if types.is_dictionary(kind):
         return unsupported_json_type(kind.value_type)
@@ -94,7 +94,7 @@ def unsupported_json_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def unreadable_json_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type itself, or the one within it, that cannot be read from JSON; None if none."""
+    """Return the type, or a nested type, that cannot be read from JSON; None if all can."""
     types = pa.types
     if types.is_struct(kind):
         found = (unreadable_json_type(field.type) for field in kind)
@@ -124,17 +124,17 @@ class JsonReader:
     ignore_new: bool = False
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
-        """Read any number of objects; fields that one does not have are null.
+        """Read any number of objects; missing fields are null.
 
-        Whoever needs to know which object became which row has to know that no object is spread
-        over two records, and compare the numbers.
+        To match objects with rows, make sure that no object spans two records, and compare their
+        numbers.
 
         Raises:
-            pa.ArrowInvalid: One of them is bad.
+            pa.ArrowInvalid: An object is malformed.
         """
         batch = one_batch(self._table(data))
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
-            batch.validate(full=True)  # Arrow reads invalid UTF-8 without a word
+            batch.validate(full=True)  # Arrow silently reads invalid UTF-8
         return converted(batch, self.schema, _cast_values)
 
     def _table(self, data: bytes | pa.Buffer) -> pa.Table:
@@ -202,7 +202,7 @@ def infer_json(data: bytes) -> pa.Schema:
     ).schema
     if not (may_be_long(data) or has_moments(found.types)):
         return found
-    # Arrow has made doubles and timestamps of them; how they are written tells.
+    # Arrow has inferred doubles and timestamps; the original texts show the exact type.
     texts = pa.schema([field.with_type(_spelled_type(field.type)) for field in found])
     columns = parse_json(rewritten_json(data, texts), texts, ignore_new=True)
     return pa.schema(
@@ -237,7 +237,7 @@ def _exact_type(kind: pa.DataType, column: pa.Array) -> pa.DataType:
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    """Return what Arrow's JSON reader gives for a type that it has no conversion of text for."""
+    """Return the type to read if Arrow's JSON reader cannot convert text to the wanted type."""
     if pa.types.is_date(kind) or is_binary(kind):
         return pa.string()
     if pa.types.is_struct(kind):
@@ -277,7 +277,7 @@ def json_objects(
         yield _objects(part.schema.names, part.columns, part.num_rows, write_nulls, end=end)
 
 
-# A column of JSON texts, and what is to stand before and after each of them where it is not null.
+# A column of JSON texts, and the text before and after each non-null value.
 _Texts = tuple[pa.Array, str, str]
 
 
@@ -292,8 +292,8 @@ def _objects(
     """Join columns to one JSON object for each row."""
     if not columns:
         return pa.array(["{" + end] * rows, pa.string())
-    # What surrounds the values is fused with the names of the fields: the join costs by the piece.
-    # Where fields may be left out, each brings its comma, and the first of them is cut off.
+    # The text around values is fused with the field names, since each piece costs time in the join.
+    # If fields may be omitted, each has a leading comma, and the first comma is cut off.
     cut = not write_nulls and bool(columns[0].null_count)
     parts: list[pa.Array | str] = []
     literal = "" if cut else "{"
@@ -348,7 +348,7 @@ def _escaped(column: pa.Array) -> pa.Array:
     if pa.types.is_string_view(column.type):
         column = pc.cast(column, pa.large_string())
     data = np.frombuffer(data_of(column), np.uint8)
-    # One look for all control characters: there are hardly ever any.
+    # One search for all control characters, which are very rare.
     return replace_bytes(column, _ESCAPES if (data < 0x20).any() else _HEAD_ESCAPES)
 
 
@@ -368,7 +368,7 @@ def _maps(column: pa.Array, write_nulls: bool) -> pa.Array:
     entries = pc.list_flatten(lists)
     keys, before, after = _texts(entries.field(0), write_nulls)
     if not before:
-        keys = pc.replace_substring(keys, '"', "")  # of NaN, which has its own quotes
+        keys = pc.replace_substring(keys, '"', "")  # NaN already has quotes
     values = _closed(*_texts(entries.field(1), write_nulls))
     members = concat_texts(['"', keys, (after or '"') + ":", values], null="null")
     return _joined(lists, members, "{", "}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of Arrow columns, the common part of the text formats."""
+"""Converts Arrow columns to text; shared by the text formats."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ __all__ = [
     "zone_sign",
 ]
 
-# Bounds the intermediate columns; more rows at once were measured to gain nothing.
+# Limits the intermediate columns. Measurements show no gain from more rows at once.
 _SLICE_ROWS: Final = 32_768
-# An Arrow string column addresses 2 GiB; lines are longer than their columns, escapes grow sixfold.
+# An Arrow string column addresses 2 GiB. Lines are longer than their columns, and escapes are up to
+# six times as long.
 _SLICE_BYTES: Final = 32 * 1024 * 1024
 
 
 def max_rows_of(batch: pa.RecordBatch) -> int:
-    """Return how many rows of a batch may be made texts at once."""
+    """Return how many rows of a batch may be converted at once."""
     size: int = max(1, batch.nbytes)
     return max(1, min(_SLICE_ROWS, int(batch.num_rows) * _SLICE_BYTES // size))
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Return whether values of the type are written as one text in every format of text."""
+    """Return whether every text format writes values of the type as one text."""
     types = pa.types
     return bool(
         types.is_null(kind)
@@ -71,7 +72,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def data_of(texts: pa.Array) -> pa.Buffer:
-    """Return what a column of texts or bytes holds, end to end, without a copy."""
+    """Return the concatenated data of a column of texts or bytes, without a copy."""
     wide = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
     if not len(texts):
         return pa.py_buffer(b"")
@@ -82,12 +83,12 @@ def data_of(texts: pa.Array) -> pa.Buffer:
 
 
 def text_bytes(texts: pa.Array) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a string column. In UTF-8 one below 0x80 is that character."""
+    """Return the bytes of a string column; in UTF-8, a byte below 0x80 is one character."""
     return np.frombuffer(data_of(texts), np.uint8)
 
 
 def replace_bytes(texts: pa.Array, replacements: Sequence[tuple[int, str]]) -> pa.Array:
-    """Replace ASCII characters, one after another; costs little where there are none."""
+    """Replace ASCII characters, one after another; cheap if there are none."""
     data = text_bytes(texts)
     for code, replacement in replacements:
         if (data == code).any():
@@ -100,7 +101,7 @@ def concat_texts(parts: Sequence[pa.Array | str], *, null: str | None = None) ->
 
     Args:
         parts: The pieces; at least one is a column.
-        null: What is written for a null; None makes the whole row null.
+        null: The text of a null; None makes the whole row null.
     """
     large = any(isinstance(part, pa.Array) and part.type == pa.large_string() for part in parts)
     kind = pa.large_string() if large else pa.string()
@@ -118,10 +119,9 @@ def concat_texts(parts: Sequence[pa.Array | str], *, null: str | None = None) ->
 def plain_texts(
     column: pa.Array, *, nan: str = "NaN", infinity: str = "Infinity", minus: str = "-Infinity"
 ) -> pa.Array:
-    """Return numbers, booleans, dates, times and timestamps as texts; nulls remain null.
+    """Return numbers, booleans, dates, times, and timestamps as texts; nulls remain null.
 
-    Timestamps are ISO 8601 in UTC, without the sign of the zone: `zone_sign` is for the caller to
-    write, at no cost of its own.
+    Timestamps are ISO 8601 in UTC without a zone; the caller appends `zone_sign` at no extra cost.
 
     Args:
         column: The values.
@@ -136,7 +136,7 @@ def plain_texts(
         return _floats(column, nan, infinity, minus)
     if not pa.types.is_timestamp(kind):
         return pc.cast(column, pa.string())
-    # The values are UTC; without the zone the cast does not look it up for each row.
+    # The values are UTC. Without the zone, the cast does not look it up for each row.
     texts = pc.cast(column.view(pa.timestamp(kind.unit)), pa.string())
     return pc.replace_substring(texts, " ", "T", max_replacements=1)
 
