@@ -28,10 +28,10 @@ ERROR_EXIT: Final = 2
 
 
 class ReleaseToolsGroup(TyperGroup):
-    """Shows the errors of the tools as what they say, with a hint, and exits with 2."""
+    """Shows the errors of the tools by message and hint, and exits with 2."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Begin a call of the command."""
+        """Create the context of a call."""
         with_words(self)
         return super().make_context(*args, **kwargs)
 
@@ -54,7 +54,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Tools for the people who make and release connectors.",
+    help="Tools to develop and release connectors.",
 )
 app.add_typer(docs, name="docs")
 app.add_typer(api, name="api")

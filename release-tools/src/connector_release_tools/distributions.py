@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are installed: wheels and source distributions, what they are and what they hold."""
+"""Wheels and source distributions, with their metadata and members."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Distribution", "sha256"]
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 of something, in hexadecimal digits."""
+    """Return the SHA-256 of bytes, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -49,10 +49,10 @@ class Distribution:
 
     @classmethod
     def of(cls, path: Path) -> Distribution:
-        """The distribution that a file is, by its name.
+        """Return the distribution of a file, by its name.
 
         Raises:
-            DistributionError: There is no such file, or its name is that of no distribution.
+            DistributionError: The file does not exist, or its name is not that of a distribution.
         """
         if not path.is_file():
             raise DistributionError(f"there is no file {path}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh Python environments, made by uv with the versions that the tree is tested with."""
+"""Fresh Python environments, created by uv with the tested versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connector_release_tools.versions import SparkLine
 
 __all__ = ["Environment", "constraints", "wheelhouse"]
 
-# Of the process that makes an environment; a new one begins without them.
+# Variables of the current process that a new environment must not inherit.
 _FOREIGN: Final = (
     "COVERAGE", "PYSPARK", "PYTEST", "PYTHON", "SPARK_HOME", "TOX", "UV_CONSTRAINT",
     "UV_FIND_LINKS", "UV_PROJECT", "VIRTUAL_ENV",

@@ -29,8 +29,8 @@ class ReleaseToolsError(Exception):
     """The root of all errors of the tools.
 
     Args:
-        message: What was found, and where.
-        hint: What to do about it.
+        message: The problem and its location.
+        hint: The remedy.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -39,27 +39,27 @@ class ReleaseToolsError(Exception):
 
 
 class GitError(ReleaseToolsError):
-    """Git is not there, or refused a command."""
+    """Git is not installed, or a command failed."""
 
 
 class HistoryError(GitError):
-    """A commit that is needed is not in this clone."""
+    """A required commit is missing from this clone."""
 
 
 class ApiError(ReleaseToolsError):
-    """What a package promises cannot be read from its sources."""
+    """A package's API promise cannot be read from its sources."""
 
 
 class TemplateError(ReleaseToolsError):
-    """The template is not there, or cannot be rendered with these answers."""
+    """The template is missing, or cannot be rendered with the given answers."""
 
 
 class ConnectorFolderError(ReleaseToolsError):
-    """The folder of a connector is not as it must be."""
+    """The folder of a connector is invalid."""
 
 
 class DocsError(ReleaseToolsError):
-    """The documents cannot be made into a site."""
+    """The site cannot be built from the documentation."""
 
 
 class VersionError(ReleaseToolsError, ValueError):
@@ -67,11 +67,11 @@ class VersionError(ReleaseToolsError, ValueError):
 
 
 class MatrixError(ReleaseToolsError):
-    """The compatibility matrix is not there, or is not as it must be."""
+    """The compatibility matrix is missing or invalid."""
 
 
 class ProgramError(ReleaseToolsError):
-    """A program that the tools run is not there, or fails."""
+    """A program that the tools run is missing or fails."""
 
 
 class CellError(ReleaseToolsError):
@@ -79,15 +79,15 @@ class CellError(ReleaseToolsError):
 
 
 class InstallError(ReleaseToolsError):
-    """A release does not fit the environment that it is to be installed into."""
+    """A release is incompatible with the target environment."""
 
 
 class DistributionError(ReleaseToolsError):
-    """A file is no distribution, or what it says of itself is not as it must be."""
+    """A file is not a distribution, or its metadata is invalid."""
 
 
 class IndexFolderError(ReleaseToolsError):
-    """An index does not take a file."""
+    """An index rejects a file."""
 
 
 class ReleaseError(ReleaseToolsError):
@@ -95,12 +95,12 @@ class ReleaseError(ReleaseToolsError):
 
 
 class MaintainersError(ReleaseToolsError):
-    """The list of maintainers is not there, or is not as it must be."""
+    """The list of maintainers is missing or invalid."""
 
 
 class FlipError(ReleaseToolsError):
-    """A proposal or the rules for proposals are not as they must be."""
+    """A proposal or the rules for proposals are invalid."""
 
 
 class ReviewError(ReleaseToolsError):
-    """What a review is judged by, or an issue form, is not as it must be."""
+    """A review's criteria or an issue form are invalid."""

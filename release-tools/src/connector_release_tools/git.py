@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tools ask of git. Nothing here touches the user's index or branches."""
+"""Git commands of the tools, which never change the user's index or branches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Repository", "run"]
 
 
 def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> bytes:
-    """Run git in a folder and give what it prints.
+    """Run git in a folder and return its output.
 
     Raises:
         GitError: git is not installed, or fails.
@@ -33,7 +33,7 @@ def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> 
 def attempt(
     *arguments: str, folder: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git where its exit code is an answer.
+    """Run git and return the result, whatever its exit code.
 
     Raises:
         GitError: git is not installed.
@@ -74,12 +74,12 @@ class Repository:
         return cls(Path(top.removesuffix("\n")))
 
     def object_id(self, revision: str) -> str | None:
-        """The id of what a revision such as `HEAD:folder` names; None where it names nothing."""
+        """Return the object id of a revision such as `HEAD:folder`; None if it does not exist."""
         done = attempt("rev-parse", "--verify", "--quiet", revision, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def merge_base(self, revision: str) -> str | None:
-        """The commit where HEAD and a revision went apart; None if there is none."""
+        """Return the common ancestor of HEAD and a revision; None if there is none."""
         if revision.startswith("-"):  # no option of git's
             return None
         done = attempt("merge-base", revision, "HEAD", folder=self.root)
@@ -98,7 +98,7 @@ class Repository:
         return [line[3:] for line in status.decode().split("\0") if line]
 
     def files(self) -> frozenset[str]:
-        """Everything that is, or could be, committed, seen from the top."""
+        """Return all committed and committable files, relative to the root."""
         said = run(
             "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=self.root
         )  # fmt: skip
@@ -120,7 +120,7 @@ class Repository:
         return int(run("show", "--no-patch", "--format=%ct", commit, folder=self.root))
 
     def text(self, name: str) -> str:
-        """What a file holds, named as `TREE:path`.
+        """Return the content of a file, named as `TREE:path`.
 
         Raises:
             GitError: There is no such file.
@@ -128,7 +128,7 @@ class Repository:
         return run("show", name, folder=self.root).decode()
 
     def working_tree(self, folder: str) -> str:
-        """The id of the tree that a folder would be if everything in it were committed now.
+        """Return the id of the tree that committing the whole folder would create.
 
         Raises:
             GitError: There is no such folder, or nothing in it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options and arguments in help texts, as words."""
+"""Shows the types of options and arguments as words in help texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS: Final = {
 
 
 def with_words(command: Any) -> Any:
-    """Let the help of a command, and of those below it, show types as words."""
+    """Let the help of a command and its subcommands show types as words."""
     for parameter in command.params:
         _relabel(parameter)
     make_help = command.get_help_option
@@ -38,7 +38,7 @@ def _relabel(parameter: Any) -> Any:
 
 
 class _Help:
-    """Makes the option `--help` of a command."""
+    """Creates the option `--help` of a command."""
 
     def __init__(self, make: Any) -> None:
         self._make = make
@@ -48,7 +48,7 @@ class _Help:
 
 
 class _Words:
-    """Translates what typer shows for the type of one parameter."""
+    """Translates typer's name for the type of one parameter."""
 
     def __init__(self, shown: Any) -> None:
         self._shown = shown

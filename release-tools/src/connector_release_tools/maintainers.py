@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MAINTAINERS.yaml`: who looks after which folder, and whose vote on a proposal binds."""
+"""`MAINTAINERS.yaml`: the maintainers of each folder, and the people with binding votes."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ api = typer.Typer(
 
 @api.command()
 def check(*, root: Root = Path()) -> None:
-    """Say which imports reach past the public API, what breaks it, and whether its page is stale.
+    """Check imports of private names, breaking changes, and whether the API page is stale.
 
-    Exit code: 0 nothing is wrong, 1 something is.
+    Exit code: 0 no findings, 1 findings.
     """
     repository, matrix, settings, found = _read(root)
     console = _console()
@@ -70,7 +70,7 @@ def _read(root: Path) -> tuple[Repository, Matrix, ApiSettings, list[PublicProje
 
 
 def _breaks(repository: Repository, matrix: Matrix, project: PublicProject) -> list[str]:
-    """What the working tree breaks since the last release of the same major."""
+    """Return the breaking changes since the last release of the same major."""
     major = matrix.majors(project.name).get(str(Version.parse(project.version).major))
     if major is None or major.tree is None:
         return []

@@ -22,11 +22,11 @@ _EXPERIMENTAL: Final = "experimental"
 
 @dataclass(frozen=True, order=True)
 class Break:
-    """Something that users of the old state cannot do with the new one.
+    """A change that breaks users of the old state.
 
     Attributes:
-        path: The name, as users write it.
-        what: What became of it.
+        path: The public name.
+        what: The change.
     """
 
     path: str
@@ -37,7 +37,7 @@ class Break:
 
 
 def breaking_changes(repository: Repository, old: str, new: str) -> list[Break]:
-    """What users of the old state cannot do with the new one.
+    """Return the changes that break users of the old state.
 
     Public is what the old state promises (the `__all__` of the packages that it lists) and does not
     mark `@experimental`.
@@ -68,11 +68,11 @@ def breaking_changes(repository: Repository, old: str, new: str) -> list[Break]:
 
 
 def not_allowed(found: list[Break], allowed: Mapping[str, str]) -> tuple[list[Break], list[str]]:
-    """Breaks without a reason, and names with a reason that do not break.
+    """Return the breaks without a reason, and the reasons without a break.
 
     Args:
         found: The breaks.
-        allowed: A reason for each name; it holds for all that belongs to the name too.
+        allowed: A reason for each name, which also covers its members.
     """
     used: set[str] = set()
     left = []
@@ -89,11 +89,11 @@ def not_allowed(found: list[Break], allowed: Mapping[str, str]) -> tuple[list[Br
 
 
 def _load(packages: tuple[str, ...], sources: Path) -> dict[str, Any]:
-    """The listed packages that are there, by name."""
+    """Load the existing packages of the list, by name."""
     loader = griffe.GriffeLoader(search_paths=[sources], allow_inspection=False)
     top: Any = loader.load(packages[0].partition(".")[0])
     for module in _modules(top):
-        module.public = False  # what it defines is public only if a listed package exports it
+        module.public = False  # its definitions are public only if a listed package exports them
     found = {}
     for package in packages:
         try:
@@ -121,7 +121,7 @@ def _changes(old: Any, new: Any) -> Iterator[Break]:
 
 
 def _is_allowed(change: griffe.Breakage) -> bool:
-    """Whether what changed was never promised: a constant's value, an experimental object."""
+    """Return whether the change is allowed: a constant's value or an experimental object."""
     changed: Any = change.obj
     if change.kind is griffe.BreakageKind.ATTRIBUTE_CHANGED_VALUE and changed.parent.is_module:
         return True
@@ -134,7 +134,7 @@ def _is_allowed(change: griffe.Breakage) -> bool:
 
 
 def _place(change: griffe.Breakage) -> str:
-    """The path of what changed, as users write it."""
+    """Return the public path of a change."""
     parameter = change.old_value if change.old_value is not None else change.new_value
     return f"{change.obj.path}({parameter.name})" if _is_parameter(parameter) else change.obj.path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code imports from packages that promise an API: only public names, outside their folder."""
+"""Checks that code imports only public names of packages with an API promise."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _IMPORT: Final = re.compile(
 
 @dataclass(frozen=True)
 class _Surface:
-    """What is public, by package, and the packages that promise something."""
+    """The public names, by package, and the packages with an API promise."""
 
     names: Mapping[str, frozenset[str]]
     promising: frozenset[str]
 
     def breach(self, module: str, name: str | None) -> str | None:
-        """Why an import is none of a public name; None if it is one."""
+        """Return why an import is not of a public name; None if it is."""
         if module.partition(".")[0] not in self.promising:
             return None
         if name is None:
@@ -80,7 +80,7 @@ def breaches(
     for path in files:
         own = {each.package for each in projects if path.startswith(f"{each.name}/")}
         if path.endswith(".md"):
-            own = set()  # who reads a document is outside
+            own = set()  # readers of a document are outside users
         surface = _Surface(public, frozenset(each.package for each in projects) - own)
         there = list(_breaches(root, path, surface))
         allowed = [pattern for pattern in inside if fnmatch(path, pattern)] if there else []
@@ -109,7 +109,7 @@ def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Finding]:
 
 
 def _code(root: Path, path: str) -> Iterator[tuple[int, str]]:
-    """The Python in a file, each piece with the number of the line before it."""
+    """Yield the Python code in a file, each block with the number of the line before it."""
     if not path.endswith((".py", ".md")):
         return
     text = (root / path).read_text(encoding="utf-8")

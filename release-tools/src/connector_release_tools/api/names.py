@@ -28,7 +28,7 @@ class PublicName:
         package: The package.
         name: The name.
         kind: What it is, in a word.
-        sentence: The first sentence of what is said about it.
+        sentence: The first sentence of its documentation.
         stability: stable, experimental, or since when it is deprecated.
     """
 

@@ -61,7 +61,7 @@ def _row(each: PublicName, since: str) -> tuple[str, ...]:
 
 
 def _since(releases: _Releases, each: PublicName, project: PublicProject) -> str:
-    """The first release with the name; the version that is on its way where none has it."""
+    """Return the first release with the name, or the next version if none has it."""
     for version, names in releases:
         if each.name in names.get(each.package, ()):
             return version
@@ -71,7 +71,7 @@ def _since(releases: _Releases, each: PublicName, project: PublicProject) -> str
 def _releases(
     repository: Repository, project: PublicProject
 ) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """What each release promised, the oldest first."""
+    """Return the public names of each release, oldest first."""
     paths = (repository.root / RELEASES).glob(f"{project.name}-*.yaml")
     records = [record for path in paths if (record := Record.read(path)).connector == project.name]
     for record in sorted(records, key=lambda each: Version.parse(each.version)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a package promises, as its pyproject.toml says it below [tool.connector-release-tools]."""
+"""A package's API promise in its pyproject.toml, below [tool.connector-release-tools]."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a cell: two wheels, a fresh environment, the connector's own tests, and what they ran on."""
+"""Runs a cell: installs two wheels in a fresh environment and runs the connector's tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Expected:
-    """What a cell must have run on.
+    """The versions with which a cell must run.
 
     Attributes:
         environment: The folder of its environment.
@@ -106,7 +106,7 @@ def _attempt(
     tests: Selection,
     say: Say,
 ) -> tuple[Facts, list[str]]:
-    """What was found in the cell, and what is wrong with it."""
+    """Run the cell; return the facts and problems."""
     say("building")
     connector, seconds = subject.cell.connector, subject.seconds
     wheels = {
@@ -117,7 +117,7 @@ def _attempt(
     }
     project = folder / "project"
     repository.export(subject.tree, project)
-    shutil.rmtree(project / "src", ignore_errors=True)  # the wheel is tested, nothing else
+    shutil.rmtree(project / "src", ignore_errors=True)  # test only the wheel
 
     say("installing")
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -187,7 +187,7 @@ def _test(
 
 
 def problems_of(facts: Facts, expected: Expected) -> Iterator[str]:
-    """Where a cell did not run on what it is named for.
+    """Return the differences between a cell's actual and expected versions.
 
     Args:
         facts: What `probe` found in the cell.
@@ -231,7 +231,7 @@ def _versions(facts: Facts) -> dict[str, str]:
 
 
 def _new_cases(report: Path) -> dict[str, str]:
-    """Cases that are younger than the connector, from the report of the suites."""
+    """Return the cases that are newer than the connector, from the report of the suites."""
     if not report.exists():
         return {}
     results = json.loads(report.read_text(encoding="utf-8"))["results"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of pytest that runs inside a cell and says what the tests really ran on.
+"""A pytest plugin that runs in a cell and reports the actual versions.
 
 It is copied into the cell, where nothing of release-tools is installed.
 """
@@ -22,7 +22,7 @@ _spark: dict[str, str] = {}
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Count how tests end; a failure while one is set up or torn down counts too."""
+    """Count the outcomes of tests, including failures in setup and teardown."""
     if hasattr(report, "wasxfail"):
         _counts["xfailed" if report.skipped else "xpassed"] += 1
     elif report.failed or report.skipped or report.when == "call":
@@ -30,7 +30,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_runtest_teardown() -> None:
-    """Note the Spark that a test has started, while it still runs."""
+    """Record the Spark that a test has started while it is running."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     if active is not None and not _spark:
@@ -39,7 +39,7 @@ def pytest_runtest_teardown() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was found."""
+    """Write the findings."""
     facts = {
         "counts": dict(_counts),
         "python": platform.python_version(),

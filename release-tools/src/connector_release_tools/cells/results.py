@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How cells ended: kept in a file after each one, so that a run can be taken up again."""
+"""The results of cells, stored in a file after each cell so that a run can resume."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Selection(enum.StrEnum):
     ALL = "all"
 
     def covers(self, other: Selection) -> bool:
-        """Whether a run of this selection makes one of another unnecessary."""
+        """Return whether a run of this selection includes another selection."""
         return self is Selection.ALL or self is other
 
 

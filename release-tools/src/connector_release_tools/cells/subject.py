@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell tests, to the last byte; two runs with one digest test the same."""
+"""The exact inputs of a cell; two runs with the same digest test the same bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Subject:
 def subject(
     repository: Repository, matrix: Matrix, cell: Cell, *, working_tree: bool = False
 ) -> Subject:
-    """What a cell tests now.
+    """Return the current inputs of a cell.
 
     Args:
         repository: The repository.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proposals: their files, the rules of the vote, what a change may do to them."""
+"""Proposals: their files, the rules of votes, and the allowed changes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to proposals: made in memory, refused where they break a rule, written by the caller."""
+"""Changes to proposals: validated in memory; the caller writes them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def propose(
 
 
 def move(flips: Flips, judge: Judge, number: int, event: Event) -> Change:
-    """A proposal gets another status.
+    """Change the status of a proposal.
 
     Raises:
         FlipError: The rules are against it.
@@ -68,7 +68,7 @@ def move(flips: Flips, judge: Judge, number: int, event: Event) -> Change:
 
 
 def supersede(flips: Flips, judge: Judge, old: int, new: int, event: Event) -> Change:
-    """An accepted proposal gives way to another.
+    """Let an accepted proposal supersede another.
 
     Raises:
         FlipError: The other one is not accepted, or does not say that it supersedes this one.

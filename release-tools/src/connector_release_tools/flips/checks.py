@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pull request on proposals is held against: the rules, and what stood there before."""
+"""Checks of a pull request on proposals, against the rules and the previous state."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ADDRESS: Final = re.compile(r"<([^<>]+)>")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is against the rules.
+    """A violation of the rules.
 
     Attributes:
-        where: The file, or the commit.
-        what: What was found there.
+        where: The file or commit.
+        what: The violation.
     """
 
     where: str
@@ -36,7 +36,7 @@ class Finding:
 
 
 def check(proposals: Sequence[Flip], judge: Judge) -> list[Finding]:
-    """Hold proposals against the rules, one by one and together."""
+    """Check proposals against the rules, individually and together."""
     found = [Finding(flip.name, breach) for flip in proposals for breach in judge.breaches(flip)]
     by_number: dict[int, Flip] = {}
     for flip in proposals:
@@ -69,7 +69,7 @@ def _successions(flip: Flip, others: Mapping[int, Flip]) -> Iterator[str]:
 
 
 def compare(before: Sequence[Flip], after: Sequence[Flip]) -> list[Finding]:
-    """What may not have changed: numbers, history, votes, and what was voted on."""
+    """Check that numbers, history, votes, and the text under vote did not change."""
     now = {flip.number: flip for flip in after}
     found = []
     for old in before:
@@ -104,7 +104,7 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
 
 
 def unsigned(repository: Repository, base: str) -> list[Finding]:
-    """The commits since a base that change proposals and are not signed off by their author."""
+    """Return the commits on proposals since a base that their author did not sign off."""
     form = "%h%x00%ae%x00%s%x00%(trailers:key=Signed-off-by,valueonly,separator=%x2C)%x1e"
     said = run(
         "log", "--no-merges", "--reverse", f"--format={form}", f"{base}..HEAD", "--", FLIPS,

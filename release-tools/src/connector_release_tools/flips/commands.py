@@ -89,7 +89,7 @@ def new(
 
 @flip.command("list")
 def list_(*, output: Output = Format.TABLE, root: Root = Path()) -> None:
-    """Show all proposals and where they stand."""
+    """Show all proposals and their status."""
     _, flips, judge = _open(root)
     proposals, problems = flips.proposals()
     if output is Format.JSON:
@@ -129,9 +129,9 @@ def check(
     ] = None,
     root: Root = Path(),
 ) -> None:
-    """Hold all proposals against the rules; what a pull request runs.
+    """Check all proposals against the rules, as for a pull request.
 
-    Exit code: 0 all is well, 1 not, 2 could not be checked.
+    Exit code: 0 no findings, 1 findings, 2 the check could not run.
     """
     repository, flips, judge = _open(root)
     proposals, problems = flips.proposals()
@@ -161,7 +161,7 @@ def check(
 def open_discussion(
     number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
 ) -> None:
-    """Put a draft up for discussion, or take a proposal back from the vote, which is void then."""
+    """Open the discussion of a draft, or return a proposal from its vote, which becomes void."""
     _move(root, number, Status.DISCUSSION, by=by, reason=reason, dry_run=dry_run)
 
 
@@ -169,7 +169,7 @@ def open_discussion(
 def open_vote(
     number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
 ) -> None:
-    """Open the vote; earlier than the rules say only with a reason."""
+    """Open the vote; a reason is required if it is earlier than the rules allow."""
     _move(root, number, Status.VOTE, by=by, reason=reason, dry_run=dry_run)
 
 
@@ -183,7 +183,7 @@ def vote(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Vote; of all votes of a person the last counts."""
+    """Vote; the last vote of a person counts."""
     repository, flips, judge = _open(root)
     said = {"voter": by, "vote": choice, "at": judge.now, "reason": reason}
     cast = validated(Vote, said, name="vote", error=FlipError)
@@ -232,7 +232,7 @@ def withdraw(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Take a proposal back, as its author, before the result."""
+    """Withdraw a proposal before the result, as its author."""
     _move(root, number, Status.WITHDRAWN, by=by, reason=reason, dry_run=dry_run)
 
 
@@ -265,7 +265,7 @@ def supersede(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Let an accepted proposal give way to another accepted one."""
+    """Let an accepted proposal be superseded by another accepted one."""
     repository, flips, judge = _open(root)
     event = _event(Status.SUPERSEDED, at=judge.now, by=by)
     _apply(repository, changes.supersede(flips, judge, old, new, event), dry_run=dry_run)
@@ -282,7 +282,7 @@ def scaffold(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Make the connector that an accepted proposal asks for, and register it.
+    """Create the connector of an accepted proposal and register it.
 
     Existing files are not changed, so you can run it again.
     """

@@ -26,7 +26,7 @@ _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Text:
-    """What a proposal says below its front matter.
+    """The text of a proposal below its front matter.
 
     Attributes:
         titles: Its headings of the first level.
@@ -38,7 +38,7 @@ class Text:
 
     @classmethod
     def parse(cls, body: str) -> Text:
-        """Read Markdown; comments say nothing."""
+        """Parse Markdown; ignore comments."""
         titles: list[str] = []
         sections: list[str] = []
         filled: set[int] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All proposals of a tree: the folder `flips/`, as it lies there or as it was at a revision."""
+"""All proposals of a tree: the folder `flips/` now or at a revision."""
 
 from __future__ import annotations
 

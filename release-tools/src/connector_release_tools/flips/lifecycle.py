@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a proposal came to where it stands by the rules: a function of data and nothing else."""
+"""Checks whether a proposal reached its status by the rules; a pure function of data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Judge"]
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Holds proposals against the rules.
+    """Checks proposals against the rules.
 
     Attributes:
         maintainers: Whose votes bind, and when.
@@ -31,7 +31,7 @@ class Judge:
     now: datetime.datetime
 
     def breaches(self, flip: Flip) -> list[str]:
-        """What is against the rules, each in a sentence; nothing if all is well."""
+        """Return the violations of the rules, one sentence each."""
         return [
             *self._text(flip),
             *self._order(flip),
@@ -40,7 +40,7 @@ class Judge:
         ]
 
     def tally(self, flip: Flip) -> Tally | None:
-        """What the last vote on a proposal comes to, or came to; None if none was ever opened."""
+        """Return the result of the last vote on a proposal; None if there was none."""
         for opened, closed in reversed(list(_windows(flip))):
             return self._count(flip, opened, closed.at if closed else self.now)
         return None
@@ -143,7 +143,7 @@ class Judge:
 
 
 def describe(counted: Tally) -> str:
-    """The state of a vote in a sentence."""
+    """Describe the state of a vote in a sentence."""
     said = f"the vote is {counted.outcome}"
     if counted.outcome is Outcome.OPEN and not counted.missing:
         return f"{said}, and may be decided from {_when(counted.decidable)}"
@@ -151,7 +151,7 @@ def describe(counted: Tally) -> str:
 
 
 def _windows(flip: Flip) -> Iterator[tuple[Event, Event | None]]:
-    """When votes were open: the events that opened and ended each."""
+    """Return the periods of votes: the events that opened and ended each."""
     history = flip.header.history
     for index, event in enumerate(history):
         if event.status is Status.VOTE:

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Status(enum.StrEnum):
-    """Where a proposal stands."""
+    """The status of a proposal."""
 
     DRAFT = "draft"
     DISCUSSION = "discussion"
@@ -51,13 +51,13 @@ class Status(enum.StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the text of the proposal stays as it is from here on."""
+        """Whether the text of the proposal is final."""
         return self not in _OPEN
 
 
 _OPEN: Final = {Status.DRAFT, Status.DISCUSSION, Status.VOTE}
 
-# What may follow what. A vote that goes back to discussion is void.
+# The allowed transitions. A vote that returns to discussion is void.
 NEXT: Final[Mapping[Status, frozenset[Status]]] = {
     Status.DRAFT: frozenset({Status.DISCUSSION, Status.WITHDRAWN, Status.EXPIRED}),
     Status.DISCUSSION: frozenset({Status.VOTE, Status.WITHDRAWN, Status.EXPIRED}),

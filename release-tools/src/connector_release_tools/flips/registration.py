@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a tree must know of a connector: texts in, texts out, comments kept."""
+"""Registers a connector in the files of a tree; pure text functions that keep comments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accepted proposal becomes a connector: made of the template, and known to the tree."""
+"""Creates the connector of an accepted proposal from the template, and registers it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ README: Final = "README.md"
 
 @dataclass(frozen=True)
 class Scaffold:
-    """What is to be done for an accepted proposal.
+    """The steps for an accepted proposal.
 
     Attributes:
         connector: The connector.
@@ -66,7 +66,7 @@ class Scaffold:
             ReleaseToolsError: The connector cannot be made.
         """
         if not self.is_made:
-            if self.connector.folder.exists():  # left by a run that was cut off
+            if self.connector.folder.exists():  # left by an interrupted run
                 shutil.rmtree(self.connector.folder)
             create(self.connector.repository, self.renderer, self.state, self.plan.model_dump())
         root = self.connector.repository.root
@@ -85,7 +85,7 @@ def scaffold(
     sponsor: str | None,
     at: datetime.datetime,
 ) -> Scaffold:
-    """Work out what an accepted proposal still lacks; nothing is written.
+    """Determine the remaining steps of an accepted proposal. Read-only.
 
     Args:
         repository: The tree.
@@ -181,7 +181,7 @@ def _is_made(connector: Connector, rendering: Rendering) -> bool:
         if connector.link().answers == rendering.answers:
             return True
     elif files_below(connector.folder).items() <= rendering.files.items():
-        return False  # a run was cut off before it linked the connector to the template
+        return False  # an interrupted run did not link the connector to the template
     raise ConnectorFolderError(
         f"{connector.name} is there, and was not made for this proposal",
         hint="give it another name, or propose another connector",
@@ -189,7 +189,7 @@ def _is_made(connector: Connector, rendering: Rendering) -> bool:
 
 
 def _derived(root: Path, matrix: Matrix, name: str) -> list[Change]:
-    """What follows from the matrix, in the README of the whole and in the connector's folder."""
+    """Derive the texts of the root README and the connector's folder from the matrix."""
     values = [
         it for it in derived(root, matrix) if it.path == README or name in Path(it.path).parts
     ]

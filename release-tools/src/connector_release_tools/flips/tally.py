@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the votes on a proposal come to: a function of data and nothing else."""
+"""Counts the votes on a proposal; a pure function of data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Outcome", "Tally", "tally"]
 
 
 class Outcome(enum.StrEnum):
-    """What may be recorded as the result."""
+    """The possible results of a vote."""
 
     OPEN = "open"
     ACCEPTED = "accepted"
@@ -52,9 +52,7 @@ def tally(
     rules: VoteRules,
     now: datetime.datetime,
 ) -> Tally:
-    """Count.
-
-    The last vote of a person counts. Whether it binds is a matter of the day it was cast.
+    """Count the votes; the last vote of a person counts, and its day decides whether it binds.
 
     Args:
         votes: In any order; those from before the vote was opened are of an earlier, void one.

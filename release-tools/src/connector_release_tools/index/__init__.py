@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A package index that is a folder: what installers read from it, and a server on this machine."""
+"""A package index in a folder: its pages for installers, and a local server."""

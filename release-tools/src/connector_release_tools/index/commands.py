@@ -24,7 +24,7 @@ def add(
     folder: Folder,
     files: Annotated[list[Path], typer.Argument(help="Wheels and source distributions.")],
 ) -> None:
-    """Take copies of files in; one with other content under the same name is refused."""
+    """Add copies of files; refuse a file whose name exists with other content."""
     for file in [Distribution.of(path) for path in files]:
         added = DirectoryIndex(folder).add(file)
         typer.echo(f"{file.path.name}: {'added' if added else 'there already'}")
@@ -34,7 +34,7 @@ def add(
 def remove(
     folder: Folder, names: Annotated[list[str], typer.Argument(help="Names of files.")]
 ) -> None:
-    """Take files out."""
+    """Remove files."""
     for name in names:
         removed = DirectoryIndex(folder).remove(name)
         typer.echo(f"{name}: {'removed' if removed else 'not there'}")

@@ -42,7 +42,7 @@ class DirectoryIndex:
 
     @property
     def simple(self) -> Path:
-        """The folder that installers are pointed at."""
+        """The folder for installers."""
         return self.folder / "simple"
 
     def projects(self) -> list[str]:
@@ -69,7 +69,7 @@ class DirectoryIndex:
         return next((file for file in found if file.path.name == name), None)
 
     def check(self, file: Distribution) -> bool:
-        """Say whether a distribution is in the index.
+        """Return whether a distribution is in the index.
 
         Raises:
             IndexFolderError: Another one is, under its name.
@@ -106,7 +106,7 @@ class DirectoryIndex:
             return False
         folder = self.simple / file.project
         folder.mkdir(parents=True, exist_ok=True)
-        if described.metadata is not None:  # before the file: a page never names what is not there
+        if described.metadata is not None:  # first, as a page must not name a missing file
             _write(folder / f"{described.name}{_METADATA}", file.metadata_file, replace=True)
         _write(folder / described.name, file.path.read_bytes(), replace=False)
         self._write_pages(file.project)
@@ -146,7 +146,7 @@ class DirectoryIndex:
 
 
 def _write(path: Path, content: bytes, *, replace: bool) -> None:
-    """Make a file appear whole; without `replace` only where there is none."""
+    """Write a file atomically; without `replace`, only if it does not exist."""
     with tempfile.TemporaryDirectory(prefix=".adding-", dir=path.parent.parent) as scratch:
         written = Path(scratch) / path.name
         written.write_bytes(content)

@@ -19,7 +19,7 @@ from connector_release_tools.index.directory import DirectoryIndex
 __all__ = ["IndexServer", "serving"]
 
 LOOPBACK: Final = "127.0.0.1"
-# How a page may be asked for, and which of its two files that is.
+# The content types of a page, with the file of each.
 _JSON_TYPE: Final = "application/vnd.pypi.simple.v1+json"
 _HTML_TYPE: Final = "application/vnd.pypi.simple.v1+html"
 _PAGES: Final[Mapping[str, str]] = {
@@ -63,7 +63,7 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers with files that the index lists; a path is compared with them, never opened."""
+    """Serves only files that the index lists; compares paths with them instead of opening paths."""
 
     protocol_version = "HTTP/1.1"
     server: IndexServer
@@ -123,11 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what an installer asks for is its own to tell."""
+        """Log nothing: installers report their own requests."""
 
 
 def _best(accept: str) -> str | None:
-    """The type of page that a client wants most, None if it wants none that there is."""
+    """Return the page type that a client prefers, None if none is acceptable."""
     wanted: dict[str, float] = {}
     for each in accept.split(","):
         kind, *parameters = (part.strip() for part in each.lower().split(";"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs releases by their names, as users mean it: the Spark of the environment stays."""
+"""Installs releases by name without changing the environment's Spark."""

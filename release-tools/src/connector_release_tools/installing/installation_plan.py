@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed, and how, so that Spark stays as it is."""
+"""Plans an installation that does not change the installed Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps({"pyspark": spark, "packaged": packaged, "connector": connector
 
 
 class Installer(enum.StrEnum):
-    """What installs."""
+    """The program that installs."""
 
     UV = "uv"
     PIP = "pip"
@@ -55,7 +55,7 @@ class Installer(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks for.
+    """The requested release.
 
     Attributes:
         connector: The name of the connector.

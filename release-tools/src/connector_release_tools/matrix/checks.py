@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tree and the compatibility matrix have gone apart; all findings at once."""
+"""Finds all differences between the tree and the compatibility matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIX: Final = "`release-tools matrix check --fix` writes it"
 
 
 def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
-    """Hold the tree against the matrix.
+    """Compare the tree with the matrix.
 
     Args:
         repository: The repository of the connectors.

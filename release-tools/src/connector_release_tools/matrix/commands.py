@@ -48,7 +48,7 @@ def show(
     ] = Format.TABLE,
     root: Root = Path(),
 ) -> None:
-    """Say which majors of which connectors are supported on which lines of Spark."""
+    """Show which majors of which connectors are supported on which Spark lines."""
     found = MatrixFile.of(Repository.around(root)).matrix()
     if output is Format.TABLE:
         console = Console()
@@ -67,9 +67,9 @@ def check(
     ] = False,
     root: Root = Path(),
 ) -> None:
-    """Hold packages, requirements, documents, workflows and pins against the matrix.
+    """Compare packages, requirements, documents, workflows, and pins with the matrix.
 
-    Exit code: 0 nothing differs, 1 something does.
+    Exit code: 0 no differences, 1 differences.
     """
     repository = Repository.around(root)
     found = MatrixFile.of(repository).matrix()

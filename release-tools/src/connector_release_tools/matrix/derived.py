@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the matrix and stands in other files too, so that they can be held to it."""
+"""Values that other files derive from the matrix, for comparison."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def version_key(name: str) -> TomlKey:
 
 
 def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
-    """All that follows from the matrix.
+    """Return all values that follow from the matrix.
 
     Args:
         root: The top of the tree.
@@ -138,7 +138,7 @@ def rewritten(root: Path, values: list[Derived]) -> dict[str, tuple[str, str]]:
             found = each.place.read(now)
             if found is not None and found != each.value:
                 now = each.place.write(now, each.value)
-        except ValueError:  # the check says what is wrong with the file
+        except ValueError:  # the check reports the problem
             continue
         texts[each.path] = (before, now)
     return {path: (before, now) for path, (before, now) in texts.items() if before != now}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something in the tree that is not as the matrix says."""
+"""A difference between the tree and the matrix."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Finding"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as the matrix says.
+    """A difference from the matrix.
 
     Attributes:
-        place: The file, or what it is about.
-        message: What was found, and what the matrix has.
-        hint: What to do about it.
+        place: The file or subject.
+        message: The actual value and that of the matrix.
+        hint: The remedy.
     """
 
     place: str

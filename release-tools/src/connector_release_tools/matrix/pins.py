@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commits and trees that the matrix pins, held against what git has."""
+"""Compares the commits and trees that the matrix pins with git."""
 
 from __future__ import annotations
 

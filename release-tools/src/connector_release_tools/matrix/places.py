@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places in files that repeat what the matrix says: how a value is read there, and written."""
+"""Places in files that repeat values of the matrix, with their reading and writing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Between", "Literal", "Place", "TomlKey", "Word"]
 
 
 class Place(Protocol):
-    """Where a value stands in a text. What cannot be read raises ValueError with the reason."""
+    """The place of a value in a text. An unreadable text raises ValueError with the reason."""
 
     def read(self, text: str) -> object:
         """The value that stands there; None if the place is not in the text."""
