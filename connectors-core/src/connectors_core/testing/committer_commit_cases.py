@@ -22,7 +22,7 @@ DONE: Final = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
 
 
 class CommitterCommitCases(PipelineSuite, part=True):
-    """Cases of what a committer commits and sweeps."""
+    """Cases of the commits and sweeps of a committer."""
 
     # --- Committing -------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
             committer.sweep(1)
             committer.sweep(7)  # of which there was never anything
         with contextlib.suppress(ConnectorError):  # it may have been fenced
-            trial.stage(1)  # of an attempt that was killed and did not know
+            trial.stage(1)  # of a killed attempt that continued
         committer.sweep(1)
         trial.assert_nothing_left()
 
@@ -163,7 +163,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
         after=("test_a_sweep_can_be_repeated", "test_a_sweep_leaves_committed_rows"),
     )
     def test_an_attempt_that_lost_changes_nothing(self, trial: SinkUnitTrial) -> None:
-        """A late duplicate: a copy of a task goes on after another copy of it was decided on."""
+        """A late duplicate: a copy of a task continues after the decision on another copy."""
         late = trial.writer(1, 0)
         (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
         late.write(rows.slice(0, 1))
@@ -172,7 +172,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
         committer = trial.committer()
         assert_done(commit(committer, staged))
         committer.sweep(1)
-        with contextlib.suppress(Exception):  # what it staged may be gone
+        with contextlib.suppress(Exception):  # its staged data may be gone
             late.flush()
             late.prepare_commit()
         late.close()
@@ -182,6 +182,6 @@ class CommitterCommitCases(PipelineSuite, part=True):
 
 
 def assert_done(requests: Sequence[CommitRequest[Any]]) -> None:
-    """All of these are committed."""
+    """Check that all requests are committed."""
     for request in requests:
         assert request.outcome in DONE, f"{request.outcome.value}: {request.error!r}"

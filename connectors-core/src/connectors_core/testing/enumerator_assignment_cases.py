@@ -24,7 +24,7 @@ SPLITS: Final = 5
 
 
 class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
-    """Cases of what an enumerator finds and assigns."""
+    """Cases of discovery and assignment by an enumerator."""
 
     # --- Discovery and assignment -----------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
     def test_events_that_come_again_before_their_splits_are_found_again_double_nothing(
         self, trial: SourceUnitTrial
     ) -> None:
-        """As when a driver crashes in the first epoch of a run to what is available now."""
+        """As when a driver crashes in the first epoch of a run with available_now."""
         trial.write_splits(2)
         source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
         life = Enumeration(source).begin()
@@ -218,7 +218,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
 
 
 def freeze_end(life: Enumeration) -> None:
-    """Let an enumerator end at what is available now."""
+    """Let an enumerator end at the currently available data."""
     assert isinstance(life.enumerator, SupportsAvailableNow), (
         "the enumerator of an unbounded source has no freeze_end"
     )
@@ -239,7 +239,7 @@ def _read_to_the_end(
 
 
 def assert_all_told(life: Enumeration) -> None:
-    """Every reader was told that there are no more splits."""
+    """Check that every reader was told that there are no more splits."""
     untold = sorted(life.context.registered_readers - life.context.no_more)
     assert not untold, f"readers that wait for ever: {untold}"
 
@@ -250,7 +250,7 @@ def ids_of(splits: Sequence[Any]) -> list[str]:
 
 
 def assert_once(splits: Sequence[Any]) -> None:
-    """No split is there twice."""
+    """Check that no split was assigned twice."""
     ids = ids_of(splits)
     doubled = sorted({each for each in ids if ids.count(each) > 1})
     assert not doubled, f"assigned twice: {doubled}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of split enumerators: nothing lost, nothing doubled, whatever comes when."""
+"""The unit suite of split enumerators: no lost or duplicate splits in any order of events."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     def test_several_splits_that_come_back_take_no_place_of_those_that_wait(
         self, trial: SourceUnitTrial, restored: bool
     ) -> None:
-        """Several wait, several come back, and perhaps the next snapshot is all that is left."""
+        """Several splits wait, several return, and perhaps only the next snapshot survives."""
         trial.write_splits(_MANY_SPLITS)
         source = trial.source()
         life = Enumeration(source, 2).start()
@@ -132,7 +132,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     def test_what_appears_behind_the_end_is_not_found_after_a_restart(
         self, trial: SourceUnitTrial, requests: int
     ) -> None:
-        """The end of a bounded source is where it was when it began."""
+        """The end of a bounded source is fixed at its start."""
         trial.write_splits(SPLITS)
         source = trial.source(Boundedness.BOUNDED)
         expected = ids_of(all_splits(source))
@@ -155,7 +155,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     def test_a_system_that_does_not_answer_is_not_an_empty_one(
         self, trial: SourceUnitTrial, outage: Outage
     ) -> None:
-        """Looking for splits fails with what is worth another attempt, or goes on when it can."""
+        """Discovery fails with a retryable error, or continues after the outage."""
         trial.write_splits(SPLITS)
         for boundedness in trial.boundednesses:
             source = trial.source(boundedness)
@@ -228,7 +228,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
         trial.write_splits(2)
         with nothing_left(tmp_path / "temporary"):
             for _ in self._failures(trial, LEAVING):
-                pass  # an error that is kept keeps what its frames had open
+                pass  # a stored error keeps the resources of its frames open
 
     @case(
         Capability.OUTAGES,
@@ -247,7 +247,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
         assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
 
     def _failures(self, trial: SourceUnitTrial, outages: Sequence[Outage]) -> Iterator[Exception]:
-        """What looking for splits fails with in outages."""
+        """Return the errors of discovery during outages."""
         for outage, boundedness in itertools.product(outages, trial.boundednesses):
             life = Enumeration(trial.source(boundedness))
             with contextlib.closing(life.enumerator), self.outage(outage):
@@ -327,7 +327,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
 
 
 class _Walk:
-    """Actions in random order, with crashes; notes who has which split.
+    """Actions in random order, with crashes; records the reader of each split.
 
     What the coordinator does is done here in its order: splits that were assigned since the last
     snapshot are passed over, those of readers that are gone are given back if nobody read them.
@@ -353,7 +353,7 @@ class _Walk:
         self._take()
 
     def go(self) -> None:
-        """Walk, end, and compare with all splits that there are."""
+        """Walk to the end, and compare the splits with all existing ones."""
         actions = [self.request] * 4 + [self.restart] * 3
         actions += [self.snapshot, self.snapshot, self.finish, self.let_time_pass]
         if self._appear:

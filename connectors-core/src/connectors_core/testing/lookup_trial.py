@@ -81,7 +81,7 @@ class LookupExternalContext(ABC):
         raise NotImplementedError
 
     def away(self) -> AbstractContextManager[None]:
-        """Within this, the external system does not answer, but will again.
+        """Make the external system unavailable within the context.
 
         Raises:
             NotImplementedError: The table lacks the capability `OUTAGES`.
@@ -115,14 +115,14 @@ class LookupTrial:
         self._caches: list[FullCache] = []
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open resources."""
         for cache in self._caches:
             cache.close()
         close_lookups()
         remove_local_copies(self._pipeline_id)
 
     def provider(self, table: LookupTableSource, join: LookupJoin) -> LookupRuntimeProvider:
-        """What the table answers for a join."""
+        """Return the table's provider for a join."""
         return table.get_lookup_runtime_provider(LookupContext(keys=join.keys, schema=join.table))
 
     def join(

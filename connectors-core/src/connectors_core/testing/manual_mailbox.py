@@ -17,7 +17,7 @@ Action = Callable[[], None]
 
 
 class ManualClock:
-    """Seconds that pass only when they are told to."""
+    """A clock that advances only on request."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -48,7 +48,7 @@ class ManualMailbox(Mailbox):
         self._numbers = itertools.count()
 
     def start(self) -> None:
-        """There is no thread."""
+        """Do nothing, since there is no thread."""
 
     def execute(self, action: Action) -> None:
         """Keep an action for :meth:`run`."""
@@ -90,14 +90,14 @@ class ManualMailbox(Mailbox):
             self.calls.append(run)
 
     def close(self) -> None:
-        """Forget all that waits."""
+        """Drop all waiting actions."""
         self.closed = True
         self.actions.clear()
         self.timers.clear()
         self.calls.clear()
 
     def run(self, limit: int = 10_000) -> None:
-        """Run the actions there are, and those that they cause."""
+        """Run the waiting actions, and the actions that they cause."""
         for _ in range(limit):
             while self.timers and self.timers[0][0] <= self.clock():
                 self.actions.append(heapq.heappop(self.timers)[2])
@@ -118,7 +118,7 @@ class ManualMailbox(Mailbox):
         self.run()
 
     def to_next_timer(self) -> bool:
-        """Let time pass; False when nothing would ever happen."""
+        """Advance to the next timer; return False if there is none."""
         if not self.timers:
             return False
         self.clock.now = max(self.clock.now, self.timers[0][0])

@@ -29,18 +29,18 @@ class Outage(StrEnum):
 
 
 FAILING: Final = (Outage.STOPPED, Outage.DISCONNECTED, Outage.REFUSING)
-"""Those in which a call can fail."""
+"""Outages in which a call can fail."""
 
 
 LEAVING: Final = (Outage.DISCONNECTED, Outage.REFUSING)
-"""Those of them behind which a network of the tests itself has no other handle than before."""
+"""Outages after which a test network has no additional open handles."""
 
 
 @contextmanager
 def passing(
     outage: AbstractContextManager[None], seconds: float = OUTAGE_SECONDS
 ) -> Iterator[threading.Event]:
-    """An outage that begins here and passes by itself, whatever waits for it.
+    """Start an outage that ends by itself, whatever waits for it.
 
     Args:
         outage: The system is unavailable within it.

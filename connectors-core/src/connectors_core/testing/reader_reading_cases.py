@@ -23,7 +23,7 @@ from connectors_core.testing.source_unit import (
 
 
 class ReaderReadingCases(SourceUnitSuite, part=True):
-    """Cases of what a reader gives, and where it stands."""
+    """Cases of a reader's output and positions."""
 
     # --- Reading ----------------------------------------------------------------------------------
 

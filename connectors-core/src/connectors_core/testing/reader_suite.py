@@ -153,7 +153,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_an_outage_loses_and_doubles_no_row(
         self, trial: SourceUnitTrial, outage: Outage, behind: int
     ) -> None:
-        """The reader waits, or fails with what is worth another attempt: it is not the end."""
+        """The reader waits or fails with a retryable error, but does not report the end."""
         trial.write_splits(3)
         source = trial.source()
         splits = splits_of(source)
@@ -182,7 +182,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         ),
     )
     def test_a_read_that_fails_leaves_nothing(self, trial: SourceUnitTrial, tmp_path: Path) -> None:
-        """Handles are closed on the way of a failure, too."""
+        """A failure also closes all handles."""
         trial.write_splits(3)
         source = trial.source()
         splits = splits_of(source)
@@ -263,7 +263,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_a_bad_record_has_one_place_wherever_a_read_begins(
         self, trial: SourceUnitTrial
     ) -> None:
-        """Its place is that in the split, and not that in a batch or since a restart."""
+        """The position is relative to the split, not to a batch or a restart."""
         source, cuts, batches, places = _read_around_poison(trial)
         assert len(set(places)) == len(places), f"bad records share a place: {places}"
         for emitted, met, state in cuts:
@@ -278,7 +278,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_no_secret_is_shown(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Neither in what is shown nor in what is stored."""
+        """Neither in displayed nor in stored text."""
         secrets = trial.context.secrets()
         assert secrets, "the context names no secret"
         caplog.set_level(logging.DEBUG)
@@ -308,7 +308,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_no_secret_is_shown_by_a_failure(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Nor by its causes and their notes."""
+        """Including its causes and their notes."""
         caplog.set_level(logging.DEBUG)
         trial.write_splits(3)
         source = trial.source()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of serialisers: what is stored comes back, now and in later releases."""
+"""The unit suite of serializers: stored objects can be read, now and by later releases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kind:
 
     Attributes:
         name: As in the names of files: ``split``, ``enumerator-state`` or ``committable``.
-        serializer: Its serialiser.
+        serializer: Its serializer.
         objects: Objects that the connector made, and its examples.
         example: The one to keep as a file: the connector's first example, or the largest.
     """
@@ -63,7 +63,7 @@ class Kind:
 
 
 class SerializerTestSuite(PipelineSuite):
-    """Cases for the serialisers of a source or of a sink.
+    """Cases for the serializers of a source or sink.
 
     Attributes:
         state_folder: Folder beside the connector's tests with the files of `stored_state`.
@@ -87,7 +87,7 @@ class SerializerTestSuite(PipelineSuite):
 
     @pytest.fixture
     def kinds(self, tmp_path: Path) -> Sequence[Kind]:
-        """What the connector stores."""
+        """Return the kinds of objects that the connector stores."""
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
@@ -178,7 +178,7 @@ class SerializerTestSuite(PipelineSuite):
 
     @case(after="test_bytes_of_something_else_are_refused")
     def test_garbled_bytes_fail_clearly_if_at_all(self, kinds: Sequence[Kind]) -> None:
-        """What a changed byte says is not always nonsense; then it is an object of the kind."""
+        """Changed bytes may still be valid; then they are an object of the same kind."""
         chance = random.Random(self.seed)
         for kind in kinds:
             for data in kind.stored():

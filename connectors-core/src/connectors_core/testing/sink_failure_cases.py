@@ -49,7 +49,7 @@ WRITING_MEETINGS: Final = frozenset(
 
 
 class SinkFailureCases(PipelineSuite, part=True):
-    """Cases of what a sink writes while something fails."""
+    """Cases of a sink's writes during failures."""
 
     # --- Failures ---------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_what_is_lost_in_an_epoch_is_written_again(
         self, trial: SinkTrial, point: FaultPoint | None
     ) -> None:
-        """Before its commit, as by an expiry; at a point the driver fails while it mends that."""
+        """Before its commit, as by an expiry; the driver fails during the rewrite."""
         marker = trial.root / "lost"
         sink = with_lost_commit(trial.context.create_sink(), marker, trial.context.lose)
         job = trial.job(sink=sink)
@@ -172,7 +172,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, successor: str
     ) -> None:
-        """SIGSTOP, a takeover, SIGCONT: neither loses, doubles or breaks what the other writes."""
+        """SIGSTOP, a takeover, SIGCONT: neither driver damages the other's output."""
         job = trial.job(plans=MANY_PLANS)
         trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_rows)
         trial.assert_complete()
@@ -197,7 +197,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_a_driver_that_was_frozen_while_it_writes_again_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, during: FaultPoint | None
     ) -> None:
-        """Whichever of the two amends the decision first, its rows are there once."""
+        """Whichever driver rewrites the decision first, the rows are visible once."""
         trial.lose_an_epoch()
         trial.take_over_from_frozen(trial.job(), point, during, trial.assert_rows)
         trial.assert_complete()
@@ -219,7 +219,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     @case(Capability.EXACTLY_ONCE, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
     @pytest.mark.slow_on_spark
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SinkTrial) -> None:
-        """No connector can break it: none of its parts is asked before the state is judged."""
+        """No connector can break it, because the check precedes all calls of the connector."""
         job = trial.job()
         trial.fail_at(job, FaultPoint.AFTER_DONE)
         written = trial.context.read_back()
@@ -272,7 +272,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_an_outage_while_rows_are_written_loses_nothing(
         self, trial: SinkTrial, outage: Outage
     ) -> None:
-        """The pipeline goes on, or fails and is started again when the system is back."""
+        """The pipeline continues, or fails and restarts after the outage."""
         if trial.write_through(self.outage(outage)):
             trial.write_all()
         trial.assert_complete()
@@ -292,7 +292,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_an_outage_in_a_commit_loses_and_doubles_nothing(
         self, trial: SinkTrial, outage: Outage
     ) -> None:
-        """What was decided is committed when the system is back, by this driver or the next."""
+        """This driver or the next one commits decided data after the outage."""
         with contextlib.ExitStack() as begun:
 
             def begin() -> None:

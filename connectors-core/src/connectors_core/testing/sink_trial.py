@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case of a sink at work."""
+"""The tools of one sink case."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SinkTrial(Trial):
             )
 
     def lose_an_epoch(self) -> None:
-        """Run a pipeline until it fails, and lose what it has decided and not committed."""
+        """Run a pipeline until it fails, and lose its decided, uncommitted data."""
         fault = Fault(
             FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2, once=self.root / "failed"
         )
@@ -220,14 +220,14 @@ class SinkTrial(Trial):
         return StateStore(str(self.location)).child("query-0")
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
-        """All rows are visible, once if that is promised, and nothing is left over."""
+        """Check that all rows are visible, once if guaranteed, and that nothing is left over."""
         context = context or self.context
         self.assert_rows(context)
         left = list(context.leftovers())
         assert not left, f"left behind: {', '.join(left[:5])}"
 
     def assert_rows(self, context: SinkExternalContext | None = None) -> None:
-        """All rows are visible, once if that is promised."""
+        """Check that all rows are visible, once if guaranteed."""
         context = context or self.context
         found = context.read_back()
         if self._exactly_once:

@@ -36,7 +36,7 @@ from connectors_core.testing.trial import (
 
 
 class SinkWritingCases(PipelineSuite, part=True):
-    """Cases of what a sink writes while nothing fails."""
+    """Cases of a sink's writes without failures."""
 
     # --- Topologies -------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class SinkWritingCases(PipelineSuite, part=True):
     def test_a_driver_that_fails_at_a_topology_is_restarted(
         self, trial: SinkTrial, topology: Topology, place: str
     ) -> None:
-        """What is decided is not reworked; what is committed passes what follows it again."""
+        """Decided data is not reworked; the post-commit topology runs again after a restart."""
         sink = trial.context.create_sink()
         watch = trial.watch(topology, fails_before=place == "before")
         with trial.pipeline(sink=watch.over(sink)) as pipeline:

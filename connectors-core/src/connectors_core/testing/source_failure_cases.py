@@ -47,7 +47,7 @@ _PLACE: Final = ("split_id", "position")
 
 
 class SourceFailureCases(PipelineSuite, part=True):
-    """Cases of what a source reads while something fails."""
+    """Cases of a source's reads during failures."""
 
     # --- Failures ---------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SourceTrial, point: FaultPoint, successor: str
     ) -> None:
-        """SIGSTOP, a takeover, SIGCONT: what the two plan and read is the same, or is read once."""
+        """SIGSTOP, a takeover, SIGCONT: both drivers plan the same reads, or only one reads."""
         trial.write_split(6)
         job = trial.job(Boundedness.BOUNDED, limits=ReadLimits(rows=ROWS_PER_SPLIT // 3))
         trial.take_over_from_frozen(job, point, SUCCESSORS[successor], trial.assert_complete)
@@ -161,7 +161,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @case(Capability.BOUNDED, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
     @pytest.mark.slow_on_spark
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SourceTrial) -> None:
-        """No connector can break it: none of its parts is asked before the state is judged."""
+        """No connector can break it, because the check precedes all calls of the connector."""
         job = trial.job_of_few_rows()
         trial.fail_at(job, FaultPoint.BEFORE_SPARK_COMMIT)
         read = trial.sink.read().num_rows
@@ -292,7 +292,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     def test_an_outage_in_the_middle_loses_and_doubles_nothing(
         self, trial: SourceTrial, outage: Outage
     ) -> None:
-        """The pipeline goes on, or fails and is started again when the system is back."""
+        """The pipeline continues, or fails and restarts after the outage."""
         trial.write_split(3)
         few = ReadLimits(rows=ROWS_PER_SPLIT // 2 if self.on_spark else ROWS_PER_SPLIT // 10)
         with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
@@ -311,7 +311,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     )
     @pytest.mark.parametrize("outage", outages())
     def test_a_start_in_an_outage_loses_nothing(self, trial: SourceTrial, outage: Outage) -> None:
-        """Nothing that could be found is not nothing to read."""
+        """An outage during discovery does not mean that there is nothing to read."""
         trial.write_split(3)
         with trial.pipeline(Boundedness.BOUNDED) as pipeline:
             failed = trial.go_through(pipeline, self.outage(outage))

@@ -41,7 +41,7 @@ LARGE_ROWS: Final = 200_000
 
 
 class SourceReadingCases(PipelineSuite, part=True):
-    """Cases of what a source reads while nothing fails."""
+    """Cases of a source's reads without failures."""
 
     # --- Reading ----------------------------------------------------------------------------------
 
@@ -305,7 +305,7 @@ class SourceReadingCases(PipelineSuite, part=True):
     def test_rows_behind_the_end_of_a_bounded_source_are_never_read(
         self, trial: SourceTrial
     ) -> None:
-        """Its end is where it was when it began; neither of two restarts moves it."""
+        """Its end is fixed at its start; neither of two restarts moves it."""
         trial.write_split(MANY_SPLITS)
         few = ReadLimits(rows=ROWS_PER_SPLIT // 2, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:

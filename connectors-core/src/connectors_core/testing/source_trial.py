@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case of a source at work."""
+"""The tools of one source case."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class SourceTrial(Trial):
                 yield source.watermark, rows["at"].cast(pa.int64()).to_pylist()
 
     def assert_nothing_late(self) -> None:
-        """No row came behind the watermark."""
+        """Check that no row came after the watermark had passed it."""
         for watermark, times in self.watermarks_and_times():
             assert watermark is None or min(times) >= watermark, "rows came behind the watermark"
 

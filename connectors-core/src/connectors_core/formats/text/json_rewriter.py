@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""JSON that Arrow's parser does not take, rewritten as JSON that it takes; no object per value.
+r"""Rewrites JSON for Arrow's parser without a Python object per value.
 
-Two things that Spark reads are strange to Arrow: an object that is a map, and a value that is no
-text in a column of texts. `{"a": 1}` becomes `[{"key": "a", "value": 1}]` where a map is wanted,
-and `1.50` or `{"a": 1}` become `"1.50"` and `"{\"a\": 1}"` where a text is. The parser checks all
-the rest as ever. Two things it no longer sees are checked here: the inside of such texts, and that
-keys and values of maps take turns. So what is not JSON before is not JSON after.
+Spark reads two things that Arrow does not: an object that is a map, and a non-text value in a text
+column. `{"a": 1}` becomes `[{"key": "a", "value": 1}]` where a map is wanted, and `1.50` or `{"a":
+1}` become `"1.50"` and `"{\"a\": 1}"` where a text is. The parser checks all the rest as ever. Two
+things it no longer sees are checked here: the inside of such texts, and that keys and values of
+maps take turns. So what is not JSON before is not JSON after.
 
 A few passes over the bytes find the brackets, commas and colons outside of strings, and their
 depth. Then the schema is followed down, all containers of one depth at a time.
@@ -44,9 +44,10 @@ _STRUCTURAL: Final = _table("{}[]:,")
 _OPENING: Final = _table("{[")
 _CLOSING: Final = _table("}]")
 _SPACE: Final = _table(" \t\r\n")
-# Texts that are numbers where one is wanted; without their quotes the parser takes them.
+# Texts that represent numbers. Without their quotes, the parser accepts them.
 _NOT_FINITE: Final = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
-# What must be escaped in a text, but for quotes and backslashes; between values no other may stand.
+# The characters to escape in a text, besides quotes and backslashes. Only these may separate
+# values.
 _ESCAPES: Final = tuple(
     (ord(character), escape)
     for character, escape in (
@@ -60,22 +61,22 @@ _ESCAPES: Final = tuple(
 
 
 def has_maps(kinds: Iterable[pa.DataType]) -> bool:
-    """Whether there is a map among types, or within one of them."""
+    """Return whether types contain a map at any depth."""
     return any(_holds(kind, pa.types.is_map) for kind in kinds)
 
 
 def has_floats(kinds: Iterable[pa.DataType]) -> bool:
-    """Whether there is a float or a double among types, or within one of them."""
+    """Return whether types contain a float or a double at any depth."""
     return any(_holds(kind, pa.types.is_floating) for kind in kinds)
 
 
 def has_texts(kinds: Iterable[pa.DataType]) -> bool:
-    """Whether there is a text among types, or within one of them."""
+    """Return whether types contain a text at any depth."""
     return any(_holds(kind, is_string) for kind in kinds)
 
 
 def has_moments(kinds: Iterable[pa.DataType]) -> bool:
-    """Whether there is a timestamp among types, or within one of them."""
+    """Return whether types contain a timestamp at any depth."""
     return any(_holds(kind, pa.types.is_timestamp) for kind in kinds)
 
 
@@ -88,18 +89,18 @@ def _holds(kind: pa.DataType, wanted: Any) -> bool:
 
 
 def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
-    """Rewrite objects of JSON for Arrow's parser.
+    """Rewrite JSON objects for Arrow's parser.
 
     Args:
-        data: Objects that follow each other.
-        schema: What is wanted of them.
+        data: Consecutive objects.
+        schema: The fields to read.
 
     Returns:
-        The same objects, with maps as arrays of objects of `key` and `value`, with every value but
-        null as a text where a text is wanted, and without the quotes of NaN and infinities.
+        The same objects. Maps are arrays of objects of `key` and `value`, every non-null value of a
+        text field is a text, and NaN and infinities have no quotes.
 
     Raises:
-        pa.ArrowInvalid: It is not JSON; what else is wrong is left to the parser.
+        pa.ArrowInvalid: It is not JSON. The parser finds all other problems.
     """
     found = _Tokens(np.frombuffer(data, np.uint8))
     edits = _Edits(found)
@@ -113,10 +114,10 @@ def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
 
 @dataclass
 class _Node:
-    """A type that must be followed, or that is wanted as a text or a floating point number.
+    """A type to descend into, or a text or floating-point type.
 
     Attributes:
-        opening: The bracket that its values begin with; 0 for a text or number.
+        opening: The opening bracket of its values; 0 for a text or number.
         fields: Names of the fields of a struct, with the numbers of their nodes.
         values: Number of the node of the values of a list or a map.
         is_map: Whether it is a map.
@@ -131,7 +132,7 @@ class _Node:
 
 
 def _nodes_of(schema: pa.Schema) -> list[_Node]:
-    """Return the nodes of a schema; the first is the record."""
+    """Return the nodes of a schema; the first one is the record."""
     nodes: list[_Node] = []
 
     def node_of(kind: pa.DataType) -> int:
@@ -165,7 +166,7 @@ def _nodes_of(schema: pa.Schema) -> list[_Node]:
 
 
 class _Tokens:
-    """Brackets, commas and colons of a text of JSON, and where its strings are.
+    """The brackets, commas, colons, and strings of a JSON text.
 
     Raises:
         pa.ArrowInvalid: A string or a bracket is not closed.
@@ -188,13 +189,13 @@ class _Tokens:
         depth = np.cumsum(opening.astype(np.int64) - closing)
         if len(depth) and (depth.min() < 0 or depth[-1]):
             _refuse()
-        # A bracket belongs to the depth of what it holds.
+        # A bracket belongs to the depth of its contents.
         self.depth = depth + closing
         self.backslashes = backslashes
         self._filled = np.append(np.flatnonzero(~_SPACE[data]), len(data))
 
     def trimmed(self, starts: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
-        """Return ranges without the space around what is in them; empty ones end at their start."""
+        """Return ranges without surrounding space; empty ones end at their start."""
         first = np.searchsorted(self._filled, starts)
         last = np.searchsorted(self._filled, ends) - 1
         is_empty = last < first
@@ -203,7 +204,7 @@ class _Tokens:
         return np.where(is_empty, starts, begin), np.where(is_empty, starts, end)
 
     def equals(self, starts: _Ints, ends: _Ints, text: bytes) -> _Flags:
-        """Return which ranges hold exactly some bytes."""
+        """Return which ranges equal some bytes."""
         same: _Flags = (ends - starts) == len(text)
         if text and same.any():
             at = starts[same, None] + np.arange(len(text))
@@ -212,7 +213,7 @@ class _Tokens:
 
 
 def _behind_odd_runs(backslashes: _Ints, size: int) -> _Ints:
-    """Return what an escaping backslash stands before; of two the second is itself escaped."""
+    """Return the positions after odd runs of backslashes, which are escaped."""
     begins = np.empty(len(backslashes), np.bool_)
     begins[0] = True
     np.not_equal(np.diff(backslashes), 1, out=begins[1:])
@@ -222,13 +223,13 @@ def _behind_odd_runs(backslashes: _Ints, size: int) -> _Ints:
     return escaped[escaped < size]
 
 
-# --- What is rewritten ---------------------------------------------------------------------------
+# --- Rewriting -----------------------------------------------------------------------------------
 
 
 def _follow(found: _Tokens, nodes: Sequence[_Node], edits: _Edits) -> None:
-    """Follow the schema into the objects, one depth after another."""
+    """Descend into the objects along the schema, one depth after another."""
     depth = 1
-    # Where containers that must be followed open, and the node of each.
+    # The opening brackets of relevant containers, and the node of each.
     opened = found.at[(found.depth == depth) & (found.char == _OPEN_OBJECT)]
     node_of = np.zeros(len(opened), np.int64)
     while len(opened):
@@ -287,7 +288,7 @@ def _has_backslash(found: _Tokens, begins: _Ints, ends: _Ints) -> _Flags:
 def _enter(
     found: _Tokens, nodes: Sequence[_Node], at: _Ints, child: _Ints, edits: _Edits
 ) -> tuple[_Ints, _Ints]:
-    """Look at the values that have a node: quote those that shall be texts, enter the others."""
+    """Quote the values that must be texts, and enter the other values with a node."""
     of_interest = np.flatnonzero(child != _NOTHING)
     if not len(of_interest) or of_interest[-1] + 1 >= len(at):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -303,7 +304,7 @@ def _enter(
     for text in _NOT_FINITE:
         same = found.equals(begins[quoted], ends[quoted], text)
         edits.unquote(begins[quoted][same], ends[quoted][same])
-    # The parser would take an array of entries for a map.
+    # The parser would accept an array of entries as a map.
     is_map = np.array([node.is_map for node in nodes])[number]
     if (is_map & (first == _OPEN_ARRAY)).any():
         _refuse()
@@ -312,7 +313,7 @@ def _enter(
 
 
 def _check_map(found: _Tokens, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints) -> None:
-    """Check what the parser cannot see any more: keys and values take turns, keys are strings."""
+    """Check what the parser can no longer see: keys and values alternate, and keys are strings."""
     this, behind = char[tokens], char[np.minimum(tokens + 1, len(char) - 1)]
     starts = at[tokens] + 1
     begins, ends = found.trimmed(starts, at[np.minimum(tokens + 1, len(at) - 1)])
@@ -327,7 +328,7 @@ def _check_map(found: _Tokens, at: _Ints, char: npt.NDArray[np.uint8], tokens: _
 
 
 class _Edits:
-    """Return the replacements of single bytes, and the insertions before and after bytes."""
+    """Replacements of single bytes, and insertions before and after bytes."""
 
     def __init__(self, found: _Tokens) -> None:
         self._found = found
@@ -356,10 +357,10 @@ class _Edits:
             self._texts.append(text)
 
     def quote(self, begins: _Ints, ends: _Ints) -> None:
-        """Write values as texts of what they are.
+        """Write values as texts.
 
         Raises:
-            pa.ArrowInvalid: One of them is not JSON.
+            pa.ArrowInvalid: A value is not JSON.
         """
         if not len(begins):
             return
@@ -368,13 +369,13 @@ class _Edits:
         self._ends.append(ends)
 
     def unquote(self, begins: _Ints, ends: _Ints) -> None:
-        """Put spaces in the place of the quotes around values."""
+        """Replace the quotes around values with spaces."""
         for places in (begins, ends - 1):
             self._places.append(places)
             self._texts.append(b" ")
 
     def apply(self) -> pa.Buffer:
-        """Return the text with all of it done."""
+        """Return the edited text."""
         data = self._found.data
         size = len(data)
         sizes = np.ones(size, np.int32)
@@ -390,7 +391,7 @@ class _Edits:
                 self._texts.append(escape)
         for places, text in zip(self._places, self._texts, strict=True):
             sizes[places] = len(text)
-        # A quote before the first byte of a text, and one behind its last.
+        # A quote before the first byte of a text, and one after its last.
         sizes[begins] += 1
         sizes[ends - 1] += 1
         to = np.cumsum(sizes, dtype=np.int64) - sizes
@@ -405,9 +406,9 @@ class _Edits:
 
 
 def _check_values(data: npt.NDArray[np.uint8], begins: _Ints, ends: _Ints) -> None:
-    """Check that ranges hold a value of JSON each, all of them in one call.
+    """Check in one call that each range holds one JSON value.
 
-    As brackets and quotes are even within each range, none can take a part of the next.
+    Brackets and quotes are balanced within each range, so none can extend into the next.
     """
     values = [data[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
     try:
