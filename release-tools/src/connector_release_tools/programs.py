@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other programs that the tools run: without a shell, their output kept for the error."""
+"""Runs other programs without a shell, and keeps their output for errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from connector_release_tools.errors import ProgramError
 __all__ = ["follow", "output"]
 
 _LAST_LINES: Final = 30
-# That a program which is told to end has for it.
+# Time in which a terminated program must end.
 _GRACE_SECONDS: Final = 10
 
 
 def output(
     command: Sequence[str | Path], *, folder: Path, env: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program and give what it prints, errors included.
+    """Run a program and return its output, including standard error.
 
     Args:
         command: The program and its arguments.
@@ -61,7 +61,7 @@ def follow(
     log: Path,
     line: Callable[[str], None],
 ) -> int:
-    """Run a program that takes long, with its lines as they come.
+    """Run a long program and pass on its lines as they arrive.
 
     Args:
         command: The program and its arguments.

@@ -116,7 +116,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Word:
-    """The rest of a line behind what it begins with.
+    """The rest of a line after a prefix.
 
     Attributes:
         begin: What the line begins with, as in `LINES := `.
@@ -143,7 +143,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Between:
-    """What stands between the markers `<!-- NAME ... -->` and `<!-- end -->` of a document.
+    """The text between the markers `<!-- NAME ... -->` and `<!-- end -->` of a document.
 
     Attributes:
         name: The first word of the marker.
@@ -152,12 +152,12 @@ class Between:
     name: str
 
     def read(self, text: str) -> object:
-        """What stands between them."""
+        """Return the text between the markers."""
         match = self._pattern.search(text)
         return None if match is None else match[2].strip("\n")
 
     def write(self, text: str, value: Any) -> str:
-        """The text with something else between them."""
+        """Return the document with other text between the markers."""
         return self._pattern.sub(lambda match: f"{match[1]}\n{value}\n\n{match[3]}", text, count=1)
 
     @property

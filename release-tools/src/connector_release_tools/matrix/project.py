@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pyproject.toml of a connector, or of the core, declares about its versions."""
+"""The versions that the pyproject.toml of a connector or of the core declares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _File(BaseModel):
 
     @property
     def build(self) -> _Build:
-        """What is built: for each line of Spark, or once for all of them."""
+        """Return what is built: one build per Spark line, or one for all lines."""
         if self.tool.connector is not None:
             return self.tool.connector
         if self.project.version is None:
@@ -55,7 +55,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Project:
-    """A package's own declaration of what it is and works with.
+    """A package's declaration of its version and compatible versions.
 
     Attributes:
         version: Its version.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The next line of Spark, or the next major of a connector: what begins, and what ends with it."""
+"""Adds the next Spark line, or the next major of a connector, and ends the oldest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SUPPORTED_MAJORS: Final = 2
 
 @dataclass(frozen=True)
 class Rotation:
-    """What a rotation would change.
+    """The changes of a rotation.
 
     Attributes:
         matrix: The matrix after it.
@@ -173,7 +173,7 @@ def _texts(after: MatrixFile, values: list[Derived]) -> dict[str, tuple[str, str
 def _releases(
     root: Path, name: str, connector: Connector, kept: Sequence[str], line: SparkLine
 ) -> list[str]:
-    """What brings the new line to all supported majors of a connector."""
+    """Return the releases that add the new line to all supported majors of a connector."""
     found = []
     for major in connector.majors.values():
         if not major.is_supported:
@@ -200,7 +200,7 @@ def _next_of_main(
 
 
 def _next_version(root: Path, name: str, released: str) -> Version:
-    """What main is on its way to: a new line of Spark is a feature."""
+    """Return the next version of main, where a new Spark line is a feature."""
     last, now = Version.parse(released), Version.parse(_project(root, name).version)
     return max(now, Version(last.major, last.minor + 1, 0))
 

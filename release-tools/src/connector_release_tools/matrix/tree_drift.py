@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree as a whole repeats of the matrix, and cannot be derived from it."""
+"""Checks of values that the tree repeats from the matrix and that cannot be generated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DOCTOR: Final = "connectors-core/src/connectors_core/cli/doctor.py"
 
 
 def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Finding]:
-    """The versions that the tree is tested with on a line of Spark."""
+    """Check the tested versions of a Spark line."""
     spark, folder = matrix.spark[str(line)], "requirements"
     source = f"{folder}/pyspark{short(line)}.txt"
     pinned = re.findall(r"^pyspark==(\S+)", _text(root / source), re.MULTILINE)
@@ -57,7 +57,7 @@ def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Findin
 
 
 def doctor(root: Path, matrix: Matrix) -> Iterator[Finding]:
-    """The lines of Spark that `connectors doctor` knows, with their Java."""
+    """Check the Spark lines of `connectors doctor`, with their Java versions."""
     javas: Any = Literal("SPARK_LINES").read(_text(root / _DOCTOR)) or {}
     lines = sorted(matrix.lines)
     if list(javas) != list(map(str, lines)):
@@ -70,7 +70,7 @@ def doctor(root: Path, matrix: Matrix) -> Iterator[Finding]:
 
 
 def import_rules(root: Path, matrix: Matrix) -> Iterator[Finding]:
-    """The packages that import-linter looks at."""
+    """Check the packages that import-linter covers."""
     declared = tomllib.loads(_text(root / PYPROJECT))
     packages = declared.get("tool", {}).get("importlinter", {}).get("root_packages", [])
     for name in matrix.connectors:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix as people and programs want to see it."""
+"""Views of the matrix for people and programs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def compatibility_table(matrix: Matrix, names: Collection[str]) -> str:
 
 
 def as_json(matrix: Matrix) -> str:
-    """Everything that the matrix says, and its cells, for programs."""
+    """Return the whole matrix and its cells as JSON."""
     said = matrix.model_dump(mode="json", exclude_none=True)
     return json.dumps({**said, "cells": _cells(matrix)}, indent=2)
 
 
 def as_github(matrix: Matrix) -> str:
-    """The cells on one line, as a workflow takes them for `strategy.matrix`."""
+    """Return the cells on one line, for `strategy.matrix` of a workflow."""
     return json.dumps({"include": _cells(matrix)})
 
 

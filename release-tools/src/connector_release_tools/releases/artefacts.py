@@ -18,7 +18,7 @@ __all__ = ["Step", "build_core", "build_release"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("sdist", "wheel")
 
-# Told what is done next, while something takes its time.
+# Called with the next step of a long operation.
 Step = Callable[[str], None]
 
 
@@ -30,7 +30,7 @@ def build_release(
     lines: Iterable[SparkLine | None],
     step: Step,
 ) -> list[Distribution]:
-    """Build a release from the commit, with the bytes that it always has.
+    """Build a release from the commit, reproducibly.
 
     Args:
         repository: The repository.

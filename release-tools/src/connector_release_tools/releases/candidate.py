@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would be released: a connector, or the core, as one commit has it."""
+"""A release candidate: a connector or the core at one commit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Candidate:
 
     @classmethod
     def at(cls, repository: Repository, connector: str, revision: str = "HEAD") -> Candidate:
-        """A connector as a revision has it.
+        """Return a connector at a revision.
 
         Raises:
             ReleaseError: It is not there, or does not require the core.
@@ -77,7 +77,7 @@ class Candidate:
 
     @property
     def builds(self) -> tuple[SparkLine | None, ...]:
-        """What it is built for: each line of Spark, or once for all of them (None)."""
+        """The builds: one per Spark line, or a single one for all lines (None)."""
         return self.lines or (None,)
 
     def package_version(self, line: SparkLine | None) -> str:
@@ -93,7 +93,7 @@ class Candidate:
 
 
 def revision_of(repository: Repository, connector: str, major: int | None) -> str:
-    """Where a major of a connector is worked on: here, or on its maintenance line.
+    """Return the revision with a major's development: HEAD, or its maintenance branch.
 
     Raises:
         ReleaseError: There is no such line.
@@ -114,7 +114,7 @@ def revision_of(repository: Repository, connector: str, major: int | None) -> st
 
 
 def registered(matrix: Matrix, connector: str, major: int) -> CoreMajor:
-    """What the matrix says of a major.
+    """Return the matrix entry of a major.
 
     Raises:
         ReleaseError: It says nothing.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changed since the previous release, by the changelog fragments of its commits."""
+"""Changes since the previous release, by the changelog fragments of its commits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a commit must hold before anything is built of it."""
+"""Checks of a commit before a release is built from it."""
 
 from __future__ import annotations
 

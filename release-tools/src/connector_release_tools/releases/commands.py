@@ -131,11 +131,10 @@ def build(
 
 @release.command()
 def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
-    """Look at what was built in every way there is; all of it is said at once.
+    """Verify the built artifacts completely, and report all findings at once.
 
-    Builds it again elsewhere, and installs it into fresh environments.
-
-    Exit code: 0 all is well, 1 something is to be put right, 2 could not be looked at.
+    Builds them again elsewhere, and installs them into fresh environments. Exit code: 0 no
+    findings, 1 findings, 2 the check could not run.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
     path = _verified(repository, candidate.name)
@@ -154,7 +153,7 @@ def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path
 
 @release.command()
 def stage(name: Name, staging: Staging, *, dry_run: DryRun = False, root: Root = Path()) -> None:
-    """Put a verified release into an index in between, where others can try it."""
+    """Add a verified release to a staging index, where others can try it."""
     repository = Repository.around(root)
     record = _record(repository, name)
     index = DirectoryIndex(staging)
@@ -184,7 +183,7 @@ def promote(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Release what was verified and staged: no other file, and none in the place of another.
+    """Release exactly the verified and staged files, without replacing any file.
 
     Writes the record below releases/, and the pin into the compatibility matrix.
     """
@@ -228,7 +227,7 @@ def branch(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Make the maintenance line of a major, from its last release; or merge it with --merge."""
+    """Create the maintenance branch of a major from its last release, or merge it with --merge."""
     repository = Repository.around(root)
     name = maintenance.line_name(connector, major)
     if merge:
@@ -330,7 +329,7 @@ def _show_diffs(changes: Sequence[Change]) -> None:
 
 @contextmanager
 def _steps() -> Iterator[Step]:
-    """Show what is done while it takes its time."""
+    """Show the steps of a long operation."""
     with _console(stderr=True).status("") as status:
         yield status.update
 

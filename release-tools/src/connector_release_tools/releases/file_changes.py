@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of files: written so that git can undo them, and committed without anything else."""
+"""Writes file changes that git can undo, and commits only these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["apply", "check_saved", "commit"]
 
 
 def check_saved(repository: Repository, changes: Iterable[Change]) -> None:
-    """See that git has what changes would write over.
+    """Check that git has the files that changes would overwrite.
 
     Raises:
         ReleaseError: It does not have a file as it is here.

@@ -10,11 +10,11 @@ __all__ = ["Finding"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that must be put right before a release.
+    """A problem that must be fixed before a release.
 
     Attributes:
-        what: What was found, and where.
-        hint: What to do about it.
+        what: The problem and its location.
+        hint: The remedy.
     """
 
     what: str

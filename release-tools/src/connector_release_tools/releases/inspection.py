@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an artefact says of itself and holds: metadata, licence files, nothing that is secret."""
+"""Inspects artifacts: metadata, license files, and secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inspect(
     pythons: Collection[str],
     brings_spark: bool = False,
 ) -> list[Finding]:
-    """Look at what an artefact says of itself, and at its licence files.
+    """Inspect the metadata and license files of an artifact.
 
     Args:
         artefact: The artefact.

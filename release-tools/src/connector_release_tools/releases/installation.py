@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel in a fresh environment: that it can be imported there, and the licences it brings."""
+"""Checks a wheel in a fresh environment: its import, and the licenses of its dependencies."""
 
 from __future__ import annotations
 

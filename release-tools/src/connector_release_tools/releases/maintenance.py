@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maintenance lines: where an older major of a connector gets its fixes.
+"""Maintenance branches, which receive the fixes of older majors of a connector.
 
 A line is a branch from the commit of the major's last release. It is merged with `-s ours`: main
 takes its commits into the history, so that they can be pinned, and none of its files.
@@ -48,7 +48,7 @@ def create(repository: Repository, name: str, commit: str) -> bool:
 
 
 def merge(repository: Repository, connector: str, major: int) -> str | None:
-    """Take the commits of a line into the history of the branch that is checked out.
+    """Merge the commits of a branch into the history of the current branch.
 
     The files stay as they are, in the merge as in the working tree.
 
@@ -79,7 +79,7 @@ def merge(repository: Repository, connector: str, major: int) -> str | None:
 
 
 def check_merged(repository: Repository, connector: str, commit: str) -> None:
-    """See that the merge which took a commit into the history of HEAD left its files out.
+    """Check that the merge of a commit into HEAD's history excluded its files.
 
     Args:
         repository: The repository.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A changed matrix, and what follows from it in other files."""
+"""A changed matrix and its consequences in other files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["consequences"]
 
 
 def consequences(repository: Repository, file: MatrixFile) -> list[Change]:
-    """What writing a matrix changes: itself, tables, versions.
+    """Return the changes of writing a matrix: the file itself, tables, and versions.
 
     Args:
         repository: The repository.

@@ -29,11 +29,11 @@ __all__ = ["Promotion", "built_files", "check_address", "promote", "staged_files
 
 @dataclass(frozen=True)
 class Promotion:
-    """What promoting a release does.
+    """The effects of promoting a release.
 
     Attributes:
-        files: What the index takes.
-        changes: What changes in the repository: the record, and the pin in the matrix.
+        files: The files for the index.
+        changes: The changes in the repository: the record, and the pin in the matrix.
     """
 
     files: tuple[Distribution, ...]
@@ -70,7 +70,7 @@ def promote(
     index: DirectoryIndex,
     date: datetime.date,
 ) -> Promotion:
-    """See that a release may be promoted, and what that does. Nothing is changed here.
+    """Check that a release may be promoted, and return the effects. Read-only.
 
     Args:
         repository: The repository, with main checked out.
@@ -103,7 +103,7 @@ def promote(
 
 
 def check_address(url: str) -> None:
-    """See that the address of a repository may be shown.
+    """Check that the address of a repository contains no credentials.
 
     Raises:
         ReleaseError: It holds a name or a password.
@@ -165,7 +165,7 @@ def _same_release(record: Record, path: Path) -> Record:
 
 
 def _pinned(file: MatrixFile, record: Record) -> MatrixFile:
-    """The matrix with the release as the newest of its major."""
+    """Return the matrix with the release as the newest of its major."""
     major = registered(file.matrix(), record.connector, record.major)
     if major.commit is not None and Version.parse(major.version) > Version.parse(record.version):
         raise ReleaseError(
