@@ -73,7 +73,7 @@ class ConnectorSuite:
     """Base of all suites. A connector derives from a suite and says what it can do.
 
     Attributes:
-        capabilities: What the connector can do, and why it cannot do the rest.
+        capabilities: The capabilities of the connector, with the reason for each missing one.
         written_for: The suite version that the connector was written for. Younger cases run and
             are reported as new; a failure of one is no failure of the run.
         on_spark: Whether its pipelines run on Spark, that of the fixture ``spark_environment``, or

@@ -86,7 +86,7 @@ class SourceExternalContext(ABC):
         raise NotImplementedError
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all sources of this context were given; nobody may ever see them."""
+        """Secrets that all sources of this context were given; no output may show them."""
         return ()
 
     def to_rows(self, read: pa.Table) -> pa.Table:
@@ -125,26 +125,26 @@ class SinkExternalContext(ABC):
         raise NotImplementedError
 
     def assert_states(self, states: Sequence[Any], rows: int) -> None:
-        """The states of all writers are what follows from the rows that were decided on.
+        """Check that the states of all writers match the decided rows.
 
         Args:
-            states: Of all writers together, as they lie in the newest decision.
-            rows: How many rows were decided on so far; all are visible.
+            states: The states of all writers in the newest decision.
+            rows: Number of decided rows so far; all are visible.
 
         Raises:
-            AssertionError: They have seen too little, or what was never decided on.
+            AssertionError: The states miss decided rows, or include undecided rows.
             NotImplementedError: The sink lacks the capability `WRITER_STATE`.
         """
         raise NotImplementedError
 
     def assert_post_committed(self, committables: Sequence[Any]) -> None:
-        """The post-commit topology has done its work for these, and for no others, once.
+        """Check that the post-commit topology has processed exactly these committables, once each.
 
         Args:
             committables: All that was decided on so far, of the newest decision at last.
 
         Raises:
-            AssertionError: It has left out something, or acted on something twice.
+            AssertionError: It has missed a committable, or processed one twice.
             NotImplementedError: The sink is no `SupportsPostCommitTopology`.
         """
         raise NotImplementedError
@@ -154,7 +154,7 @@ class SinkExternalContext(ABC):
         return ()
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all sinks of this context were given; nobody may ever see them."""
+        """Secrets that all sinks of this context were given; no output may show them."""
         return ()
 
     def close(self) -> None:

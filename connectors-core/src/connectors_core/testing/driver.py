@@ -136,7 +136,7 @@ def running_driver(
 
 
 def is_frozen(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a driver is stopped by a signal."""
+    """Return whether a signal has stopped a driver."""
     stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
     return stat.rpartition(")")[2].split()[0] == "T"
 
@@ -153,7 +153,7 @@ def abort(process: subprocess.Popen[bytes]) -> None:
 
 
 def survivors(log: Path) -> list[int]:
-    """Processes that still have the log of a killed driver open."""
+    """Return the processes that still have the log of a killed driver open."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():

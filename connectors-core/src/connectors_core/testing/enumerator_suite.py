@@ -110,7 +110,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
         life = Enumeration(source).start()
         life.ask_on()
         state = life.snapshot()
-        trial.write_splits()  # while nobody looks
+        trial.write_splits()  # while no enumerator runs
         restored = Enumeration(source, state=state).start()
         restored.ask_on()
         trial.write_splits()

@@ -84,7 +84,7 @@ class LocalRun:
         lease_expiry: Time without a heartbeat after which another driver counts as dead.
         available_now: Read the data that is available at the start, then end.
         drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
-        failure: Makes what a pipeline raises of an error and what failed.
+        failure: Converts an error, and the name of the failed part, to the error of the pipeline.
     """
 
     def __init__(

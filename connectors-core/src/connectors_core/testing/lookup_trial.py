@@ -89,7 +89,7 @@ class LookupExternalContext(ABC):
         raise NotImplementedError
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all tables of this context were given; nobody may ever see them."""
+        """Secrets that all tables of this context were given; no output may show them."""
         return ()
 
     def close(self) -> None:

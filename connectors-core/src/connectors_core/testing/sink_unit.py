@@ -152,7 +152,7 @@ class _Job:
         self._taken: set[str] = set()
 
     def claim(self, name: str) -> bool:
-        """Whether nobody had this name before."""
+        """Return whether the name is claimed for the first time."""
         free = name not in self._taken
         self._taken.add(name)
         return free

@@ -61,7 +61,7 @@ class Pass:
 
 @dataclass
 class Watch:
-    """Watches topologies of a driver.
+    """Watches the topologies of a driver.
 
     Attributes:
         look: Looks at the external system before each call.

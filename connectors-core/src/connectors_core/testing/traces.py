@@ -49,7 +49,7 @@ def nothing_left(folder: Path) -> Iterator[None]:
     assert not files, f"temporary files: {', '.join(files)}"
     _wait_until_gone(lambda: asyncio.all_tasks(loop) - coroutines, "coroutines that still run")
     _wait_until_gone(lambda: _threads() - threads, "threads that still run")
-    gc.collect()  # what nobody can reach any more is closed
+    gc.collect()  # closes unreachable objects
     _wait_until_gone(lambda: _handles() - opened, "files and sockets that are still open")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a case of a source and a case of a sink have in common."""
+"""The shared tools of source and sink cases."""
 
 from __future__ import annotations
 
