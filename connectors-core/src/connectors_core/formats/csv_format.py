@@ -138,9 +138,7 @@ class _SealedReader:
         texts = pc.ascii_rtrim(messages.view(pa.string()), "\r\n")
         data = data_of(concat_texts([texts, f"{self._delimiter}{self._seal}\n"]))
         if data.slice(0, len(_BOM)).to_pybytes() == _BOM:
-            data = pa.py_buffer(
-                _BOM + data.to_pybytes()
-            )  # Arrow drops only the first one
+            data = pa.py_buffer(_BOM + data.to_pybytes())  # Arrow drops only the first one
         rows = self._sealed.read(data)
         if rows.num_rows != len(messages) or not pc.all(pc.equal(rows[-1], self._seal)).as_py():
             raise pa.ArrowInvalid("the message is not exactly one record")
