@@ -244,7 +244,7 @@ def test_a_state_location_that_never_answers_is_named_in_time(
     with pytest.raises(RetryableError, match="s3://bucket/state") as raised:
         pipeline.from_source(log, uid="log")
     assert raised.value.option == "state_location"
-    assert "no answer within 0.3 s" in str(raised.value)
+    assert "no response within 0.3 s" in str(raised.value)
 
 
 def with_checkpoint_at(spark: SparkSession, root: Path, url: str, **options: object) -> Pipeline:

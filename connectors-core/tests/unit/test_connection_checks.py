@@ -83,7 +83,7 @@ def test_a_check_that_does_not_return_is_not_waited_for() -> None:
             check_connections({"source 'a'": Hangs(), "source 'b'": Hangs()}, 0.1)
     finally:
         ended.set()
-    assert "no answer within 0.1 s" in str(raised.value)
+    assert "no response within 0.1 s" in str(raised.value)
     assert time.monotonic() - began < 10
 
 
@@ -132,4 +132,4 @@ def test_a_state_location_that_does_not_return_is_not_waited_for(
     finally:
         ended.set()
     assert (raised.value.code, raised.value.option) == ("CONNECTION", "state_location")
-    assert "no answer within 0.1 s" in str(raised.value)
+    assert "no response within 0.1 s" in str(raised.value)

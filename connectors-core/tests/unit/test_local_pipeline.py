@@ -417,7 +417,7 @@ def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
     wait_for_checks()
     assert failure.value.code == "CONNECTION"
     assert failure.value.option == "state_location"
-    assert "no answer within 0.3 s" in failure.value.found
+    assert "no response within 0.3 s" in failure.value.found
     assert failure.value.hint
 
 
