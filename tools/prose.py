@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds words and phrases that `docs/dev/style.md` advises against: `python tools/prose.py`.
 
-It checks pages, docstrings, comments, and messages. The files that match `UNCLEAN` are not
-rewritten yet. The list may only shrink: an entry whose files are all clean is an error.
+It checks pages, docstrings, comments, and messages.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,9 +48,6 @@ TELLTALES = {
     r"\bmay be repeated\b": "can be repeated",
 }  # fmt: skip
 PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
-
-UNCLEAN: tuple[str, ...] = (
-)
 
 
 def files() -> list[str]:
@@ -117,19 +112,8 @@ def breaches(name: str) -> list[str]:
 
 
 def main() -> int:
-    """Print every breach outside `UNCLEAN`, and every entry of `UNCLEAN` that is clean."""
-    found: list[str] = []
-    unclean = dict.fromkeys(UNCLEAN, False)
-    for name in files():
-        entries = [entry for entry in UNCLEAN if fnmatch(name, entry)]
-        problems = breaches(name)
-        if not entries:
-            found += problems
-        elif problems:
-            unclean |= dict.fromkeys(entries, True)
-    found += [
-        f"{entry} is clean: remove it from UNCLEAN" for entry, bad in unclean.items() if not bad
-    ]
+    """Print every breach."""
+    found = [breach for name in files() for breach in breaches(name)]
     print("\n".join(found) if found else "the prose is plain")
     return bool(found)
 
