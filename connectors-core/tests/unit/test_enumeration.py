@@ -72,6 +72,25 @@ def test_the_enumerator_hears_each_reader_as_one_of_those_it_knows():
     assert heard == [("event", reader, Ping(101)) for reader in (0, 1, 0, 1)]
 
 
+def test_readers_get_the_events_that_the_enumerator_sends_before_they_read():
+    class Greeting(Counting):
+        def discovered(self, result, error):
+            super().discovered(result, error)
+            for reader in range(self.context.current_parallelism):
+                self.context.send_event_to_source_reader(reader, Ping(reader))
+
+    source = source_of("a", "b", "c", "d", enumerator=Greeting)
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    task = reader_task(source, fresh_store())
+    for entry in batch_entries(
+        settings, enumeration.splits, pipeline_id="p", run_id="r", events=enumeration.events
+    ):
+        read(task, entry)
+        enumeration.hear(report_of(task, entry))
+    heard = [each for each in source.last_enumerator.log if each[0] == "event"]
+    assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
+
+
 def test_the_enumerator_is_closed_once_and_when_nobody_holds_it():
     first, second = source_of("a"), source_of("a")
     _, enumeration = enumeration_of(first)

@@ -88,7 +88,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event with the next plan."""
+        """Send an event with the next plan.
+
+        In a batch run, events that are sent before all splits are assigned reach the readers before
+        they read. Later events reach no reader.
+        """
 
     @abstractmethod
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:

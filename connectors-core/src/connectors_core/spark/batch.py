@@ -120,7 +120,11 @@ def batch_dataframe(
     if unfinished is None:
         enumeration = Enumeration(settings)
         entries = batch_entries(
-            settings, enumeration.splits, pipeline_id=pipeline_id, run_id=run_id
+            settings,
+            enumeration.splits,
+            pipeline_id=pipeline_id,
+            run_id=run_id,
+            events=enumeration.events,
         )
     else:
         entries = [entry for entry in unfinished.entries if entry.source == settings.uid]

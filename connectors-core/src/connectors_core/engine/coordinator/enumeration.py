@@ -8,7 +8,8 @@ import dataclasses
 import heapq
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from connectors_core.engine.coordinator.mailbox import Mailbox
@@ -18,6 +19,7 @@ from connectors_core.engine.protocol import Entry, Report, SplitRecord, run_path
 from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.source.events import EventDocument
 
 TASKS_PER_READER = 4
 
@@ -30,6 +32,7 @@ class Enumeration:
 
     Attributes:
         splits: All splits, in the order of assignment.
+        events: The events that the enumerator has sent to its readers, by reader.
         metrics: The metrics of the enumerator.
 
     Args:
@@ -44,6 +47,7 @@ class Enumeration:
         self._readers = settings.parallelism
         self._coordinator = coordinator = _run_to_its_end(settings)
         self.splits = coordinator.positions()
+        self.events = dict(coordinator.events)
         self.metrics = coordinator.metrics
         self._close = weakref.finalize(self, coordinator.close)
 
@@ -114,13 +118,22 @@ def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
 
 
 def batch_entries(
-    settings: SourceSettings, splits: Sequence[SplitRecord], *, pipeline_id: str, run_id: str
+    settings: SourceSettings,
+    splits: Sequence[SplitRecord],
+    *,
+    pipeline_id: str,
+    run_id: str,
+    events: Mapping[int, Sequence[EventDocument]] = MappingProxyType({}),
 ) -> list[Entry]:
     """Distribute splits to the entries of tasks: large splits alone, small ones together.
+
+    A batch run may have more tasks than readers: several tasks then act as one reader, and each of
+    them receives the events of that reader.
 
     Args:
         settings: The source.
         splits: Its splits.
+        events: Events for readers, by reader.
         pipeline_id: The pipeline.
         run_id: The run, whose folder holds its reports.
     """
@@ -146,6 +159,7 @@ def batch_entries(
             subtask=task,
             parallelism=tasks,
             splits=tuple(queue),
+            events=tuple(events.get(task % settings.parallelism, ())),
         )
         for task, queue in enumerate(queues)
     ]

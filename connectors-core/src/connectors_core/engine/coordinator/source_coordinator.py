@@ -30,6 +30,7 @@ from connectors_core.source.enumerator import (
     SupportsCommittedPositions,
 )
 from connectors_core.source.event_codec import decode_event
+from connectors_core.source.events import EventDocument
 from connectors_core.source.hybrid.switches import SwitchesSources
 from connectors_core.source.source import Boundedness
 from connectors_core.source.watermarks import END_OF_TIME
@@ -255,6 +256,11 @@ class SourceCoordinator:
         An idle source does not hold back the watermarks of others.
         """
         return self._watermark.idle and not self.finished
+
+    @property
+    def events(self) -> Mapping[int, Sequence[EventDocument]]:
+        """The events for readers that are not sent yet, by reader."""
+        return self._context.events
 
     def positions(self) -> list[SplitRecord]:
         """Return the unfinished splits in the form of a snapshot."""
