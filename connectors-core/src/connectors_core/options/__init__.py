@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from connectors_core.options.bounds import Bound, at_least, between, not_empty, positive
-from connectors_core.options.configured import Configured, Part, part
+from connectors_core.options.configuration import Configured, Part, part
 from connectors_core.options.declaration import Option, option
 from connectors_core.options.option_set import OptionSet
-from connectors_core.options.parsed import Options
+from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
 from connectors_core.options.types import (
     DURATION,

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options.bounds import Bound
-from connectors_core.options.parsed import Options
+from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
 from connectors_core.options.types import JSON_MAP, OptionType, type_of
 from connectors_core.secrets import MASK, Secret

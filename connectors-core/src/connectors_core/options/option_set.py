@@ -17,7 +17,7 @@ from connectors_core.errors import (
 )
 from connectors_core.options.declaration import PREFIX_MARK, Option
 from connectors_core.options.markdown import table
-from connectors_core.options.parsed import Options
+from connectors_core.options.parsed_options import Options
 from connectors_core.options.suggestions import suggested
 
 __all__ = ["OptionSet"]

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from connectors_core.options.parsed import Options
+from connectors_core.options.parsed_options import Options
 from connectors_core.secrets import mask_text
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from connector_release_tools.flips.registration import (
 )
 from connector_release_tools.git import Repository
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers
-from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.project import PYPROJECT, Project

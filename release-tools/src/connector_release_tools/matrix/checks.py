@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import connector_drift, tree_drift
-from connector_release_tools.matrix.derived import Derived, derived
+from connector_release_tools.matrix.derivation import Derived, derived
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.model import CORE, Matrix

@@ -15,7 +15,7 @@ from rich.console import Console
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import rotation, views
 from connector_release_tools.matrix.checks import findings
-from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.schema import SCHEMA, schema
 from connector_release_tools.terminal import Root

@@ -13,7 +13,7 @@ from typing import Final
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from connector_release_tools.errors import MatrixError
-from connector_release_tools.matrix.derived import (
+from connector_release_tools.matrix.derivation import (
     SPARK_KEY,
     VERSION_KEY,
     Derived,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 
 from connector_release_tools.environments import constraints
-from connector_release_tools.matrix.derived import short
+from connector_release_tools.matrix.derivation import short
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.places import Literal

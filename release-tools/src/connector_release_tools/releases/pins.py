@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.derived import derived, rewritten
+from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.template.files import Change, File
 

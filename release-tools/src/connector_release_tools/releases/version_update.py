@@ -12,7 +12,7 @@ from typing import Final
 
 from connector_release_tools.errors import ReleaseError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix.derived import version_key
+from connector_release_tools.matrix.derivation import version_key
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.programs import output

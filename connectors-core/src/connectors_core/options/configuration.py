@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transfor
 from connectors_core.errors import InvalidOptionError
 from connectors_core.options.declaration import Option, option
 from connectors_core.options.option_set import OptionSet
-from connectors_core.options.parsed import Options
+from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
 from connectors_core.spelling import by_key, is_by_key, named_by
 
