@@ -65,6 +65,9 @@ def _on_spark(
     has_peer: bool,
 ) -> Iterator[Result]:
     aims = {"elasticsearch-hadoop, tuned": "at least 1.5"}
+    say("warming up")  # else the first row measures a cold server and a cold JVM
+    for write in writing.contestants(spark, server, documents, ids=False, has_peer=False).values():
+        write()
     for ids in (True, False):
         what = "with ids" if ids else "without ids"
         say(f"writing {what}")
