@@ -77,7 +77,7 @@ class Discovery:
 
     Args:
         context: The coordinator.
-        settings: What to read.
+        settings: The settings of the source.
         cluster: The client of the cluster.
     """
 

@@ -112,7 +112,7 @@ class KafkaEnumerator(
 
     Args:
         context: The coordinator.
-        settings: What to read.
+        settings: The settings of the source.
         state: The state to resume from.
     """
 

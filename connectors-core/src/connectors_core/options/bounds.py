@@ -18,9 +18,9 @@ class Bound:
     """A validator that tables of options can show.
 
     Args:
-        text: What follows the type in a table, e.g. `at least 1`.
+        text: The bound as tables show it after the type, e.g. `at least 1`.
         holds: Whether a value is within the bound.
-        expected: What an error expects; by default `text`.
+        expected: The description of a valid value in errors; by default `text`.
     """
 
     text: str

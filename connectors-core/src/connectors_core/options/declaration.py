@@ -42,7 +42,7 @@ class Option(Setting[T, Any]):
         since: Version that introduced it.
         required: It must be given.
         choices: Values that are allowed, all when empty.
-        unit: What a number counts, e.g. `rows`; durations and sizes have theirs in the value.
+        unit: The unit of a number, e.g. `rows`. Values of durations and sizes include the unit.
         validator: Takes the value, returns None or says what was expected instead. Tables show a
             `Bound`.
         aliases: What the same option is called in other systems; only used for suggestions.

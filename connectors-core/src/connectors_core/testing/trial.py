@@ -41,6 +41,7 @@ from connectors_core.testing.driver import (
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
     SUCCESSORS,
+    WRITING_FREEZES,
     Fault,
     FaultAction,
     FaultPoint,
@@ -59,16 +60,7 @@ _CHECK_SECONDS: Final = 3.0
 # lease looks good to it when it resumes: only fences keep it from harm.
 _IMPATIENT: Final = timedelta(seconds=0.3)
 # A driver that resumes at one of these points passes no fence before Spark commits its batch.
-_UNFENCED: Final = frozenset(
-    {
-        FaultPoint.AFTER_DECISION,
-        FaultPoint.BEFORE_COMMIT,
-        FaultPoint.AFTER_COMMIT,
-        FaultPoint.AFTER_DONE,
-        FaultPoint.BEFORE_SWEEP,
-        FaultPoint.BEFORE_SPARK_COMMIT,
-    }
-)
+_UNFENCED: Final = WRITING_FREEZES[WRITING_FREEZES.index(FaultPoint.AFTER_DECISION) :]
 
 
 WRONG_CLOCKS: Final = [-1, pytest.param(1, marks=pytest.mark.slow)]
