@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connector_release_tools.site.markdown import Block, parse
 
-_NAMED = re.compile(r"^`(?:[\w-]+/)*(\w+\.py)`:$")
+_NAMED = re.compile(r"^`((?:[\w-]+/)*\w+\.py)`:$")
 
 
 # What the blocks of a document without a name are imported as by the others.
@@ -18,10 +18,11 @@ _IMPORTED = {"connectors-core/README.md": "sqlite_connector.py"}
 def write_modules(root: Path, documents: list[Path], folder: Path) -> dict[str, str]:
     """Write the blocks of documents as files, each block at the lines that it has in its document.
 
-    A block that follows "`name.py`:" is that file; the other blocks of a document are one module.
+    A block that follows "`folder/name.py`:" is that file. The other blocks of a document are one
+    module.
 
     Returns:
-        The documents, by the names of the files.
+        The documents, by the paths of the files.
     """
     written: dict[str, str] = {}
     for document in documents:
@@ -38,6 +39,7 @@ def write_modules(root: Path, documents: list[Path], folder: Path) -> dict[str, 
             for part in parts:
                 code = part.code.splitlines()
                 lines[part.line : part.line + len(code)] = code
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
             written[name] = path
     return written

@@ -86,13 +86,17 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
     protocol_version = "HTTP/1.1"  # a connection serves many calls
     disable_nagle_algorithm = True
 
+    def setup(self) -> None:
+        super().setup()
+        assert isinstance(self.server, _Server)
+        self._api = self.server
+
     def do_GET(self) -> None:
-        with self.server.lock:
-            shops = self.server.accounts.get(self._token())
+        with self._api.lock:
+            shops = self._api.accounts.get(self._token())
             if shops is None:
                 self._answer(401, {"error": "no such token"})
                 return
@@ -111,8 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         orders = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         shop = int(self.path.split("/")[2])
-        with self.server.lock:
-            shops = self.server.accounts.setdefault(self._token(), {})
+        with self._api.lock:
+            shops = self._api.accounts.setdefault(self._token(), {})
             shops.setdefault(shop, []).extend(orders)
         self._answer(200, {})
 

@@ -32,10 +32,14 @@ from connector_kafka import (
     KafkaSource,
     OffsetsInitializer,
 )
-from connectors_core import Pipeline
-from connectors_core.formats import JsonFormat
-from connectors_core.sink import DeliveryGuarantee
-from connectors_core.source import HybridSource, SourceSwitchContext, WatermarkStrategy
+from connectors_core import (
+    DeliveryGuarantee,
+    HybridSource,
+    JsonFormat,
+    Pipeline,
+    SourceSwitchContext,
+    WatermarkStrategy,
+)
 from examples.flights.data import (
     AIRPORTS,
     ENRICHED_TOPIC,

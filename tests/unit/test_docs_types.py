@@ -21,8 +21,8 @@ _spec.loader.exec_module(docs)
 
 # Checked together with them: mypy and pyright are slow to start.
 CONSTRUCTORS = Path(__file__).with_name("typed_constructors.py")
-# Its files are a whole package, which test_write_a_connector.py makes and checks with mypy.
-FOLLOWED = "docs/write-a-connector.md"
+# The guide copies this file into the connector that it writes.
+SERVER, COPY = ROOT / "docs/write-a-connector/server.py", "src/connector_shops/testing.py"
 # Not in the environments of the tests.
 MISSING = ("opentelemetry.exporter.*", "prometheus_client.*")
 PATHS = [str(path) for path in [*sorted(ROOT.glob("*/src")), ROOT / "tests"]]
@@ -35,12 +35,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def modules(folder: Path) -> dict[str, str]:
-    """The documents by the names of the files of their blocks."""
-    pages = [path for path in docs.documents() if path.relative_to(ROOT).as_posix() != FOLLOWED]
-    found = write_modules(ROOT, pages, folder)
+    """The documents by the paths of the files of their blocks."""
+    found = write_modules(ROOT, docs.documents(), folder)
     assert {"README.md", "docs/formats.md", "connector-kafka/README.md"} <= set(found.values())
+    shutil.copy(SERVER, folder / COPY)
     shutil.copy(CONSTRUCTORS, folder)
-    return {**found, CONSTRUCTORS.name: CONSTRUCTORS.name}
+    return {**found, COPY: SERVER.name, CONSTRUCTORS.name: CONSTRUCTORS.name}
 
 
 def test_mypy_takes_the_code_of_the_documents_and_right_keywords_alone(
@@ -48,7 +48,7 @@ def test_mypy_takes_the_code_of_the_documents_and_right_keywords_alone(
 ) -> None:
     config = folder / "mypy.ini"
     sections = {
-        "mypy": ("python_version = 3.11", "strict = True", f"mypy_path = {':'.join(PATHS)}"),
+        "mypy": ("python_version = 3.11", "strict = True", f"mypy_path = src:{':'.join(PATHS)}"),
         **{f"mypy-{name}": ("ignore_missing_imports = True",) for name in MISSING},
         "mypy-document_context,document_service,kafka.*,pyarrow.*,fsspec.*,cloudpickle.*": (
             "ignore_missing_imports = True",
@@ -81,7 +81,7 @@ def test_pyright_takes_the_code_of_the_documents_and_right_keywords_alone(
     settings = {
         "typeCheckingMode": "standard",
         "pythonVersion": "3.11",
-        "extraPaths": PATHS,
+        "extraPaths": ["src", *PATHS],
         "include": sorted(modules),
         "reportMissingModuleSource": False,
         "enableTypeIgnoreComments": False,
@@ -101,8 +101,8 @@ def test_pyright_takes_the_code_of_the_documents_and_right_keywords_alone(
         if not any(name.removesuffix(".*") in each["message"] for name in MISSING)
     ]
     said = [
-        f"{modules[Path(each['file']).name]}:{each['range']['start']['line'] + 1}: "
-        f"{each['message']}"
+        f"{modules[Path(each['file']).relative_to(folder).as_posix()]}:"
+        f"{each['range']['start']['line'] + 1}: {each['message']}"
         for each in known
     ]
     assert said == []
