@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elasticsearch 9, where there is a Java for it; each line of Spark has another client."""
+"""Elasticsearch 9, where there is a Java for it; each Spark line has another client."""
 
 from __future__ import annotations
 

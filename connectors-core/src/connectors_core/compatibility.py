@@ -52,7 +52,7 @@ def check_spark(connector: str) -> None:
         connector: The name of its distribution, such as ``connector-kafka``.
 
     Raises:
-        SparkMismatchError: It is built for another line of Spark; the hint is the command that
+        SparkMismatchError: It is built for another Spark line; the hint is the command that
             installs the right build.
         ConfigurationError: It does not work with this Python.
     """

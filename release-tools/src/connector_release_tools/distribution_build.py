@@ -28,7 +28,7 @@ def build(
     Args:
         project: The folder with pyproject.toml.
         folder: Where the distribution goes; made if it is not there.
-        spark: The line of Spark it is for; None for a package that serves all lines.
+        spark: The Spark line it is for; None for a package that serves all lines.
         seconds: The time that its files carry, since 1970: that of the commit.
         kind: What is built.
 
@@ -75,7 +75,7 @@ def build_tree(
         repository: The repository.
         tree: The id of the folder's tree, or a revision that names it, as `HEAD:connectors-core`.
         folder: Where the distribution goes.
-        spark: The line of Spark it is for; None for a package that serves all lines.
+        spark: The Spark line it is for; None for a package that serves all lines.
         seconds: The time that its files carry.
         kind: What is built.
 

@@ -38,17 +38,17 @@ def wheelhouse() -> Path:
     return Path(cache) / "connectors" / "wheelhouse"
 
 
-def constraints(root: Path, line: SparkLine) -> list[str]:
-    """The versions that a tree is tested with on a line of Spark, from its compiled requirements.
+def constraints(root: Path, spark_line: SparkLine) -> list[str]:
+    """The versions that a tree is tested with on a Spark line, from its compiled requirements.
 
     Args:
         root: The top of the tree.
-        line: The line of Spark.
+        spark_line: The Spark line.
 
     Returns:
         Requirements such as `pyspark==3.5.9`; none where the tree has no such files.
     """
-    short = str(line).replace(".", "")
+    short = str(spark_line).replace(".", "")
     files = [root / "requirements" / f"{kind}{short}.txt" for kind in ("spark", "pyspark")]
     texts = (file.read_text(encoding="utf-8") for file in files if file.exists())
     return [pin for text in texts for pin in _PIN.findall(text)]

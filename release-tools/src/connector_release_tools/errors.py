@@ -63,7 +63,7 @@ class DocsError(ReleaseToolsError):
 
 
 class VersionError(ReleaseToolsError, ValueError):
-    """A text does not name a version, a line of Spark or a release."""
+    """A text does not name a version, a Spark line or a release."""
 
 
 class MatrixError(ReleaseToolsError):

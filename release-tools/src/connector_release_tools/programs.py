@@ -59,7 +59,7 @@ def follow(
     folder: Path,
     env: Mapping[str, str],
     log: Path,
-    line: Callable[[str], None],
+    on_line: Callable[[str], None],
 ) -> int:
     """Run a long program and pass on its lines as they arrive.
 
@@ -68,7 +68,7 @@ def follow(
         folder: Where it runs.
         env: Its whole environment.
         log: The file that its output is added to.
-        line: Is given each line.
+        on_line: Is given each line of its output.
 
     Returns:
         Its exit code. When this process is interrupted, the program and what it has started end
@@ -96,7 +96,7 @@ def follow(
         try:
             for text in process.stdout or ():
                 written.write(text)
-                line(text)
+                on_line(text)
             return process.wait()
         except BaseException:
             _end(process)

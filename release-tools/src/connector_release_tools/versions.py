@@ -23,9 +23,9 @@ SPARK_EXTRA: Final = "spark"
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _VERSION: Final = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})", re.ASCII)
-_LINE: Final = re.compile(rf"({_NUMBER})\.({_NUMBER})", re.ASCII)
-_RELEASE: Final = re.compile(rf"({_VERSION.pattern})-({_LINE.pattern})", re.ASCII)
-_PACKAGE: Final = re.compile(rf"({_VERSION.pattern})\.({_LINE.pattern})", re.ASCII)
+_SPARK_LINE: Final = re.compile(rf"({_NUMBER})\.({_NUMBER})", re.ASCII)
+_RELEASE: Final = re.compile(rf"({_VERSION.pattern})-({_SPARK_LINE.pattern})", re.ASCII)
+_PACKAGE: Final = re.compile(rf"({_VERSION.pattern})\.({_SPARK_LINE.pattern})", re.ASCII)
 _SPELLING: Final = "MAJOR.MINOR.PATCH-SPARK, as in 3.1.2-3.5"
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
@@ -58,7 +58,7 @@ class Version:
 
 @dataclass(frozen=True, order=True)
 class SparkLine:
-    """A line of Spark's releases, such as 3.5: every 3.5.x."""
+    """A Spark line, such as 3.5: every release 3.5.x."""
 
     major: int
     minor: int
@@ -70,8 +70,8 @@ class SparkLine:
         Raises:
             VersionError: It names none.
         """
-        if (match := _LINE.fullmatch(text)) is None:
-            raise VersionError(f"{text!r} is no line of Spark", hint="write MAJOR.MINOR, as in 3.5")
+        if (match := _SPARK_LINE.fullmatch(text)) is None:
+            raise VersionError(f"{text!r} is no Spark line", hint="write MAJOR.MINOR, as in 3.5")
         return cls(*(int(number) for number in match.groups()))
 
     @property
@@ -90,7 +90,7 @@ class SparkLine:
 
 @dataclass(frozen=True, order=True)
 class ReleaseVersion:
-    """A version for a line of Spark: what one artefact is built for."""
+    """A version for a Spark line: what one artefact is built for."""
 
     version: Version
     spark: SparkLine
@@ -139,7 +139,7 @@ class ReleaseVersion:
 
 @dataclass(frozen=True, order=True)
 class Release:
-    """A release of a connector for a line of Spark: `connector-kafka 3.1.2-3.5`."""
+    """A release of a connector for a Spark line: `connector-kafka 3.1.2-3.5`."""
 
     connector: str
     version: ReleaseVersion
@@ -178,5 +178,5 @@ def _meant(text: str) -> str | None:
         numbers.insert(2, "0")
     if len(numbers) != 5 or not re.fullmatch(r"v?[0-9]+([-+._ a-z]+[0-9]+)+", text, re.ASCII):
         return None
-    major, minor, patch, *line = (int(number) for number in numbers)
-    return f"{Version(major, minor, patch)}-{SparkLine(*line)}"
+    major, minor, patch, *spark = (int(number) for number in numbers)
+    return f"{Version(major, minor, patch)}-{SparkLine(*spark)}"

@@ -109,10 +109,10 @@ class Rehearsal:
             *arguments, folder=environment.folder,
         )  # fmt: skip
 
-    def uv(self, environment: Environment, line: SparkLine, *arguments: str) -> None:
+    def uv(self, environment: Environment, spark_line: SparkLine, *arguments: str) -> None:
         """Install with uv: what this index has from here, all else from where it always is."""
         pins = environment.folder / "pins.txt"
-        pins.write_text("\n".join(constraints(self.root, line)), encoding="utf-8")
+        pins.write_text("\n".join(constraints(self.root, spark_line)), encoding="utf-8")
         output(
             (find_uv_bin(), "pip", "install", "--python", environment.python, "--index", self.url,
              "--find-links", wheelhouse(), "--constraint", pins, *arguments),
@@ -174,11 +174,13 @@ def installed(
     rehearsal: Rehearsal,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Environment, SparkLine]:
-    """The release in a fresh environment of a line of Spark, put there by uv."""
-    line = SparkLine.parse(request.param)
+    """The release in a fresh environment of a Spark line, put there by uv."""
+    spark_line = SparkLine.parse(request.param)
     environment = Environment.create(tmp_path_factory.mktemp("installed") / "env")
-    rehearsal.uv(environment, line, f"{CONNECTOR}[spark]=={rehearsal.version}.*", line.pin, "pip")
-    return environment, line
+    rehearsal.uv(
+        environment, spark_line, f"{CONNECTOR}[spark]=={rehearsal.version}.*", spark_line.pin, "pip"
+    )
+    return environment, spark_line
 
 
 def of(versions: dict[str, str]) -> dict[str, str]:
@@ -186,31 +188,31 @@ def of(versions: dict[str, str]) -> dict[str, str]:
 
 
 def test_uv_chooses_the_build_for_the_spark(rehearsal, installed):
-    environment, line = installed
+    environment, spark_line = installed
     found = of(environment.versions())
-    assert found[CONNECTOR] == f"{rehearsal.version}.{line}"
-    assert found["pyspark"].startswith(f"{line}.")
+    assert found[CONNECTOR] == f"{rehearsal.version}.{spark_line}"
+    assert found["pyspark"].startswith(f"{spark_line}.")
 
 
 def test_pip_chooses_the_same_and_leaves_spark_alone(rehearsal, installed):
-    environment, line = installed
+    environment, spark_line = installed
     before = environment.versions()
     output(
         (find_uv_bin(), "pip", "uninstall", "--python", environment.python, CONNECTOR,
          "connectors-core"),
         folder=environment.folder, env=environment.variables(),
     )  # fmt: skip
-    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.version}.*", line.pin)
+    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.version}.*", spark_line.pin)
     assert environment.versions() == before
 
 
 def test_without_the_extra_spark_stays_and_the_import_names_the_right_build(rehearsal, installed):
-    environment, line = installed
+    environment, spark_line = installed
     before, newest = environment.versions(), max(map(SparkLine.parse, OTHER))
     rehearsal.pip(environment, "--force-reinstall", "--no-deps", CONNECTOR)
     now = environment.versions()
     assert now == {**before, CONNECTOR: f"{rehearsal.version}.{newest}"}
-    if line != newest:
+    if spark_line != newest:
         with pytest.raises(ProgramError) as caught:
             environment.run("-c", "import connector_filesystem", folder=environment.folder)
         (command,) = re.findall(r"hint: run: (.*)", str(caught.value))
@@ -221,23 +223,23 @@ def test_without_the_extra_spark_stays_and_the_import_names_the_right_build(rehe
 
 
 def test_the_build_for_the_other_spark_is_refused(rehearsal, installed):
-    environment, line = installed
+    environment, spark_line = installed
     before = environment.versions()
-    wrong = f"{CONNECTOR}[spark]=={rehearsal.version}.{OTHER[str(line)]}"
+    wrong = f"{CONNECTOR}[spark]=={rehearsal.version}.{OTHER[str(spark_line)]}"
     with pytest.raises(ProgramError, match="ResolutionImpossible"):
-        rehearsal.pip(environment, wrong, line.pin)
+        rehearsal.pip(environment, wrong, spark_line.pin)
     with pytest.raises(ProgramError, match="No solution found"):
-        rehearsal.uv(environment, line, wrong, line.pin)
+        rehearsal.uv(environment, spark_line, wrong, spark_line.pin)
     assert environment.versions() == before
 
 
 def test_a_pipeline_runs_with_what_was_installed(installed, tmp_path):
-    environment, line = installed
+    environment, spark_line = installed
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     said = environment.run(tmp_path / "pipeline.py", tmp_path / "data", folder=tmp_path)
     found: dict[str, Any] = json.loads(said.splitlines()[-1])
     assert found["rows"] == [["AA1141", 33], ["UA1545", 2]]
-    assert found["spark"].startswith(f"{line}.")
+    assert found["spark"].startswith(f"{spark_line}.")
     assert all(Path(each).is_relative_to(environment.folder) for each in found["files"])
 
 
@@ -253,12 +255,12 @@ def test_what_was_released_is_recorded_and_pinned(rehearsal):
 
 
 @pytest.mark.slow
-def test_a_patch_from_the_maintenance_line_reaches_an_environment(rehearsal, installed):
-    environment, line = installed
+def test_a_patch_from_the_maintenance_branch_reaches_an_environment(rehearsal, installed):
+    environment, spark_line = installed
     before = of(environment.versions())
     release_patch(rehearsal)
-    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.patch}.*", line.pin)
-    assert of(environment.versions()) == {**before, CONNECTOR: f"{rehearsal.patch}.{line}"}
+    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.patch}.*", spark_line.pin)
+    assert of(environment.versions()) == {**before, CONNECTOR: f"{rehearsal.patch}.{spark_line}"}
     subprocess.run([environment.python, "-c", "import connector_filesystem"], check=True)
 
 

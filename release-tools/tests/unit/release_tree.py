@@ -171,8 +171,8 @@ class ReleaseTree(GitTree):
         """The record that `verify` writes, of files that were made by hand."""
         candidate = self.candidate(revision)
         made = []
-        for line in candidate.lines:
-            version = ReleaseVersion(candidate.version, line).package_version
+        for spark_line in candidate.spark_lines:
+            version = ReleaseVersion(candidate.version, spark_line).package_version
             text = {f"{candidate.package}/words.py": f"# {words}\n"}
             made.append(make_wheel(self.dist, CONNECTOR, version, **text))
             made.append(make_sdist(self.dist, CONNECTOR, version, words))

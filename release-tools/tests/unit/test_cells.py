@@ -393,7 +393,7 @@ def test_a_program_is_followed_line_by_line(tmp_path: Path):
     program = "print('one'); print('two'); raise SystemExit(3)"
     log = tmp_path / "log"
     code = follow(
-        (sys.executable, "-c", program), folder=tmp_path, env={}, log=log, line=lines.append
+        (sys.executable, "-c", program), folder=tmp_path, env={}, log=log, on_line=lines.append
     )
     assert (code, lines, log.read_text()) == (3, ["one\n", "two\n"], "one\ntwo\n")
 
@@ -420,7 +420,7 @@ def test_an_interrupted_run_ends_the_program_and_what_it_has_started(tmp_path: P
             folder=tmp_path,
             env={},
             log=tmp_path / "log",
-            line=interrupt,
+            on_line=interrupt,
         )
     os.set_blocking(reader, True)
     assert os.read(reader, 1) == b""  # once nobody is left who could write
@@ -429,4 +429,4 @@ def test_an_interrupted_run_ends_the_program_and_what_it_has_started(tmp_path: P
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(ProgramError, match="there is no program nobody-has-this"):
-        follow(("nobody-has-this",), folder=tmp_path, env={}, log=tmp_path / "log", line=print)
+        follow(("nobody-has-this",), folder=tmp_path, env={}, log=tmp_path / "log", on_line=print)

@@ -28,14 +28,14 @@ from connector_release_tools.versions import Release, SparkLine, Version
 
 numbers = st.integers(0, 99)
 versions = st.builds(Version, numbers, numbers, numbers)
-lines = st.builds(SparkLine, numbers, numbers)
+spark_lines = st.builds(SparkLine, numbers, numbers)
 names = st.from_regex(r"connector-[a-z0-9]{1,9}", fullmatch=True)
 
 
-@given(names, versions, st.none() | lines)
-def test_what_is_asked_for_is_read_from_the_names_of_releases(name, version, line):
-    suffix = "" if line is None else f"-{line}"
-    assert Request.parse(f"{name}=={version}{suffix}") == Request(name, version, line)
+@given(names, versions, st.none() | spark_lines)
+def test_what_is_asked_for_is_read_from_the_names_of_releases(name, version, spark_line):
+    suffix = "" if spark_line is None else f"-{spark_line}"
+    assert Request.parse(f"{name}=={version}{suffix}") == Request(name, version, spark_line)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,14 @@ def planned(text: str, into: Target, **options: object) -> Installation:
     return plan(Request.parse(text), into, installer=Installer.PIP, **options)
 
 
-@given(names, versions, lines, numbers)
+@given(names, versions, spark_lines, numbers)
 def test_the_requirement_is_always_beside_the_pin_of_the_installed_spark(
-    name, version, line, patch
+    name, version, spark_line, patch
 ):
-    made = planned(f"{name}=={version}", target(f"{line}.{patch}"))
-    assert made.release == Release.parse(f"{name}=={version}-{line}")
-    assert made.command[-2:] == (f"{name}=={version}.{line}", f"pyspark=={line}.{patch}")
+    pyspark = f"{spark_line}.{patch}"
+    made = planned(f"{name}=={version}", target(pyspark))
+    assert made.release == Release.parse(f"{name}=={version}-{spark_line}")
+    assert made.command[-2:] == (f"{name}=={version}.{spark_line}", f"pyspark=={pyspark}")
 
 
 def test_where_there_is_no_spark_its_line_is_named_and_pinned():
@@ -90,7 +91,7 @@ def test_where_there_is_no_spark_its_line_is_named_and_pinned():
             "connector-kafka==3.1.2",
             target(None, packaged=False),
             "/env/bin/python has no pyspark, so connector-kafka 3.1.2 may be for any Spark",
-            "name the line: 'connector-kafka==3.1.2-3.5'",
+            "name the Spark line: 'connector-kafka==3.1.2-3.5'",
         ),
         (
             "connector-kafka==3.1.2-3.5",
@@ -133,14 +134,14 @@ def test_a_spark_that_was_replaced_is_an_error():
 # --- Into real environments -----------------------------------------------------------------------
 
 
-def connector(folder: Path, line: str) -> None:
-    """A wheel of connector-one 2.0.0 for a line of Spark."""
-    info = f"connector_one-2.0.0.{line}.dist-info"
+def connector(folder: Path, spark_line: str) -> None:
+    """A wheel of connector-one 2.0.0 for a Spark line."""
+    info = f"connector_one-2.0.0.{spark_line}.dist-info"
     metadata = (
-        f"Metadata-Version: 2.1\nName: connector-one\nVersion: 2.0.0.{line}\n"
-        f"Requires-Dist: pyspark=={line}.*\n"
+        f"Metadata-Version: 2.1\nName: connector-one\nVersion: 2.0.0.{spark_line}\n"
+        f"Requires-Dist: pyspark=={spark_line}.*\n"
     )
-    name = f"connector_one-2.0.0.{line}-py3-none-any.whl"
+    name = f"connector_one-2.0.0.{spark_line}-py3-none-any.whl"
     with zipfile.ZipFile(folder / name, "w") as wheel:
         wheel.writestr(f"{info}/METADATA", metadata)
         wheel.writestr(
@@ -155,8 +156,8 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "wheels"
     for version in ("3.5.8", "3.5.9", "4.3.0"):
         pyspark(folder, version)
-    for line in ("3.5", "4.3"):
-        connector(folder, line)
+    for spark_line in ("3.5", "4.3"):
+        connector(folder, spark_line)
     for variable in ("UV_OFFLINE", "PIP_NO_INDEX"):
         monkeypatch.setenv(variable, "1")
     return folder

@@ -20,10 +20,10 @@ def read(tree: MatrixTree):
     return MatrixFile.of(Repository(tree.root)).matrix()
 
 
-def test_a_new_line_of_spark_ends_the_oldest(matrix_tree: MatrixTree):
+def test_a_new_spark_line_ends_the_oldest(matrix_tree: MatrixTree):
     output = matrix_tree.matrix("rotate", "--spark", "5.0", "--java", "21").output
     found = read(matrix_tree)
-    assert [str(line) for line in found.lines] == ["5.0", "4.3"]
+    assert [str(line) for line in found.spark_lines] == ["5.0", "4.3"]
     assert found.spark["5.0"].model_dump() == {
         "pyspark": "5.0.0",
         "python": "3.11",
@@ -41,7 +41,7 @@ def test_a_new_line_of_spark_ends_the_oldest(matrix_tree: MatrixTree):
     assert "End of life:\n  Spark 3.5\n" in output
 
 
-def test_a_new_line_of_spark_is_written_wherever_lines_stand(matrix_tree: MatrixTree):
+def test_a_new_spark_line_is_written_wherever_lines_stand(matrix_tree: MatrixTree):
     matrix_tree.matrix("rotate", "--spark", "5.0")
     text = matrix_tree.text
     assert text("Makefile") == "# Oldest first.\nLINES := 43 50\n"

@@ -9,7 +9,7 @@ from connector_release_tools.distribution_build import build
 from connector_release_tools.releases.artefacts import build_release
 from connector_release_tools.versions import SparkLine
 
-LINES = (SparkLine(3, 5), SparkLine(4, 3))
+SPARK_LINES = (SparkLine(3, 5), SparkLine(4, 3))
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def built(first_built_tree):
 
 def test_each_line_has_a_wheel_and_its_source_distribution(built):
     assert sorted(built) == [
-        f"connector_one-2.0.0.{line}{suffix}"
-        for line in LINES
+        f"connector_one-2.0.0.{spark_line}{suffix}"
+        for spark_line in SPARK_LINES
         for suffix in ("-py3-none-any.whl", ".tar.gz")
     ]
 
@@ -36,7 +36,7 @@ def test_each_line_has_a_wheel_and_its_source_distribution(built):
 def test_a_second_build_elsewhere_gives_the_same_bytes(built, release_tree, tmp_path, umask):
     again = build_release(
         release_tree.repository, release_tree.candidate(), tmp_path / "another" / "folder",
-        lines=LINES[:1], step=lambda _: None,
+        spark_lines=SPARK_LINES[:1], step=lambda _: None,
     )  # fmt: skip
     assert len(again) == 2
     for each in again:
@@ -44,7 +44,7 @@ def test_a_second_build_elsewhere_gives_the_same_bytes(built, release_tree, tmp_
 
 
 def test_the_source_distribution_gives_the_same_wheel(built, release_tree, tmp_path):
-    sdist, wheel = release_tree.candidate().file_names(LINES[0])
+    sdist, wheel = release_tree.candidate().file_names(SPARK_LINES[0])
     with tarfile.open(built[sdist]) as files:
         files.extractall(tmp_path / "unpacked", filter="data")
     (project,) = (tmp_path / "unpacked").iterdir()

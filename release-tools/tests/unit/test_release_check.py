@@ -163,7 +163,7 @@ def test_a_pin_that_is_not_in_the_clone_is_named(patch_tree):
     [
         ('version = "2.0.0" # as it is released\n', "", "connector.version: Field required"),
         ("connectors-core>=1.0,<2", "another", "does not require connectors-core"),
-        ('spark = ["3.5", "4.3"]', 'spark = ["3"]', "'3' is no line of Spark"),
+        ('spark = ["3.5", "4.3"]', 'spark = ["3"]', "'3' is no Spark line"),
         ("[tool.connector]", "[tool.connector", "is not the pyproject.toml of a connector"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core is released as connectors are, with one build for all lines of Spark."""
+"""The core is released as connectors are, with one build for all Spark lines."""
 
 import pytest
 from release_tree import BUILD_SYSTEM, MATRIX_TEXT, make_wheel

@@ -11,7 +11,7 @@ from connector_release_tools.releases.installation import allowed_licences, inst
 from connector_release_tools.releases.record import Record
 from connector_release_tools.versions import SparkLine
 
-LINE = SparkLine(3, 5)
+SPARK_LINE = SparkLine(3, 5)
 VERSION = "2.0.0.3.5"
 GOOD = (
     "Requires-Python: >=3.11",
@@ -44,7 +44,9 @@ def wheel(folder, *metadata, **files):
 
 
 def found(wheel, candidate):
-    return [each.what for each in inspect(wheel, candidate, line=LINE, pythons={"3.11"})]
+    return [
+        each.what for each in inspect(wheel, candidate, spark_line=SPARK_LINE, pythons={"3.11"})
+    ]
 
 
 def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):
@@ -60,7 +62,9 @@ def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):
 def test_what_is_not_well_is_said_and_is_no_longer_verified(release_tree, tmp_path):
     release_tree.verified()  # by hand, not from the commit
     release_tree.fragment("+late.bugfix.md")
-    sdist, wheel = (release_tree.dist / name for name in release_tree.candidate().file_names(LINE))
+    sdist, wheel = (
+        release_tree.dist / name for name in release_tree.candidate().file_names(SPARK_LINE)
+    )
     sdist.unlink()
     said = release_tree.run("verify", CONNECTOR, exit_code=1).output
     assert "fragments are not in CHANGELOG.md: +late.bugfix.md" in said
@@ -109,7 +113,7 @@ def test_a_release_that_would_replace_the_spark_of_a_platform_is_named(tmp_path,
 def test_a_fix_of_a_major_that_brings_spark_may_bring_it(tmp_path, candidate):
     metadata = [each.partition(";")[0] for each in GOOD]
     old = wheel(tmp_path, *metadata, **LICENCE)
-    assert inspect(old, candidate, line=LINE, pythons={"3.11"}, brings_spark=True) == []
+    assert inspect(old, candidate, spark_line=SPARK_LINE, pythons={"3.11"}, brings_spark=True) == []
 
 
 def test_an_artefact_of_another_version_is_named(tmp_path, candidate):
@@ -148,7 +152,7 @@ def installed(tmp_path, *metadata, licences=("Apache-2.0",), **files):
         for each in install(
             wheel(tmp_path, "Provides-Extra: spark", GOOD[1], *metadata, **files).path,
             "connector_one",
-            line=LINE, constraints=["pyspark==3.5.9"], find_links=[], licences=licences,
+            spark_line=SPARK_LINE, constraints=["pyspark==3.5.9"], find_links=[], licences=licences,
         )
     ]  # fmt: skip
 

@@ -9,8 +9,10 @@ from connector_release_tools.errors import VersionError
 from connector_release_tools.versions import Release, ReleaseVersion, SparkLine, Version
 
 numbers = st.integers(0, 10**6)
-lines = st.builds(SparkLine, numbers, numbers)
-release_versions = st.builds(ReleaseVersion, st.builds(Version, numbers, numbers, numbers), lines)
+spark_lines = st.builds(SparkLine, numbers, numbers)
+release_versions = st.builds(
+    ReleaseVersion, st.builds(Version, numbers, numbers, numbers), spark_lines
+)
 names = st.from_regex(r"connector-[a-z0-9]{1,9}(-[a-z0-9]{1,9}){0,2}", fullmatch=True)
 
 
@@ -40,12 +42,12 @@ def test_a_release_can_be_read_back_from_its_spellings(name, version):
     assert (requirement.name, str(requirement.specifier)) == (name, f"=={version.package_version}")
 
 
-@given(lines, numbers)
-def test_the_requirement_of_a_line_takes_its_releases_and_no_other(line, patch):
-    taken = Requirement(line.requirement).specifier
-    assert f"{line}.{patch}" in taken
-    assert f"{line.major}.{line.minor + 1}.{patch}" not in taken
-    assert f"{line.major + 1}.{line.minor}.{patch}" not in taken
+@given(spark_lines, numbers)
+def test_the_requirement_of_a_line_takes_its_releases_and_no_other(spark_line, patch):
+    taken = Requirement(spark_line.requirement).specifier
+    assert f"{spark_line}.{patch}" in taken
+    assert f"{spark_line.major}.{spark_line.minor + 1}.{patch}" not in taken
+    assert f"{spark_line.major + 1}.{spark_line.minor}.{patch}" not in taken
 
 
 @given(st.text(max_size=12))

@@ -44,7 +44,7 @@ class Expected:
         environment: The folder of its environment.
         wheels: The wheels that are tested, by the name of the package.
         pyspark: The version of Spark.
-        python: The line of Python.
+        python: The version of Python.
         java: The major version of Java.
     """
 
@@ -172,7 +172,7 @@ def _test(
         *chosen, "tests",
     )  # fmt: skip
 
-    def line(text: str) -> None:
+    def on_line(text: str) -> None:
         if match := _PERCENT.search(text.rstrip()):
             say(f"testing, {match[1]}")
 
@@ -183,7 +183,7 @@ def _test(
         probe.FACTS: str(folder / "facts.json"),
         probe.PACKAGES: ",".join((CORE, connector, "pyspark")),
     }
-    return follow(command, folder=project, env=variables, log=folder / "log", line=line)
+    return follow(command, folder=project, env=variables, log=folder / "log", on_line=on_line)
 
 
 def problems_of(facts: Facts, expected: Expected) -> Iterator[str]:

@@ -30,9 +30,7 @@ def run_cells(
     ] = None,
     *,
     major: Annotated[int | None, typer.Option(help="Only this major.")] = None,
-    spark: Annotated[
-        str | None, typer.Option(metavar="X.Y", help="Only this line of Spark.")
-    ] = None,
+    spark: Annotated[str | None, typer.Option(metavar="X.Y", help="Only this Spark line.")] = None,
     everything: Annotated[
         bool,
         typer.Option(

@@ -19,13 +19,13 @@ def select(
     major: int | None = None,
     spark: str | None = None,
 ) -> list[Cell]:
-    """The cells of a connector, a major, a line of Spark, or of all.
+    """The cells of a connector, a major, a Spark line, or of all.
 
     Args:
         matrix: The matrix.
         connector: The name of a connector.
         major: The number of a major.
-        spark: A line of Spark.
+        spark: A Spark line.
 
     Raises:
         MatrixError: There is none.

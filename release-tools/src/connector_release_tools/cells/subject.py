@@ -21,7 +21,7 @@ class Subject:
     """What a cell tests.
 
     Attributes:
-        cell: The major and the line of Spark.
+        cell: The major and the Spark line.
         spark: The line as the matrix describes it.
         tree: The tree that the connector is built from, with its tests.
         core: The tree that the core is built from.

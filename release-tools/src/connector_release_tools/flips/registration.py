@@ -41,12 +41,12 @@ def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> Non
         return
     if (core := project.dependencies.get(_CORE)) is None:
         raise ConnectorFolderError(f"{name} does not need {_CORE}, as a connector must")
-    lines = CommentedSeq(Quoted(line) for line in matrix.spark if line in project.spark)
-    lines.fa.set_flow_style()
+    spark_lines = CommentedSeq(Quoted(each) for each in matrix.spark if each in project.spark)
+    spark_lines.fa.set_flow_style()
     major = {
         "version": Quoted(project.version),
         "status": "features",
-        "spark": lines,
+        "spark": spark_lines,
         "core": Quoted(",".join(sorted(map(str, core), reverse=True))),
     }
     majors = CommentedMap({Quoted(str(Version.parse(project.version).major)): CommentedMap(major)})

@@ -60,7 +60,7 @@ class Request:
     Attributes:
         connector: The name of the connector.
         version: Its version.
-        spark: The line of Spark; None for that of the installed one.
+        spark: The Spark line; None for that of the installed one.
     """
 
     connector: str
@@ -69,7 +69,7 @@ class Request:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `connector-kafka==3.1.2-3.5`, or without the line of Spark.
+        """Read `connector-kafka==3.1.2-3.5`, or without the Spark line.
 
         Raises:
             VersionError: It names no release; the hint has the right spelling.
@@ -82,8 +82,8 @@ class Request:
             release = Release.parse(text)
             return cls(release.connector, release.version.version, release.version.spark)
 
-    def for_line(self, spark: SparkLine) -> Release:
-        """The release for a line of Spark."""
+    def for_spark(self, spark: SparkLine) -> Release:
+        """The release for a Spark line."""
         return Release(self.connector, ReleaseVersion(self.version, spark))
 
 
@@ -114,8 +114,8 @@ class Target:
         return cls(python, **json.loads(said.splitlines()[-1]))
 
     @property
-    def line(self) -> SparkLine | None:
-        """The line of its Spark."""
+    def spark_line(self) -> SparkLine | None:
+        """The Spark line of its pyspark."""
         if self.pyspark is None:
             return None
         return SparkLine.parse(".".join(self.pyspark.split(".")[:2]))
@@ -165,18 +165,19 @@ def plan(
     Raises:
         InstallError: It does not fit the environment.
     """
-    line = request.spark or target.line
-    if line is None:
+    spark_line = request.spark or target.spark_line
+    if spark_line is None:
         raise InstallError(
             f"{target.python} has no pyspark, so {request.connector} {request.version} may be for "
             "any Spark",
-            hint=f"name the line: '{request.connector}=={request.version}-3.5'",
+            hint=f"name the Spark line: '{request.connector}=={request.version}-3.5'",
         )
-    release = request.for_line(line)
-    if target.line not in {None, line}:
+    release = request.for_spark(spark_line)
+    if target.spark_line not in {None, spark_line}:
         raise InstallError(
-            f"{release} is for Spark {line}; {target.python} has pyspark {target.pyspark}",
-            hint=f"install '{request.connector}=={request.version}-{target.line}', or name another "
+            f"{release} is for Spark {spark_line}; {target.python} has pyspark {target.pyspark}",
+            hint=f"install '{request.connector}=={request.version}-{target.spark_line}', "
+            "or name another "
             "environment with --python",
         )
     if target.pyspark is not None and not target.packaged and not no_deps:
@@ -187,7 +188,8 @@ def plan(
         )
     requirements = [release.requirement]
     if not no_deps:
-        requirements.append(line.pin if target.pyspark is None else f"pyspark=={target.pyspark}")
+        pyspark = spark_line.pin if target.pyspark is None else f"pyspark=={target.pyspark}"
+        requirements.append(pyspark)
     options = ["--no-deps"] if no_deps else []
     if find_links is not None:
         options += ["--find-links", str(find_links)]

@@ -35,8 +35,8 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     for value in derived(root, matrix):
         yield from _derived(root, value)
     yield from _folders(root, matrix)
-    for line in matrix.lines:
-        yield from tree_drift.requirements(root, line, matrix)
+    for spark_line in matrix.spark_lines:
+        yield from tree_drift.requirements(root, spark_line, matrix)
     yield from tree_drift.doctor(root, matrix)
     yield from tree_drift.import_rules(root, matrix)
     if (core := _core_version(root)) is None:

@@ -25,7 +25,7 @@ from connector_release_tools.versions import SparkLine
 __all__ = ["matrix"]
 
 matrix = typer.Typer(
-    no_args_is_help=True, help="What works together: connectors, lines of Spark, their versions."
+    no_args_is_help=True, help="What works together: connectors, Spark lines, their versions."
 )
 
 # Of a table that is written to a file or a pipe.
@@ -92,9 +92,7 @@ def check(
 @matrix.command()
 def rotate(
     *,
-    spark: Annotated[
-        str | None, typer.Option(metavar="X.Y", help="Begin this line of Spark.")
-    ] = None,
+    spark: Annotated[str | None, typer.Option(metavar="X.Y", help="Begin this Spark line.")] = None,
     major: Annotated[
         list[str] | None,
         typer.Option(metavar="CONNECTOR", help="Begin its next major; may be given again."),
@@ -113,7 +111,7 @@ def rotate(
     ),
     root: Root = Path(),
 ) -> None:
-    """Begin a line of Spark or a major of connectors; the oldest reaches its end of life.
+    """Begin a Spark line or a major of connectors; the oldest reaches its end of life.
 
     What follows from it in other files is written in the same step.
     """
@@ -125,8 +123,9 @@ def rotate(
     file = MatrixFile.of(repository)
     today = datetime.date.today()
     if spark is not None:
-        line = SparkLine.parse(spark)
-        plan = rotation.new_line(file, line, today=today, pyspark=pyspark, python=python, java=java)
+        plan = rotation.new_spark_line(
+            file, SparkLine.parse(spark), today=today, pyspark=pyspark, python=python, java=java
+        )
     else:
         plan = rotation.new_majors(file, major or [], today=today)
     console = _console()

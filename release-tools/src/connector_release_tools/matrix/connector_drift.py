@@ -29,7 +29,7 @@ _SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml
 
 
 def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
-    """What main is on its way to: its version, its lines of Spark, its ranges."""
+    """What main is on its way to: its version, its Spark lines, its ranges."""
     place = f"{name}/{PYPROJECT}"
     try:
         project = Project.parse(_text(root / place), place)
@@ -49,13 +49,13 @@ def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Findi
                 f"of major {number}",
                 f"`release-tools matrix rotate --major {name}` starts a new major",
             )
-    for line in project.spark:
-        if line not in map(str, matrix.lines):
-            yield Finding(place, f"Spark {line} is not a supported line of the matrix")
-        elif matrix.spark[line].python not in project.requires_python:
-            python = matrix.spark[line].python
+    for spark_line in project.spark:
+        if spark_line not in map(str, matrix.spark_lines):
+            yield Finding(place, f"Spark {spark_line} is not a supported line of the matrix")
+        elif matrix.spark[spark_line].python not in project.requires_python:
+            python = matrix.spark[spark_line].python
             has = f"requires-python {project.requires_python} leaves out Python {python}"
-            yield Finding(place, f"{has} of Spark {line}")
+            yield Finding(place, f"{has} of Spark {spark_line}")
 
 
 def release(repository: Repository, name: str, major: CoreMajor, place: str) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def release(repository: Repository, name: str, major: CoreMajor, place: str) -> 
     if not isinstance(major, Major):
         return
     if set(project.spark) != set(major.spark):
-        has = f"its lines of Spark are {list(project.spark)}, the matrix has {list(major.spark)}"
+        has = f"its Spark lines are {list(project.spark)}, the matrix has {list(major.spark)}"
         yield Finding(where, has, "correct the matrix: a release does not change")
     yield from _ranges(project, major, where)
 

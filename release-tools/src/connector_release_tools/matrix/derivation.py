@@ -41,9 +41,9 @@ class Derived:
     value: Any
 
 
-def short(line: SparkLine) -> str:
-    """A line of Spark in names of files and environments: 35."""
-    return str(line).replace(".", "")
+def short(spark_line: SparkLine) -> str:
+    """A Spark line in names of files and environments: 35."""
+    return str(spark_line).replace(".", "")
 
 
 def version_key(name: str) -> TomlKey:
@@ -58,21 +58,21 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
         root: The top of the tree.
         matrix: The matrix.
     """
-    lines = sorted(matrix.lines)
-    shorts = [short(line) for line in lines]
-    pins = {str(line): list(matrix.spark[str(line)].pins) for line in lines}
+    spark_lines = sorted(matrix.spark_lines)
+    shorts = [short(each) for each in spark_lines]
+    pins = {each: list(matrix.spark[each].pins) for each in map(str, spark_lines)}
     yield Derived("Makefile", Word("LINES := "), " ".join(shorts))
     if (root / _CHECK).exists():
-        yield Derived(_CHECK, Literal("LINES"), _works(matrix, lines))
+        yield Derived(_CHECK, Literal("LINES"), _works(matrix, spark_lines))
     if (root / _CORE).exists():
-        yield Derived(_CORE, SPARK_EXTRA_KEY, _core_extra(matrix, lines))
+        yield Derived(_CORE, SPARK_EXTRA_KEY, _core_extra(matrix, spark_lines))
     projects = [_TEMPLATE] if (root / _TEMPLATE).is_dir() else []
     for folder in [*projects, *matrix.connectors]:
         yield Derived(f"{folder}/hatch_build.py", Literal("LIBRARIES"), pins)
         environments = ", ".join(["lint", "types", *(f"spark{each}" for each in shorts)])
         yield Derived(f"{folder}/tox.ini", Word("env_list = "), environments)
     for folder in projects:
-        yield Derived(f"{folder}/{PYPROJECT}", SPARK_KEY, list(map(str, lines)))
+        yield Derived(f"{folder}/{PYPROJECT}", SPARK_KEY, list(map(str, spark_lines)))
     if matrix.core is not None:
         newest = next(iter(matrix.core.majors.values()))
         if newest.commit is None:
@@ -83,32 +83,32 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
     yield Derived("README.md", _COMPATIBILITY, compatibility_table(matrix, matrix.connectors))
 
 
-def _works(matrix: Matrix, lines: Sequence[SparkLine]) -> dict[str, dict[str, list[str]]]:
-    """What the core checks at run time: of each line first what is tested, then what works too."""
+def _works(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> dict[str, dict[str, list[str]]]:
+    """What the core checks: of each Spark line, what is tested, then what works too."""
     found = {}
-    for line in map(str, lines):
-        spark = matrix.spark[line]
-        found[line] = {
-            "spark": [line, *spark.works.spark],
+    for spark_line in map(str, spark_lines):
+        spark = matrix.spark[spark_line]
+        found[spark_line] = {
+            "spark": [spark_line, *spark.works.spark],
             "python": [spark.python, *spark.works.python],
         }
     return found
 
 
-def _core_extra(matrix: Matrix, lines: Sequence[SparkLine]) -> list[str]:
-    """What the core's extra brings: any line, with the pins that all lines share."""
-    first, *others = (matrix.spark[str(line)].pins for line in lines)
+def _core_extra(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> list[str]:
+    """What the core's extra brings: any Spark line, with the pins that all of them share."""
+    first, *others = (matrix.spark[str(each)].pins for each in spark_lines)
     shared = [pin for pin in first if all(pin in each for each in others)]
-    newest = lines[-1]
-    return [*shared, f"pyspark>={lines[0]},<{newest.major}.{newest.minor + 1}"]
+    newest = spark_lines[-1]
+    return [*shared, f"pyspark>={spark_lines[0]},<{newest.major}.{newest.minor + 1}"]
 
 
 def _versions(name: str, connector: Connector) -> Iterator[Derived]:
     newest = next(iter(connector.majors.values()))
     if newest.commit is None:  # main is on its way to it; a release stands in its own tree
-        lines = sorted(map(SparkLine.parse, newest.spark))
+        spark_lines = sorted(map(SparkLine.parse, newest.spark))
         yield Derived(f"{name}/{PYPROJECT}", VERSION_KEY, newest.version)
-        yield Derived(f"{name}/{PYPROJECT}", SPARK_KEY, list(map(str, lines)))
+        yield Derived(f"{name}/{PYPROJECT}", SPARK_KEY, list(map(str, spark_lines)))
 
 
 def _table(root: Path, path: str, matrix: Matrix, names: list[str]) -> Iterator[Derived]:

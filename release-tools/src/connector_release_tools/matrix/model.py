@@ -64,7 +64,7 @@ def _requirement(text: str) -> str:
 _Quoted = BeforeValidator(_quoted)
 _Text = Annotated[str, _Quoted, StringConstraints(min_length=1)]
 _Version = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
-_Line = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+$")]
+_MajorMinor = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+$")]
 _MajorNumber = Annotated[str, _Quoted, StringConstraints(pattern=r"^(0|[1-9]\d*)$")]
 _ObjectId = Annotated[str, _Quoted, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 _Range = Annotated[str, _Quoted, AfterValidator(_specifier)]
@@ -73,7 +73,7 @@ _Name = Annotated[str, StringConstraints(pattern=r"^connector-[a-z0-9]+(-[a-z0-9
 
 
 class Status(enum.StrEnum):
-    """What users may expect of a major, or of a line of Spark."""
+    """What users may expect of a major, or of a Spark line."""
 
     FEATURES = "features"
     FIXES = "fixes"
@@ -90,28 +90,28 @@ class Works(_Entry):
     Users get a warning. What is neither here nor in the matrix is refused.
 
     Attributes:
-        spark: Lines of Spark that the builds for a line work with.
+        spark: Spark lines that the builds for this one work with.
         python: Versions of Python.
     """
 
-    spark: tuple[_Line, ...] = ()
-    python: tuple[_Line, ...] = ()
+    spark: tuple[_MajorMinor, ...] = ()
+    python: tuple[_MajorMinor, ...] = ()
 
 
 class Spark(_Entry):
-    """A line of Spark's releases.
+    """A Spark line: every release 4.3.x, for example.
 
     Attributes:
         pyspark: The version that is tested.
         python: The version of Python that it is tested with.
         java: The version of Java that it is tested with.
-        pins: What else an environment of this line needs, as requirements.
+        pins: What else an environment of this Spark line needs, as requirements.
         works: What works too, outside of the matrix.
         end_of_life: Since when no connector is released for it; None while it is supported.
     """
 
     pyspark: _Version
-    python: _Line
+    python: _MajorMinor
     java: _Text
     pins: tuple[_Requirement, ...] = ()
     works: Works = Works()
@@ -159,20 +159,20 @@ class Major(CoreMajor):
     """The newest release of one major of a connector.
 
     Attributes:
-        spark: The lines of Spark that it is built for.
+        spark: The Spark lines that it is built for.
         core: The versions of connectors-core that it works with.
         client: The ranges of the client libraries, by their names.
         servers: The versions of the external system that it is tested with, by its name.
     """
 
-    spark: tuple[_Line, ...] = Field(min_length=1)
+    spark: tuple[_MajorMinor, ...] = Field(min_length=1)
     core: _Range
     client: Mapping[_Text, _Range] = Field(default_factory=dict)
     servers: Mapping[_Text, tuple[_Text, ...]] = Field(default_factory=dict)
 
 
 class Core(_Entry):
-    """The core, which serves every line of Spark with one build.
+    """The core, which serves every Spark line with one build.
 
     Attributes:
         majors: Its majors by number, the newest first.
@@ -206,12 +206,12 @@ class Connector(Core):
 
 @dataclass(frozen=True)
 class Cell:
-    """A major of a connector on a line of Spark: what is built, tested and released.
+    """A major of a connector on a Spark line: what is built, tested and released.
 
     Attributes:
         connector: The name of the connector.
         major: Its major.
-        spark: The line of Spark.
+        spark: The Spark line.
     """
 
     connector: str
@@ -229,37 +229,37 @@ class Matrix(_Entry):
     """Everything that is supported together.
 
     Attributes:
-        spark: Lines of Spark, the newest first.
+        spark: Spark lines, the newest first.
         core: The core; None in a repository without it.
         connectors: Connectors by name.
     """
 
-    spark: Mapping[_Line, Spark] = Field(min_length=1)
+    spark: Mapping[_MajorMinor, Spark] = Field(min_length=1)
     core: Core | None = None
     connectors: Mapping[_Name, Connector] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        lines = [SparkLine.parse(line) for line in self.spark]
-        if lines != sorted(lines, reverse=True):
+        spark_lines = [SparkLine.parse(each) for each in self.spark]
+        if spark_lines != sorted(spark_lines, reverse=True):
             raise ValueError("spark: the newest line stands first")
-        for line, spark in self.spark.items():
-            if not spark.pyspark.startswith(f"{line}."):
-                raise ValueError(f"spark {line}: pyspark {spark.pyspark} is of another line")
+        for number, spark in self.spark.items():
+            if not spark.pyspark.startswith(f"{number}."):
+                raise ValueError(f"spark {number}: pyspark {spark.pyspark} is of another line")
             if known := [each for each in spark.works.spark if each in self.spark]:
-                raise ValueError(f"spark {line}: works names {known[0]}, a line of the matrix")
+                raise ValueError(f"spark {number}: works names {known[0]}, a line of the matrix")
         for name, connector in self.connectors.items():
             for number, major in connector.majors.items():
-                if unknown := [line for line in major.spark if line not in self.spark]:
+                if unknown := [each for each in major.spark if each not in self.spark]:
                     raise ValueError(
                         f"{name} {number} is for Spark {', '.join(unknown)}, which is not in spark"
                     )
         return self
 
     @property
-    def lines(self) -> list[SparkLine]:
-        """The lines of Spark that are supported, the newest first."""
-        return [SparkLine.parse(line) for line, it in self.spark.items() if it.end_of_life is None]
+    def spark_lines(self) -> list[SparkLine]:
+        """The Spark lines that are supported, the newest first."""
+        return [SparkLine.parse(each) for each, it in self.spark.items() if it.end_of_life is None]
 
     def majors(self, name: str) -> Mapping[str, CoreMajor]:
         """The majors of a connector or of the core by number; none where it is not in here."""
@@ -271,6 +271,6 @@ class Matrix(_Entry):
         for name, connector in self.connectors.items():
             for major in connector.majors.values():
                 if major.is_supported:
-                    for line in self.lines:
-                        if str(line) in major.spark:
-                            yield Cell(name, major, line)
+                    for spark_line in self.spark_lines:
+                        if str(spark_line) in major.spark:
+                            yield Cell(name, major, spark_line)

@@ -59,7 +59,7 @@ class Project:
 
     Attributes:
         version: Its version.
-        spark: The lines of Spark that it can be built for; none for a package that serves all.
+        spark: The Spark lines that it can be built for; none for a package that serves all.
         requires_python: The range of Python versions.
         dependencies: The ranges of what it needs at run time, by canonical name.
         groups: The requirements of its dependency groups.

@@ -26,9 +26,9 @@ from connector_release_tools.matrix.model import Connector, Matrix, Status
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
-__all__ = ["Rotation", "new_line", "new_majors"]
+__all__ = ["Rotation", "new_majors", "new_spark_line"]
 
-_SUPPORTED_LINES: Final = 2
+_SUPPORTED_SPARK_LINES: Final = 2
 _SUPPORTED_MAJORS: Final = 2
 
 
@@ -55,20 +55,20 @@ class Rotation:
             (root / path).write_text(text, encoding="utf-8")
 
 
-def new_line(
+def new_spark_line(
     file: MatrixFile,
-    line: SparkLine,
+    spark_line: SparkLine,
     *,
     today: datetime.date,
     pyspark: str | None = None,
     python: str | None = None,
     java: str | None = None,
 ) -> Rotation:
-    """Begin a line of Spark; only the two newest stay supported.
+    """Begin a Spark line; only the two newest stay supported.
 
     Args:
         file: The matrix.
-        line: The new line.
+        spark_line: The new Spark line.
         today: When the support of the oldest line ends.
         pyspark: The version that is tested; the first of the line if None.
         python: The version of Python; that of the newest line if None.
@@ -79,38 +79,40 @@ def new_line(
     """
     before, root = file.matrix(), file.path.parent
     newest = SparkLine.parse(next(iter(before.spark)))
-    if line <= newest:
-        raise MatrixError(f"Spark {line} is not newer than {newest}, the newest line of the matrix")
+    if spark_line <= newest:
+        raise MatrixError(
+            f"Spark {spark_line} is not newer than {newest}, the newest line of the matrix"
+        )
     pattern = before.spark[str(newest)]
     document = copy.deepcopy(file.document)
     entry = CommentedMap(
-        pyspark=Quoted(pyspark or f"{line}.0"),
+        pyspark=Quoted(pyspark or f"{spark_line}.0"),
         python=Quoted(python or pattern.python),
         java=Quoted(java or pattern.java),
     )
     if pattern.pins:
         entry["pins"] = _row(pattern.pins)
-    document["spark"].insert(0, Quoted(str(line)), entry)
-    supported = [line, *before.lines]
-    ended = supported[_SUPPORTED_LINES:]
+    document["spark"].insert(0, Quoted(str(spark_line)), entry)
+    supported = [spark_line, *before.spark_lines]
+    ended = supported[_SUPPORTED_SPARK_LINES:]
     for each in ended:
         _end(document["spark"][str(each)], today)
-    kept = list(map(str, supported[:_SUPPORTED_LINES]))
+    kept = list(map(str, supported[:_SUPPORTED_SPARK_LINES]))
 
     values, releases = [], []
     for name, connector in before.connectors.items():
-        releases += _releases(root, name, connector, kept, line)
+        releases += _releases(root, name, connector, kept, spark_line)
         number, major = next(iter(connector.majors.items()))
         if major.commit is None:
-            lines = [str(line), *(each for each in major.spark if each in kept)]
-            document["connectors"][name]["majors"][number]["spark"] = _row(lines)
+            spark_lines = [str(spark_line), *(each for each in major.spark if each in kept)]
+            document["connectors"][name]["majors"][number]["spark"] = _row(spark_lines)
         elif major.is_supported:
-            values += _next_of_main(root, name, major.version, kept, line)
+            values += _next_of_main(root, name, major.version, kept, spark_line)
     after = MatrixFile(file.path, document)
     texts = _texts(after, values)
-    wanted = f"requirements/spark{short(line)}.in"
+    wanted = f"requirements/spark{short(spark_line)}.in"
     if not (root / wanted).exists():
-        texts[wanted] = ("", _requirements(line, pattern.pins))
+        texts[wanted] = ("", _requirements(spark_line, pattern.pins))
     return Rotation(
         after.matrix(), texts, tuple(releases), tuple(f"Spark {each}" for each in ended)
     )
@@ -143,10 +145,10 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
             )
         majors = document["connectors"][name]["majors"]
         own = _project(root, name).spark
-        lines = [str(line) for line in before.lines if str(line) in own]
+        spark_lines = [each for each in map(str, before.spark_lines) if each in own]
         following = Version(int(number) + 1, 0, 0)
         entry = CommentedMap(
-            version=Quoted(str(following)), status=str(Status.FEATURES), spark=_row(lines)
+            version=Quoted(str(following)), status=str(Status.FEATURES), spark=_row(spark_lines)
         )
         for key in ("core", "client", "servers"):
             if key in majors[number]:
@@ -158,7 +160,7 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
             _end(majors[old], today)
             ended.append(f"{name} {old}")
         majors.insert(0, Quoted(str(following.major)), entry)
-        releases += _named(name, following, lines)
+        releases += _named(name, following, spark_lines)
     after = MatrixFile(file.path, document)
     return Rotation(after.matrix(), _texts(after, []), tuple(releases), tuple(ended))
 
@@ -171,7 +173,7 @@ def _texts(after: MatrixFile, values: list[Derived]) -> dict[str, tuple[str, str
 
 
 def _releases(
-    root: Path, name: str, connector: Connector, kept: Sequence[str], line: SparkLine
+    root: Path, name: str, connector: Connector, kept: Sequence[str], spark_line: SparkLine
 ) -> list[str]:
     """Return the releases that add the new line to all supported majors of a connector."""
     found = []
@@ -183,16 +185,17 @@ def _releases(
             version = _next_version(root, name, major.version)
         elif major.commit is not None:
             version = Version(version.major, version.minor, version.patch + 1)
-        found += _named(name, version, [str(line), *(each for each in major.spark if each in kept)])
+        older = (each for each in major.spark if each in kept)
+        found += _named(name, version, [str(spark_line), *older])
     return found
 
 
 def _next_of_main(
-    root: Path, name: str, released: str, kept: Sequence[str], line: SparkLine
+    root: Path, name: str, released: str, kept: Sequence[str], spark_line: SparkLine
 ) -> list[Derived]:
     path = f"{name}/{PYPROJECT}"
     project = _project(root, name)
-    spark = [*(each for each in project.spark if each in kept), str(line)]
+    spark = [*(each for each in project.spark if each in kept), str(spark_line)]
     return [
         Derived(path, VERSION_KEY, str(_next_version(root, name, released))),
         Derived(path, SPARK_KEY, spark),
@@ -210,13 +213,13 @@ def _project(root: Path, name: str) -> Project:
     return Project.parse((root / path).read_text(encoding="utf-8"), path)
 
 
-def _named(name: str, version: Version, lines: Sequence[str]) -> list[str]:
-    return [f"{name} {ReleaseVersion(version, SparkLine.parse(line))}" for line in lines]
+def _named(name: str, version: Version, spark_lines: Sequence[str]) -> list[str]:
+    return [f"{name} {ReleaseVersion(version, SparkLine.parse(each))}" for each in spark_lines]
 
 
-def _requirements(line: SparkLine, pins: Sequence[str]) -> str:
-    rows = ["-r base.in", f"-r pyspark{short(line)}.txt", *pins]
-    return "\n".join([f"# What the tree is tested with on Spark {line}.", *rows, ""])
+def _requirements(spark_line: SparkLine, pins: Sequence[str]) -> str:
+    rows = ["-r base.in", f"-r pyspark{short(spark_line)}.txt", *pins]
+    return "\n".join([f"# What the tree is tested with on Spark {spark_line}.", *rows, ""])
 
 
 def _end(entry: CommentedMap, today: datetime.date) -> None:

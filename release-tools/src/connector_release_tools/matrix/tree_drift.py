@@ -24,10 +24,10 @@ __all__ = ["doctor", "import_rules", "requirements"]
 _DOCTOR: Final = "connectors-core/src/connectors_core/cli/doctor.py"
 
 
-def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Finding]:
+def requirements(root: Path, spark_line: SparkLine, matrix: Matrix) -> Iterator[Finding]:
     """Check the tested versions of a Spark line."""
-    spark, folder = matrix.spark[str(line)], "requirements"
-    source = f"{folder}/pyspark{short(line)}.txt"
+    spark, folder = matrix.spark[str(spark_line)], "requirements"
+    source = f"{folder}/pyspark{short(spark_line)}.txt"
     pinned = re.findall(r"^pyspark==(\S+)", _text(root / source), re.MULTILINE)
     if pinned != [spark.pyspark]:
         yield Finding(
@@ -35,7 +35,7 @@ def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Findin
             f"it pins pyspark {', '.join(pinned) or 'not at all'}, the matrix has {spark.pyspark}",
             f"write `pyspark=={spark.pyspark} --hash=sha256:...`, with the hash of its sdist",
         )
-    wanted, target = (f"{folder}/spark{short(line)}{suffix}" for suffix in (".in", ".txt"))
+    wanted, target = (f"{folder}/spark{short(spark_line)}{suffix}" for suffix in (".in", ".txt"))
     lines = [each.split("#")[0].strip() for each in _text(root / wanted).splitlines()]
     named = [Requirement(each) for each in lines if each and not each.startswith("-")]
     found = sorted(str(each) for each in named if each.specifier)
@@ -45,7 +45,7 @@ def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Findin
     if not (root / target).exists():
         yield Finding(target, "it is not there", "run `make requirements`")
         return
-    compiled = dict(pin.split("==", 1) for pin in constraints(root, line))
+    compiled = dict(pin.split("==", 1) for pin in constraints(root, spark_line))
     for pin in map(Requirement, spark.pins):
         version = compiled.get(pin.name)
         if version is None or version not in pin.specifier:
@@ -59,14 +59,18 @@ def requirements(root: Path, line: SparkLine, matrix: Matrix) -> Iterator[Findin
 def doctor(root: Path, matrix: Matrix) -> Iterator[Finding]:
     """Check the Spark lines of `connectors doctor`, with their Java versions."""
     javas: Any = Literal("SPARK_LINES").read(_text(root / _DOCTOR)) or {}
-    lines = sorted(matrix.lines)
-    if list(javas) != list(map(str, lines)):
-        has = f"SPARK_LINES knows {list(javas)}, the matrix has {list(map(str, lines))}"
-        yield Finding(_DOCTOR, has, "name each line with the versions of Java that it runs on")
-    for line in lines:
-        java = matrix.spark[str(line)].java
-        if str(line) in javas and java not in map(str, javas[str(line)]):
-            yield Finding(_DOCTOR, f"SPARK_LINES has no Java {java} for {line}; the matrix has")
+    spark_lines = sorted(matrix.spark_lines)
+    if list(javas) != list(map(str, spark_lines)):
+        has = f"SPARK_LINES knows {list(javas)}, the matrix has {list(map(str, spark_lines))}"
+        yield Finding(
+            _DOCTOR, has, "name each Spark line with the versions of Java that it runs on"
+        )
+    for spark_line in spark_lines:
+        java = matrix.spark[str(spark_line)].java
+        if str(spark_line) in javas and java not in map(str, javas[str(spark_line)]):
+            yield Finding(
+                _DOCTOR, f"SPARK_LINES has no Java {java} for {spark_line}; the matrix has"
+            )
 
 
 def import_rules(root: Path, matrix: Matrix) -> Iterator[Finding]:

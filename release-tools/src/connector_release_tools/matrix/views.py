@@ -72,13 +72,14 @@ def _cells(matrix: Matrix) -> list[dict[str, str]]:
 
 def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
     """A head and a row for each major; a column that would be empty is left out."""
-    lines = [str(line) for line in matrix.lines]
-    head = ["Connector", "Gets", *(f"Spark {line}" for line in lines), "Core", "Clients", "Servers"]
+    spark_lines = list(map(str, matrix.spark_lines))
+    columns = [f"Spark {each}" for each in spark_lines]
+    head = ["Connector", "Gets", *columns, "Core", "Clients", "Servers"]
     rows = [
         [
             f"{name} {number}",
             _status(major),
-            *(f"{major.version}-{line}" if line in major.spark else "no" for line in lines),
+            *(f"{major.version}-{each}" if each in major.spark else "no" for each in spark_lines),
             major.core,
             ", ".join(f"{client} {wanted}" for client, wanted in major.client.items()),
             ", ".join(f"{server} {', '.join(each)}" for server, each in major.servers.items()),

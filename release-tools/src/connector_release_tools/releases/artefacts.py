@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a release: for each line of Spark a wheel and the source distribution it is of."""
+"""The files of a release: for each Spark line a wheel and the source distribution it is of."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_release(
     candidate: Candidate,
     folder: Path,
     *,
-    lines: Iterable[SparkLine | None],
+    spark_lines: Iterable[SparkLine | None],
     step: Step,
 ) -> list[Distribution]:
     """Build a release from the commit, reproducibly.
@@ -36,7 +36,7 @@ def build_release(
         repository: The repository.
         candidate: What is released.
         folder: Where the files go.
-        lines: The lines of Spark; None for a package that serves all of them.
+        spark_lines: The Spark lines; None for a package that serves all of them.
         step: Told what is built.
 
     Returns:
@@ -46,13 +46,13 @@ def build_release(
         ProgramError: A build fails.
     """
     built = []
-    for line in lines:
-        name = candidate.name if line is None else f"{candidate.name}-{line}"
+    for spark_line in spark_lines:
+        name = candidate.name if spark_line is None else f"{candidate.name}-{spark_line}"
         for kind in _KINDS:
             step(f"building the {kind} of {name}")
             path = build_tree(
                 repository, candidate.tree, folder,
-                spark=line, seconds=candidate.seconds, kind=kind,
+                spark=spark_line, seconds=candidate.seconds, kind=kind,
             )  # fmt: skip
             built.append(Distribution.of(path))
     return built

@@ -11,7 +11,7 @@ from connector_release_tools.errors import HistoryError, ReleaseError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import CORE, CoreMajor, Matrix
 from connector_release_tools.matrix.project import PYPROJECT, Project
-from connector_release_tools.releases.maintenance import line_name
+from connector_release_tools.releases.maintenance import branch_name
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
 __all__ = ["Candidate", "previous", "registered", "revision_of"]
@@ -27,7 +27,7 @@ class Candidate:
         commit: The last commit that changed its folder; others do not change what is built.
         tree: The id of the folder in it.
         seconds: When the commit was made, since 1970: the time that artefacts carry.
-        lines: The lines of Spark that it is built for; none for the core, which serves all.
+        spark_lines: The Spark lines that it is built for; none for the core, which serves all.
         core: The versions of connectors-core that it requires; None for the core itself.
     """
 
@@ -36,7 +36,7 @@ class Candidate:
     commit: str
     tree: str
     seconds: int
-    lines: tuple[SparkLine, ...]
+    spark_lines: tuple[SparkLine, ...]
     core: SpecifierSet | None
 
     @classmethod
@@ -61,13 +61,13 @@ class Candidate:
             commit=commit,
             tree=str(repository.object_id(f"{commit}:{connector}")),
             seconds=repository.seconds(commit),
-            lines=tuple(SparkLine.parse(line) for line in project.spark),
+            spark_lines=tuple(map(SparkLine.parse, project.spark)),
             core=project.dependencies.get(CORE),
         )
 
     @property
     def name(self) -> str:
-        """How the release is called for all lines, as in `connector-kafka-3.1.2`."""
+        """How the release is called for all Spark lines, as in `connector-kafka-3.1.2`."""
         return f"{self.connector}-{self.version}"
 
     @property
@@ -77,18 +77,18 @@ class Candidate:
 
     @property
     def builds(self) -> tuple[SparkLine | None, ...]:
-        """The builds: one per Spark line, or a single one for all lines (None)."""
-        return self.lines or (None,)
+        """The builds: one per Spark line, or a single one for all of them (None)."""
+        return self.spark_lines or (None,)
 
-    def package_version(self, line: SparkLine | None) -> str:
+    def package_version(self, spark_line: SparkLine | None) -> str:
         """The version that the artefacts of a build carry."""
-        if line is None:
+        if spark_line is None:
             return str(self.version)
-        return ReleaseVersion(self.version, line).package_version
+        return ReleaseVersion(self.version, spark_line).package_version
 
-    def file_names(self, line: SparkLine | None) -> tuple[str, str]:
+    def file_names(self, spark_line: SparkLine | None) -> tuple[str, str]:
         """The names of the source distribution and the wheel of a build."""
-        stem = f"{self.package}-{self.package_version(line)}"
+        stem = f"{self.package}-{self.package_version(spark_line)}"
         return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
 
 
@@ -96,14 +96,14 @@ def revision_of(repository: Repository, connector: str, major: int | None) -> st
     """Return the revision with a major's development: HEAD, or its maintenance branch.
 
     Raises:
-        ReleaseError: There is no such line.
+        ReleaseError: There is no such branch.
     """
     if major is None:
         return "HEAD"
     declared = _project(repository, f"HEAD:{connector}/{PYPROJECT}").version
     if Version.parse(declared).major == major:
         return "HEAD"
-    name = line_name(connector, major)
+    name = branch_name(connector, major)
     for revision in (f"refs/heads/{name}", f"refs/remotes/origin/{name}"):
         if repository.object_id(revision) is not None:
             return revision

@@ -52,7 +52,7 @@ def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
         yield Finding(f"{place}: its life has ended", "release a newer major")
     if not isinstance(major, Major):
         return
-    declared = {str(line) for line in candidate.lines}
+    declared = set(map(str, candidate.spark_lines))
     if declared != set(major.spark):
         yield Finding(
             f"{place}: spark is {', '.join(sorted(major.spark))}; pyproject.toml has "

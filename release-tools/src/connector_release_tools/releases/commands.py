@@ -41,7 +41,7 @@ _VERIFIED: Final = "build/releases"
 Connector = Annotated[str, typer.Argument(help="The folder of the connector, or of the core.")]
 Name = Annotated[str, typer.Argument(help="A verified release, as connector-kafka-3.1.2.")]
 MajorOption = Annotated[
-    int | None, typer.Option(help="A major on its maintenance line; what HEAD has, if none.")
+    int | None, typer.Option(help="A major on its maintenance branch; what HEAD has, if none.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 Commit = Annotated[bool, typer.Option("--commit", help="Commit what was changed, too.")]
@@ -99,30 +99,30 @@ def build(
     connector: Connector,
     *,
     major: MajorOption = None,
-    spark: Annotated[str | None, typer.Option(help="One line, as 3.5; all, if none.")] = None,
+    spark: Annotated[str | None, typer.Option(help="One Spark line, as 3.5; all, if none.")] = None,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Build the source distribution and the wheel for each line of Spark, from the commit."""
+    """Build the source distribution and the wheel for each Spark line, from the commit."""
     repository, _, candidate = _candidate(root, connector, major)
-    lines = candidate.builds
+    spark_lines = candidate.builds
     if spark is not None:
-        lines = (SparkLine.parse(spark),)
-        if not set(lines) <= set(candidate.builds):
+        spark_lines = (SparkLine.parse(spark),)
+        if not set(spark_lines) <= set(candidate.builds):
             raise ReleaseError(
                 f"{candidate.name} is not for Spark {spark}",
-                hint=f"give one of {', '.join(map(str, candidate.lines))}"
-                if candidate.lines
+                hint=f"give one of {', '.join(map(str, candidate.spark_lines))}"
+                if candidate.spark_lines
                 else "one build of it serves every line: leave --spark out",
             )
     folder = repository.root / _DIST
     if dry_run:
-        for line in lines:
-            for file in candidate.file_names(line):
+        for spark_line in spark_lines:
+            for file in candidate.file_names(spark_line):
                 _say(f"would build {_DIST}/{file} from commit {candidate.commit}")
         return
     with _steps() as step:
-        built = build_release(repository, candidate, folder, lines=lines, step=step)
+        built = build_release(repository, candidate, folder, spark_lines=spark_lines, step=step)
     for artefact in built:
         _say(f"{artefact.sha256}  {_DIST}/{artefact.path.name}")
     _say(f"next: release-tools release verify {connector}{_major(major)}")
@@ -229,7 +229,7 @@ def branch(
 ) -> None:
     """Create the maintenance branch of a major from its last release, or merge it with --merge."""
     repository = Repository.around(root)
-    name = maintenance.line_name(connector, major)
+    name = maintenance.branch_name(connector, major)
     if merge:
         _merge(repository, connector, major, dry_run=dry_run)
         return
@@ -250,7 +250,7 @@ def branch(
 
 
 def _merge(repository: Repository, connector: str, major: int, *, dry_run: bool) -> None:
-    name = maintenance.line_name(connector, major)
+    name = maintenance.branch_name(connector, major)
     if dry_run:
         _say(f"would merge {name} with -s ours")
     elif (made := maintenance.merge(repository, connector, major)) is None:

@@ -34,7 +34,7 @@ def inspect(
     artefact: Distribution,
     candidate: Candidate,
     *,
-    line: SparkLine | None,
+    spark_line: SparkLine | None,
     pythons: Collection[str],
     brings_spark: bool = False,
 ) -> list[Finding]:
@@ -43,7 +43,7 @@ def inspect(
     Args:
         artefact: The artefact.
         candidate: What it is of.
-        line: The line of Spark that it is for; None for all of them.
+        spark_line: The Spark line that it is for; None for all of them.
         pythons: The versions of Python that it is tested with.
         brings_spark: Whether it may require pyspark itself, as a fix of a major whose first
             release did. All others leave the platform's Spark alone, and have it as an extra.
@@ -54,8 +54,8 @@ def inspect(
     name = artefact.path.name
     try:
         found = [
-            *_metadata(artefact, candidate, line, pythons),
-            *_spark(artefact, line, brings_spark=brings_spark),
+            *_metadata(artefact, candidate, spark_line, pythons),
+            *_spark(artefact, spark_line, brings_spark=brings_spark),
             *_licence_files(artefact),
         ]
     except DistributionError as error:
@@ -108,11 +108,11 @@ def twine_check(artefacts: Sequence[Distribution]) -> list[Finding]:
 def _metadata(
     artefact: Distribution,
     candidate: Candidate,
-    line: SparkLine | None,
+    spark_line: SparkLine | None,
     pythons: Collection[str],
 ) -> Iterator[Finding]:
     metadata = artefact.metadata
-    version = candidate.package_version(line)
+    version = candidate.package_version(spark_line)
     if (artefact.project, str(metadata.version)) != (candidate.connector, version):
         yield Finding(
             f"it is {artefact.project} {metadata.version}, not {candidate.connector} {version}",
@@ -125,17 +125,17 @@ def _metadata(
                 "correct requires-python",
             )
     core = _required(artefact).get(CORE)
-    if line is not None and core != candidate.core:
+    if spark_line is not None and core != candidate.core:
         yield Finding(f"requires {CORE} {core or 'not at all'}, not {candidate.core}", _HOOK)
     if metadata.license_expression is None:
         yield Finding("names no licence", 'write license = "..." in pyproject.toml')
 
 
 def _spark(
-    artefact: Distribution, line: SparkLine | None, *, brings_spark: bool
+    artefact: Distribution, spark_line: SparkLine | None, *, brings_spark: bool
 ) -> Iterator[Finding]:
     own, extra = (_required(artefact, each).get(_SPARK) for each in ("", SPARK_EXTRA))
-    wanted = None if line is None else Requirement(line.requirement).specifier
+    wanted = None if spark_line is None else Requirement(spark_line.requirement).specifier
     if brings_spark and own == wanted:
         return
     if own is not None:

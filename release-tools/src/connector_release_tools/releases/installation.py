@@ -46,7 +46,7 @@ def install(
     wheel: Path,
     package: str,
     *,
-    line: SparkLine,
+    spark_line: SparkLine,
     constraints: Sequence[str],
     find_links: Sequence[Path],
     licences: Collection[str],
@@ -57,8 +57,8 @@ def install(
     Args:
         wheel: The wheel.
         package: The name to import.
-        line: The line of Spark that it is for.
-        constraints: The versions that this line is tested with.
+        spark_line: The Spark line that it is for.
+        constraints: The versions that this Spark line is tested with.
         find_links: Folders with distributions that are taken too.
         licences: The licences that dependencies may have.
         brings_spark: Whether it is installed with its extra, which must bring the Spark of its
@@ -78,13 +78,13 @@ def install(
             environment.install(wanted, constraints=constraints, find_links=find_links)
             environment.run("-c", f"import {package}", folder=Path(scratch))
         except ProgramError as error:
-            return [Finding(f"{wheel.name} cannot be used on Spark {line}: {error}")]
+            return [Finding(f"{wheel.name} cannot be used on Spark {spark_line}: {error}")]
         spark = environment.versions().get("pyspark", "none")
         found = [*_licences(environment, wheel.name, licences)]
         if not brings_spark and spark != "none":
             found.append(Finding(f"{wheel.name} brings pyspark {spark}, and serves every line"))
-        elif brings_spark and not spark.startswith(f"{line}."):
-            found.append(Finding(f"{wheel.name} brings pyspark {spark}, not {line}"))
+        elif brings_spark and not spark.startswith(f"{spark_line}."):
+            found.append(Finding(f"{wheel.name} brings pyspark {spark}, not {spark_line}"))
         return found
 
 

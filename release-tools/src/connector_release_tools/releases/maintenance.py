@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maintenance branches, which receive the fixes of older majors of a connector.
 
-A line is a branch from the commit of the major's last release. It is merged with `-s ours`: main
+Such a branch begins at the commit of the major's last release. It is merged with `-s ours`: main
 takes its commits into the history, so that they can be pinned, and none of its files.
 """
 
@@ -12,16 +12,16 @@ from connector_release_tools.git import Repository, run
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import Version
 
-__all__ = ["check_merged", "create", "line_name", "merge"]
+__all__ = ["branch_name", "check_merged", "create", "merge"]
 
 
-def line_name(connector: str, major: int) -> str:
-    """The name of a maintenance line's branch, as in `connector-kafka-3.x`."""
+def branch_name(connector: str, major: int) -> str:
+    """The name of a maintenance branch, as in `connector-kafka-3.x`."""
     return f"{connector}-{major}.x"
 
 
 def create(repository: Repository, name: str, commit: str) -> bool:
-    """Make the branch of a maintenance line.
+    """Make a maintenance branch.
 
     Args:
         repository: The repository.
@@ -59,19 +59,19 @@ def merge(repository: Repository, connector: str, major: int) -> str | None:
         ReleaseError: There is no such branch, it is the one that is checked out, or a plain merge
             brought its files.
     """
-    name = line_name(connector, major)
-    line = repository.object_id(f"refs/heads/{name}")
-    if line is None:
+    name = branch_name(connector, major)
+    tip = repository.object_id(f"refs/heads/{name}")
+    if tip is None:
         raise ReleaseError(f"there is no branch {name}")
     head = run("rev-parse", "HEAD", folder=repository.root).decode().strip()
     if run("rev-parse", "--abbrev-ref", "HEAD", folder=repository.root).decode().strip() == name:
         raise ReleaseError(f"{name} is checked out", hint="check out the branch to merge into")
-    if repository.is_ancestor(line, head):
-        check_merged(repository, connector, line)
+    if repository.is_ancestor(tip, head):
+        check_merged(repository, connector, tip)
         return None
     message = f"{name}: its releases stay in the history; its files stay out (-s ours)"
     made = run(
-        "commit-tree", f"{head}^{{tree}}", "-p", head, "-p", line, "-m", message,
+        "commit-tree", f"{head}^{{tree}}", "-p", head, "-p", tip, "-m", message,
         folder=repository.root,
     ).decode().strip()  # fmt: skip
     run("update-ref", "-m", message, "HEAD", made, head, folder=repository.root)

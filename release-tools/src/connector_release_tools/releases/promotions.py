@@ -18,7 +18,7 @@ from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.programs import output
 from connector_release_tools.releases.candidate import registered
 from connector_release_tools.releases.file_changes import check_saved
-from connector_release_tools.releases.maintenance import check_merged, line_name
+from connector_release_tools.releases.maintenance import branch_name, check_merged
 from connector_release_tools.releases.pins import consequences
 from connector_release_tools.releases.record import RELEASES, Record
 from connector_release_tools.template.files import Change, File, read
@@ -143,12 +143,12 @@ def _as_verified(record: Record, name: str, path: Path | None, folder: Path) -> 
 
 
 def _check_history(repository: Repository, record: Record) -> None:
-    line = line_name(record.connector, record.major)
+    branch = branch_name(record.connector, record.major)
     if not repository.is_ancestor(record.commit):
         raise HistoryError(
             f"commit {record.commit} of {record.name} is not in the history of HEAD",
             hint=f"run release-tools release branch {record.connector} --major {record.major} "
-            f"--merge where main is checked out, if it is on {line}",
+            f"--merge where main is checked out, if it is on {branch}",
         )
     check_merged(repository, record.connector, record.commit)
 

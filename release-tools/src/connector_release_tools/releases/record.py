@@ -28,12 +28,12 @@ _HEAD: Final = "# Written by release-tools; what it names never changes.\n"
 
 
 class Record(BaseModel):
-    """A release of a connector for all its lines of Spark, or of the core.
+    """A release of a connector for all its Spark lines, or of the core.
 
     Attributes:
         connector: The connector.
         version: Its version.
-        spark: The lines of Spark; none for the core, which serves all of them.
+        spark: The Spark lines; none for the core, which serves all of them.
         commit: The commit that it was built from.
         tree: The id of the connector's folder in it.
         core: The versions of connectors-core that it works with; None for the core.
@@ -80,7 +80,7 @@ class Record(BaseModel):
         return cls(
             connector=candidate.connector,
             version=str(candidate.version),
-            spark=tuple(str(line) for line in candidate.lines),
+            spark=tuple(map(str, candidate.spark_lines)),
             commit=candidate.commit,
             tree=candidate.tree,
             core=core,

@@ -44,7 +44,7 @@ def verify(
     found = check(repository, matrix, candidate)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         again = build_release(
-            repository, candidate, Path(scratch), lines=candidate.builds, step=step
+            repository, candidate, Path(scratch), spark_lines=candidate.builds, step=step
         )
         built, missing = _same(again, folder)
         found += missing
@@ -87,22 +87,24 @@ def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) 
     brings_spark = major.status is not Status.FEATURES
     return [
         finding
-        for line in candidate.builds
-        for name in candidate.file_names(line)
+        for spark_line in candidate.builds
+        for name in candidate.file_names(spark_line)
         for finding in inspect(
             files[name],
             candidate,
-            line=line,
-            pythons=_pythons(matrix, line),
+            spark_line=spark_line,
+            pythons=_pythons(matrix, spark_line),
             brings_spark=brings_spark,
         )
     ]
 
 
-def _pythons(matrix: Matrix, line: SparkLine | None) -> list[str]:
-    """The versions of Python of a line; `check` has found a line that the matrix does not know."""
+def _pythons(matrix: Matrix, spark_line: SparkLine | None) -> list[str]:
+    """The versions of Python of a Spark line, which `check` has found in the matrix."""
     return [
-        spark.python for each, spark in matrix.spark.items() if line is None or each == str(line)
+        spark.python
+        for each, spark in matrix.spark.items()
+        if spark_line is None or each == str(spark_line)
     ]
 
 
@@ -118,19 +120,19 @@ def _installed(
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         core = None
-        if candidate.lines:
+        if candidate.spark_lines:
             step("building the core")
             core = build_core(repository, Path(scratch))
-        for line in candidate.lines or matrix.lines:
-            step(f"installing and importing it on Spark {line}")
-            _, wheel = candidate.file_names(line if candidate.lines else None)
+        for spark_line in candidate.spark_lines or matrix.spark_lines:
+            step(f"installing and importing it on Spark {spark_line}")
+            _, wheel = candidate.file_names(spark_line if candidate.spark_lines else None)
             found += install(
                 files[wheel],
                 candidate.package,
-                line=line,
-                constraints=constraints(repository.root, line),
+                spark_line=spark_line,
+                constraints=constraints(repository.root, spark_line),
                 find_links=[] if core is None else [core.parent],
                 licences=licences,
-                brings_spark=bool(candidate.lines),
+                brings_spark=bool(candidate.spark_lines),
             )
     return found

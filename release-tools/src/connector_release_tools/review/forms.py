@@ -20,7 +20,7 @@ _AFTER: Final = ("connector-template", "release-tools", "something else")
 
 
 def with_choices(name: str, text: str, matrix: Matrix) -> str:
-    """A form with the components, and the lines of Spark if it asks for them, of the matrix.
+    """A form with the components, and the Spark lines if it asks for them, of the matrix.
 
     Args:
         name: What the error calls the form.
@@ -32,7 +32,7 @@ def with_choices(name: str, text: str, matrix: Matrix) -> str:
     """
     choices: dict[str, list[str]] = {
         "component": [*_BEFORE, *sorted(matrix.connectors), *_AFTER],
-        "spark": [Quoted(str(line)) for line in matrix.lines],
+        "spark": [Quoted(str(each)) for each in matrix.spark_lines],
     }
     form = load(text, name=name, error=ReviewError)
     filled = set()

@@ -19,8 +19,8 @@ def page(matrix: Matrix, results: Results) -> str:
     """
     last = results.markdown() if results.cells else "None has run where this site was built.\n"
     spark = "\n".join(
-        f"| {line} | {it.pyspark} | {it.python} | {it.java} | {', '.join(it.pins)} |"
-        for line, it in matrix.spark.items()
+        f"| {spark_line} | {it.pyspark} | {it.python} | {it.java} | {', '.join(it.pins)} |"
+        for spark_line, it in matrix.spark.items()
         if it.end_of_life is None
     )
     return f"""# Compatibility
@@ -30,7 +30,7 @@ before it fixes.
 
 {compatibility_table(matrix, matrix.connectors)}
 
-Each line of Spark is tested with:
+Each Spark line is tested with:
 
 | Spark | PySpark | Python | Java | and |
 | --- | --- | --- | --- | --- |
