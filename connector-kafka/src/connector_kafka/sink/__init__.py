@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kafka sink, exactly once by transactions (Flink's KafkaSink)."""
 
+from connector_kafka.sink.changelog import UpsertMode
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.kafka_sink import KAFKA_SINK_OPTIONS, KafkaSink
 from connector_kafka.sink.partition_assigner import KafkaPartitioner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema, ValueFields
-from connector_kafka.sink.upsert import UpsertMode
 
 __all__ = [
     "KAFKA_SINK_OPTIONS",

@@ -13,7 +13,7 @@ from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
-from connector_kafka.sink.nothing_to_commit import NothingToCommit
+from connector_kafka.sink.non_transactional_committer import NonTransactionalCommitter
 from connector_kafka.sink.options import KafkaSinkOptions
 from connector_kafka.sink.partition_assigner import KafkaPartitioner, PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
@@ -155,7 +155,7 @@ class KafkaSink(
     def create_committer(self, context: CommitterInitContext) -> Committer[KafkaCommittable]:
         """Create the committer. Driver."""
         if not self._is_exactly_once:
-            return NothingToCommit()
+            return NonTransactionalCommitter()
         timeout = timedelta(milliseconds=self._config[properties.TRANSACTION_TIMEOUT_MS])
         check_timeouts(timeout, context.trigger_interval, self.restart_time)
         receipts = self._receipts(context.pipeline_id, context.sink_uid)

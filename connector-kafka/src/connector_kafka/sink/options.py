@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Final, Literal
 
 from connector_kafka.client.options import ClientOptions
+from connector_kafka.sink.changelog import UpsertMode
 from connector_kafka.sink.partition_assigner import KafkaPartitioner
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
-from connector_kafka.sink.upsert import UpsertMode
 from connectors_core.options import DURATION, Setting, not_empty, option, part, positive
 from connectors_core.sink import DeliveryGuarantee
 

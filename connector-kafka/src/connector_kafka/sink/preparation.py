@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from connector_kafka.errors import KafkaRequestError
 from connector_kafka.records import measured, refused_rows, wrong_partitions
+from connector_kafka.sink.changelog import UpsertMode, apply_row_kinds, last_of_each_key
 from connector_kafka.sink.partition_assigner import PartitionAssigner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
-from connector_kafka.sink.upsert import UpsertMode, apply_row_kinds, last_of_each_key
 from connectors_core.records import BadRecord
 from connectors_core.sink import (
     ROW_KIND_COLUMN,

@@ -9,10 +9,10 @@ from connector_kafka.sink.committable import KafkaCommittable
 from connectors_core.errors import CommitError
 from connectors_core.sink import CommitRequest, Committer
 
-__all__ = ["NothingToCommit"]
+__all__ = ["NonTransactionalCommitter"]
 
 
-class NothingToCommit(Committer[KafkaCommittable]):
+class NonTransactionalCommitter(Committer[KafkaCommittable]):
     """Replaces the committer if the delivery guarantee is not exactly-once. Driver."""
 
     def commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
