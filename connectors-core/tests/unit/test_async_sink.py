@@ -604,7 +604,7 @@ def test_a_configuration_names_the_strategy() -> None:
 def test_bounds_that_cannot_be_kept_are_refused(changes: dict[str, Any], option: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         configuration(**changes)
-    assert caught.value.option == option
+    assert caught.value.keyword == option
 
 
 def test_a_sink_cannot_be_both_asynchronous_and_two_phase() -> None:

@@ -4,31 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.documents import ConnectedOptions
 from connector_elasticsearch.sink.operations import VersionType, WriteOperation
 from connector_elasticsearch.sink.writer import Refresh
-from connectors_core.errors import UnsupportedError
+from connectors_core.errors import InvalidOptionError, UnsupportedError
 from connectors_core.options import (
-    DURATION,
-    MEMORY_SIZE,
     Option,
     Options,
     Setting,
     list_of,
     not_empty,
     option,
+    option_like,
     part,
     positive,
 )
-from connectors_core.sink import AsyncSinkWriterConfiguration, DeliveryGuarantee, RateLimiting
+from connectors_core.sink import (
+    SINK_PARALLELISM,
+    AsyncSinkWriterConfiguration,
+    DeliveryGuarantee,
+)
 
 __all__ = ["BULK_FLUSH", "BackoffStrategy", "ElasticsearchSinkOptions"]
+
+T = TypeVar("T")
 
 BULK_FLUSH: Final = AsyncSinkWriterConfiguration(
     max_batch_size=10_000,
@@ -59,53 +63,44 @@ def _only_at_least_once(guarantee: DeliveryGuarantee) -> str | None:
     )
 
 
-_MAX_ACTIONS: Final = Option(
+_Limits = AsyncSinkWriterConfiguration
+
+
+def _limit(limit: Setting[T, Any], key: str, **changes: Any) -> Option[T]:
+    """Return the option for a limit of the core, with the default of `BULK_FLUSH`."""
+    default = getattr(BULK_FLUSH, limit.attribute)
+    return option_like(limit, key, **{"default": default, "since": SINCE, **changes})
+
+
+_MAX_ACTIONS: Final = _limit(
+    _Limits.max_batch_size,
     "sink.bulk-flush.max-actions",
-    int,
     unit="documents",
-    default=BULK_FLUSH.max_batch_size,
-    validator=positive,
-    aliases=("es.batch.size.entries", "sink.batch.max-size"),
+    aliases=("es.batch.size.entries",),
     doc="Maximum number of documents in a request.",
-    since=SINCE,
 )
-_MAX_SIZE: Final = Option(
+_MAX_SIZE: Final = _limit(
+    _Limits.max_batch_size_in_bytes,
     "sink.bulk-flush.max-size",
-    MEMORY_SIZE,
-    default=BULK_FLUSH.max_batch_size_in_bytes,
-    validator=positive,
-    aliases=("es.batch.size.bytes", "sink.flush-buffer.size"),
+    aliases=("es.batch.size.bytes",),
     doc="Maximum size of a request. A single larger document is a bad record.",
-    since=SINCE,
 )
-_INTERVAL: Final = Option(
+_INTERVAL: Final = _limit(
+    _Limits.max_time_in_buffer,
     "sink.bulk-flush.interval",
-    DURATION,
-    default=BULK_FLUSH.max_time_in_buffer,
     validator=positive,
-    aliases=("sink.flush-buffer.timeout",),
     doc="How long a document waits for its request to fill.",
-    since=SINCE,
 )
-_MAX_IN_FLIGHT: Final = Option(
-    "sink.bulk-flush.max-in-flight-actions",
-    int,
-    unit="requests",
-    default=BULK_FLUSH.max_in_flight_requests,
-    validator=positive,
-    aliases=("sink.requests.max-inflight",),
-    doc="Maximum number of concurrent requests of a task.",
-    since=SINCE,
+_MAX_IN_FLIGHT: Final = _limit(
+    _Limits.max_in_flight_requests, "sink.bulk-flush.max-in-flight-actions"
 )
-_MAX_BUFFERED: Final = Option(
+_MAX_BUFFERED: Final = _limit(
+    _Limits.max_buffered_requests,
     "sink.bulk-flush.max-buffered-actions",
-    int,
     unit="documents",
-    validator=positive,
-    aliases=("sink.requests.max-buffered",),
+    default=None,
     doc="Maximum number of documents in a task, including those in flight. The default is the "
     "size of four requests.",
-    since=SINCE,
 )
 _BACKOFF_STRATEGY: Final = Option(
     "sink.bulk-flush.backoff.strategy",
@@ -115,39 +110,28 @@ _BACKOFF_STRATEGY: Final = Option(
     "this length.",
     since=SINCE,
 )
-_BACKOFF_DELAY: Final = Option(
+_BACKOFF_DELAY: Final = _limit(
+    _Limits.initial_backoff,
     "sink.bulk-flush.backoff.delay",
-    DURATION,
-    default=BULK_FLUSH.initial_backoff,
-    validator=positive,
     aliases=("es.batch.write.retry.wait",),
     doc="First pause.",
-    since=SINCE,
 )
-_BACKOFF_MAX_DELAY: Final = Option(
-    "sink.bulk-flush.backoff.max-delay",
-    DURATION,
-    default=BULK_FLUSH.max_backoff,
-    validator=positive,
-    doc="Longest pause.",
-    since=SINCE,
+_BACKOFF_MAX_DELAY: Final = _limit(
+    _Limits.max_backoff, "sink.bulk-flush.backoff.max-delay", doc="Longest pause."
 )
-_BACKOFF_TIMEOUT: Final = Option(
+_BACKOFF_TIMEOUT: Final = _limit(
+    _Limits.retry_timeout,
     "sink.bulk-flush.backoff.timeout",
-    DURATION,
-    default=BULK_FLUSH.retry_timeout,
     validator=positive,
     aliases=("es.batch.write.retry.count",),
     doc="How long to retry a document before the task fails.",
-    since=SINCE,
 )
-_RATE_LIMITING: Final = Option(
+_RATE_LIMITING: Final = _limit(
+    _Limits.rate_limiting,
     "sink.bulk-flush.rate-limiting",
-    RateLimiting,
-    default=BULK_FLUSH.rate_limiting,
+    since="3.0.0",
     doc="Request rate while the server rejects documents: reduced until it accepts them "
     "(`congestion-control`), or unchanged (`fixed`).",
-    since="3.0.0",
 )
 
 
@@ -158,14 +142,21 @@ def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
         ConfigurationError: The limits contradict each other.
     """
     most, size, delay = parsed[_MAX_ACTIONS], parsed[_MAX_SIZE], parsed[_BACKOFF_DELAY]
+    buffered = parsed.get(_MAX_BUFFERED) or 4 * most
+    if buffered < most:
+        raise InvalidOptionError(
+            f"{_MAX_BUFFERED.key} is less than {_MAX_ACTIONS.key}",
+            expected=f"at least {most}",
+            found=buffered,
+            option=_MAX_BUFFERED.key,
+        )
     longest = delay
     if parsed[_BACKOFF_STRATEGY] is BackoffStrategy.EXPONENTIAL:
         longest = max(delay, parsed[_BACKOFF_MAX_DELAY])
-    return replace(
-        BULK_FLUSH,
+    return BULK_FLUSH.replaced(
         max_batch_size=most,
         max_in_flight_requests=parsed[_MAX_IN_FLIGHT],
-        max_buffered_requests=parsed.get(_MAX_BUFFERED) or 4 * most,
+        max_buffered_requests=buffered,
         max_batch_size_in_bytes=size,
         max_record_size_in_bytes=size,
         max_time_in_buffer=parsed[_INTERVAL],
@@ -335,15 +326,7 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
             since=SINCE,
         )
     )
-    parallelism: Setting[int | None] = option(
-        "sink.parallelism",
-        int,
-        unit="writers",
-        validator=positive,
-        doc="Number of writers. The default is the number of partitions of the input.",
-        since=SINCE,
-        default=None,
-    )
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=SINCE)
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> Self:

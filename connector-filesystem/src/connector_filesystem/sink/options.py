@@ -33,9 +33,11 @@ from connectors_core.options import (
     list_of,
     not_empty,
     option,
+    option_like,
     part,
     positive,
 )
+from connectors_core.sink import SINK_PARALLELISM
 
 __all__ = ["FileSinkOptions"]
 
@@ -178,12 +180,4 @@ class FileSinkOptions(
         "All folders together can buffer four times as much.",
         since=_SINCE,
     )
-    parallelism: Setting[int | None] = option(
-        "sink.parallelism",
-        int,
-        unit="writers",
-        default=None,
-        validator=positive,
-        doc="Number of writers. The default is the number of partitions of the input.",
-        since=_SINCE,
-    )
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=_SINCE)

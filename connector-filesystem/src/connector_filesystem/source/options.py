@@ -32,10 +32,12 @@ from connectors_core.options import (
     list_of,
     not_empty,
     option,
+    option_like,
     part,
     positive,
 )
 from connectors_core.schema import SCHEMA, SchemaLike
+from connectors_core.source import SOURCE_BATCH_ROWS
 
 __all__ = ["FileSourceOptions"]
 
@@ -272,15 +274,8 @@ class FileSourceOptions(
         doc="Approximate size of the splits of larger files. Uncompressed text is cut at records "
         "and Parquet at row groups.",
     )
-    batch_rows: Setting[int] = option(
-        "source.batch-rows",
-        int,
-        unit="rows",
-        default=65_536,
-        validator=positive,
-        since=_SINCE,
-        aliases=("batch-size", "batch.rows"),
-        doc="Maximum number of rows in a batch.",
+    batch_rows: Setting[int] = option_like(
+        SOURCE_BATCH_ROWS, since=_SINCE, aliases=("batch-size", "batch.rows")
     )
     block_size: Setting[int, int | str] = option(
         "source.block-size",

@@ -11,8 +11,16 @@ from connector_kafka.sink.changelog import UpsertMode
 from connector_kafka.sink.partition_assigner import KafkaPartitioner
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
-from connectors_core.options import DURATION, Setting, not_empty, option, part, positive
-from connectors_core.sink import DeliveryGuarantee
+from connectors_core.options import (
+    DURATION,
+    Setting,
+    not_empty,
+    option,
+    option_like,
+    part,
+    positive,
+)
+from connectors_core.sink import SINK_PARALLELISM, DeliveryGuarantee
 
 __all__ = ["KafkaSinkOptions"]
 
@@ -95,12 +103,4 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         "`transaction.timeout.ms`, its rows are written again.",
         since=_SINCE,
     )
-    parallelism: Setting[int | None] = option(
-        "sink.parallelism",
-        int,
-        unit="writers",
-        default=None,
-        validator=positive,
-        doc="Number of writers. The default is the number of partitions of the input.",
-        since=_SINCE,
-    )
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=_SINCE)

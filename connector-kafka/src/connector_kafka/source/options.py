@@ -24,10 +24,12 @@ from connectors_core.options import (
     at_least,
     list_of,
     option,
+    option_like,
     optional,
     part,
     positive,
 )
+from connectors_core.source import SOURCE_BATCH_ROWS
 
 __all__ = ["DataLossPolicy", "FetchOptions", "KafkaSourceOptions"]
 
@@ -48,15 +50,8 @@ class DataLossPolicy(enum.Enum):
 class FetchOptions(Configured):
     """The settings for fetching records."""
 
-    batch_rows: Setting[int] = option(
-        "source.batch-rows",
-        int,
-        unit="rows",
-        default=65_536,
-        validator=positive,
-        since=_SINCE,
-        aliases=("max.poll.records", "batch-size"),
-        doc="Maximum number of rows in a batch.",
+    batch_rows: Setting[int] = option_like(
+        SOURCE_BATCH_ROWS, since=_SINCE, aliases=("max.poll.records", "batch-size")
     )
     max_record_size: Setting[int, int | str] = option(
         "source.max-record-size",

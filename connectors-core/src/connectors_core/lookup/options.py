@@ -172,7 +172,7 @@ def reload_trigger(options: Options) -> CacheReloadTrigger | None:
     for other, kind in _TRIGGERS.items():
         if other is not strategy:
             _refuse(options, kind.OPTIONS, f"{RELOAD_STRATEGY.key}={strategy.value}")
-    interval, *_ = PeriodicCacheReloadTrigger.OPTIONS
+    (interval,) = PeriodicCacheReloadTrigger.reload_interval.options
     if strategy is ReloadStrategy.PERIODIC and not options.is_given(interval):
         _refuse(options, PeriodicCacheReloadTrigger.OPTIONS, f"no {interval.key}")
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from connectors_core.options.bounds import Bound, at_least, between, not_empty, positive
 from connectors_core.options.configuration import Configured, Part, part
-from connectors_core.options.declaration import Option, option
+from connectors_core.options.declaration import Option, option, option_like
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
@@ -41,6 +41,7 @@ __all__ = [
     "list_of",
     "not_empty",
     "option",
+    "option_like",
     "optional",
     "parse_duration",
     "parse_memory_size",

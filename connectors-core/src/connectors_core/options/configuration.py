@@ -56,7 +56,9 @@ class Part(Setting[T, Any]):
             return dict.fromkeys((each.key for each in self._options), self.keyword)
         inner = self._kind.keywords_by_key()
         names = {each.key: inner.get(each.key, each.keyword) for each in self._options}
-        return {key: f"{self.keyword}.{name}" for key, name in names.items()}
+        return {
+            key: f"{self.keyword}.{name}" if name else self.keyword for key, name in names.items()
+        }
 
     @property
     def required(self) -> bool:

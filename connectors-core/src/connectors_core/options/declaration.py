@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
@@ -19,7 +19,7 @@ from connectors_core.secrets import MASK, Secret
 
 T = TypeVar("T")
 
-__all__ = ["Option", "option"]
+__all__ = ["Option", "option", "option_like"]
 
 PREFIX_MARK: Final = ".*"
 _KEY: Final = re.compile(r"[a-z][a-z0-9_\-]*(\.[a-z0-9_\-]+)*(\.\*)?")
@@ -204,4 +204,20 @@ def option(
         key, type, default=None if required else default, required=required, **declared
     )
     made.name_keyword(alias, kw_only=kw_only)
+    return made
+
+
+def option_like(declared: Setting[T, Any], key: str | None = None, **changes: Any) -> Option[T]:
+    """Return a changed copy of an option that is declared elsewhere.
+
+    Args:
+        declared: The option: a constant, or a setting of a `Configured` class.
+        key: The new key. The key of the other declaration becomes an alias.
+        **changes: See `Option`.
+    """
+    origin = cast(Option[T], declared)
+    if key is not None:
+        changes |= {"key": key, "aliases": (origin.key, *changes.get("aliases", ()))}
+    made = replace(origin, **changes)
+    made.name_keyword(origin.keyword, kw_only=origin.kw_only)
     return made

@@ -28,6 +28,7 @@ from connectors_core.sink.messages import (
     CommittableWithLineage,
     messages_in_order,
 )
+from connectors_core.sink.options import SINK_PARALLELISM
 from connectors_core.sink.rate_limits import (
     AIMDScalingStrategy,
     CongestionControlRateLimitingStrategy,
@@ -55,6 +56,7 @@ from connectors_core.sink.topology import (
 
 __all__ = [
     "ROW_KIND_COLUMN",
+    "SINK_PARALLELISM",
     "AIMDScalingStrategy",
     "AsyncSink",
     "AsyncSinkWriter",

@@ -16,6 +16,7 @@ from connectors_core.clients.event_loop import event_loop, submit
 from connectors_core.errors import UnsupportedError
 from connectors_core.records import BadRecord
 from connectors_core.sink import capacity
+from connectors_core.sink.async_configuration import AsyncSinkWriterConfiguration
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limits import (
     CongestionControlRateLimitingStrategy,
@@ -24,7 +25,7 @@ from connectors_core.sink.rate_limits import (
     RateLimitingStrategy,
 )
 from connectors_core.sink.request_buffer import Held
-from connectors_core.sink.request_sender import AsyncSinkWriterConfiguration, RequestSender
+from connectors_core.sink.request_sender import RequestSender
 from connectors_core.sink.sink import Sink, SinkWriter, TwoPhaseCommittingSink, WriterInitContext
 
 __all__ = ["AsyncSink", "AsyncSinkWriter", "AsyncSinkWriterConfiguration", "ElementConverter"]

@@ -7,8 +7,6 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -20,15 +18,13 @@ from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.errors import (
     ConnectorError,
     FatalError,
-    InvalidOptionError,
     RetryableError,
     UnexpectedError,
 )
 from connectors_core.metrics import SinkMetric
-from connectors_core.options import positive
+from connectors_core.sink.async_configuration import AsyncSinkWriterConfiguration
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.rate_limits import (
-    RateLimiting,
     RateLimitingStrategy,
     RequestInfo,
     ResultInfo,
@@ -43,69 +39,6 @@ T = TypeVar("T")
 _BLOCKED_SECONDS: Final = 0.05
 # How long a canceled request may take to end.
 _CANCEL_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AsyncSinkWriterConfiguration:
-    """The limits of an `AsyncSinkWriter`.
-
-    Attributes:
-        max_batch_size: Entries in a request.
-        max_in_flight_requests: Concurrent requests.
-        max_buffered_requests: Entries in the buffer: waiting, in flight, or to be retried.
-        max_batch_size_in_bytes: Bytes in a request.
-        max_record_size_in_bytes: Bytes in an entry; a larger one goes to the record policy.
-        max_time_in_buffer: How long an entry waits for its request to fill.
-        request_timeout: Timeout of a request; then its entries are retried.
-        retry_timeout: How long an entry is retried before the attempt fails.
-        initial_backoff: Maximum delay before the first retry; doubles each time that the
-            service
-            accepts no part of the request.
-        max_backoff: Maximum delay, unless the service asks for more.
-        rate_limiting: How much to send to a service that rejects some entries.
-    """
-
-    max_batch_size: int = 500
-    max_in_flight_requests: int = 4
-    max_buffered_requests: int = 10_000
-    max_batch_size_in_bytes: int = 5 << 20
-    max_record_size_in_bytes: int = 1 << 20
-    max_time_in_buffer: timedelta = timedelta(seconds=5)
-    request_timeout: timedelta = timedelta(minutes=1)
-    retry_timeout: timedelta = timedelta(minutes=2)
-    initial_backoff: timedelta = timedelta(milliseconds=100)
-    max_backoff: timedelta = timedelta(seconds=10)
-    rate_limiting: RateLimiting = RateLimiting.CONGESTION_CONTROL
-
-    def __post_init__(self) -> None:
-        for option in (
-            "max_batch_size",
-            "max_in_flight_requests",
-            "max_record_size_in_bytes",
-            "initial_backoff",
-            "request_timeout",
-        ):
-            value = getattr(self, option)
-            expected = positive(value)
-            if expected is not None:
-                raise InvalidOptionError(
-                    f"{option} must be greater than 0",
-                    expected=expected,
-                    found=value,
-                    option=option,
-                )
-        for option, least in (
-            ("max_buffered_requests", "max_batch_size"),
-            ("max_batch_size_in_bytes", "max_record_size_in_bytes"),
-            ("max_backoff", "initial_backoff"),
-        ):
-            if getattr(self, option) < getattr(self, least):
-                raise InvalidOptionError(
-                    f"{option} is less than {least}",
-                    expected=f"at least {getattr(self, least)}",
-                    found=getattr(self, option),
-                    option=option,
-                )
 
 
 class RequestSender(Generic[EntryT]):

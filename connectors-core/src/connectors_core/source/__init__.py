@@ -33,6 +33,7 @@ from connectors_core.source.hybrid import (
     SourceSwitchContext,
     SupportsSwitchInfo,
 )
+from connectors_core.source.options import SOURCE_BATCH_ROWS
 from connectors_core.source.rate_limiter import RateLimiter, RateLimiterStrategy
 from connectors_core.source.reader import (
     InputStatus,
@@ -58,6 +59,7 @@ from connectors_core.source.watermarks import (
 )
 
 __all__ = [
+    "SOURCE_BATCH_ROWS",
     "Boundedness",
     "DataGeneratorSource",
     "HybridSource",
