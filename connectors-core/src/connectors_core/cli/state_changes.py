@@ -237,7 +237,7 @@ def _show_giving_up(found: abandonment.GivingUp, again: rewind.Rewinding | None)
         typer.echo(
             f"epoch {found.epoch} of {found.query} has no decision, so its rows are unknown. "
             "Sinks that have committed it have them; others may not. If Spark has not finished "
-            "its batch, the batch writes them again."
+            "its micro-batch, that micro-batch writes them again."
         )
         _show_read(found, "Its rows are among these rows, which were read:")
         return

@@ -416,10 +416,10 @@ class Decision:
 
     Attributes:
         pipeline_id: The pipeline.
-        epoch: The number of the epoch; sinks see it as the checkpoint id.
+        epoch: The number of the epoch; sinks see it as ``checkpoint_id``.
         incarnation: The driver that decided.
         spark_query_id: Spark's id of the query (or of the batch run).
-        batch_id: Spark's batch that this epoch decides.
+        batch_id: Number of the micro-batch that this epoch decides; Spark's word is batch id.
         plan: The last plan whose rows the epoch holds; -1 for none.
         sinks: The decision of each sink, by uid.
         skipped: Records dropped by the sources' record policies.

@@ -207,9 +207,9 @@ def translated(
 def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorError | None:
     """Return the error of a driver whose entry in Spark's log another driver has written.
 
-    Spark's logs have no fence. A former driver that freezes right before Spark commits a batch can
-    resume and commit it while its successor runs that batch again. Spark then ends the query of
-    whichever driver is later.
+    Spark's logs have no fence. A former driver that freezes right before Spark commits a
+    micro-batch can resume and commit it while its successor runs that micro-batch again. Spark then
+    ends the query of whichever driver is later.
 
     Args:
         error: The error of the query.

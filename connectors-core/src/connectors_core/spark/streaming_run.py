@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One streaming query of a pipeline: coordinator, carriers, and the epochs of Spark's batches."""
+"""One streaming query of a pipeline: coordinator, carriers, and an epoch per micro-batch."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ class StreamingRun:
             replayed=(self.identity.spark_query_id, logged) if replayed else None,
         )
         resume = self._log.resume(self.identity.sources, self.identity.first)
-        # A fence after the last plan goes to Spark with the next plan. Alone it would be a batch.
+        # A fence after the last plan goes to Spark with the next plan. Alone, it would be a
+        # micro-batch.
         self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
         for uid, carrier in self._carriers.items():
             carrier.restore(resume[uid], min(self._fed, self.coordinator.newest))
@@ -220,7 +221,7 @@ class StreamingRun:
         self._monitor.start()
 
     def stop(self) -> None:
-        """Stop after the current batch, which no longer waits for commit retries.
+        """Stop after the current micro-batch, which no longer waits for commit retries.
 
         The next start commits what remains uncommitted.
         """
@@ -315,13 +316,13 @@ class StreamingRun:
         fault_point("before_spark_commit", batch=batch_id)
 
     def _acknowledge(self, *, committed: bool = False) -> None:
-        """Notify the coordinator of the last written batch once Spark has committed it."""
+        """Notify the coordinator of the last written micro-batch once Spark has committed it."""
         with self._acknowledging:
             written = self._written
             if written is None or not (committed or self._log.is_committed(written.batch)):
                 return
             if not self._lease.held:
-                return  # the later driver acknowledges the batch
+                return  # the later driver acknowledges the micro-batch
             self._written = None
             self.coordinator.notify_complete(written.plan)
 
@@ -333,8 +334,8 @@ class StreamingRun:
 
     def _purge(self, batch_id: int) -> None:
         """Remove documents that neither a restart nor Spark can need any more."""
-        # Spark has removed the offsets of older batches, and a read of a batch needs the previous
-        # one.
+        # Spark has removed the offsets of older micro-batches, and to read a micro-batch, Spark
+        # needs the previous one.
         oldest_batch = batch_id - self._keep_batches + 2
         if oldest_batch <= 2:
             return
@@ -363,12 +364,12 @@ class StreamingRun:
                     break
                 self._acknowledge()
                 try:
-                    self._lease.check()  # without batches, this is the only check
+                    self._lease.check()  # without micro-batches, this is the only check
                 except LeaseError as error:
                     self._fail(error)
                     break
-            # Stopping a query kills the job of its batch. Wait for the current batch and prevent
-            # the next one. At the next start, Spark repeats a batch that did not end.
+            # Stopping a query kills the job of its micro-batch. Wait for the current one and
+            # prevent the next one. At the next start, Spark repeats a micro-batch that did not end.
             with self._batch_runs:
                 self._no_more_batches = True
             query.stop()
@@ -404,11 +405,11 @@ class StreamingRun:
 
 @dataclass(frozen=True)
 class _WrittenBatch:
-    """A finished batch and its newest plan."""
+    """A finished micro-batch and its newest plan."""
 
     batch: int
     plan: int
 
 
 class _StoppingError(Exception):
-    """Ends a batch that Spark starts while its query is being stopped."""
+    """Ends a micro-batch that Spark starts while its query is being stopped."""

@@ -87,13 +87,13 @@ def verify_same_moment(
 ) -> None:
     """Check that Spark's log is neither older than the decisions nor newer than the plans.
 
-    With an older log, Spark reuses the numbers of decided batches for other rows. A newer log names
-    plans that the pipeline would create again for rows that are already written. Read-only.
+    With an older log, Spark reuses the numbers of decided micro-batches for other rows. A newer log
+    names plans that the pipeline would create again for rows that are already written. Read-only.
 
     Args:
         store: The state location of the query.
         spark_query_id: Spark's id of the query.
-        logged_batch: The newest batch in Spark's checkpoint; -1 for none.
+        logged_batch: The newest micro-batch in Spark's checkpoint; -1 for none.
         logged_plan: The last plan that this batch reads; -1 before the first.
 
     Raises:
@@ -104,7 +104,7 @@ def verify_same_moment(
         raise _missing(
             store,
             f"plan {logged_plan} is missing",
-            expected=f"plan {logged_plan}, which batch {logged_batch} in Spark's log reads",
+            expected=f"plan {logged_plan}, which micro-batch {logged_batch} in Spark's log reads",
             found="no plan"
             if newest_plan_number < 0
             else f"plan {newest_plan_number} as the newest",
@@ -117,17 +117,19 @@ def verify_same_moment(
         raise _missing(
             store,
             "Spark's checkpoint is older than the decisions",
-            expected=f"batch {newest.batch_id} in its log, which epoch {newest.epoch} decided",
-            found="no batch" if logged_batch < 0 else f"batch {logged_batch} as the newest",
+            expected=f"its log has micro-batch {newest.batch_id}, which epoch {newest.epoch} decided",
+            found=f"the newest is micro-batch {logged_batch}"
+            if logged_batch >= 0
+            else "no micro-batch",
         )
 
 
 def verify_decided(
     store: StateStore, *, spark_query_id: str, first: int, batch: int, plan: int, stateful: bool
 ) -> None:
-    """Check that every batch that Spark has finished is decided. Read-only.
+    """Check that every micro-batch that Spark has finished is decided. Read-only.
 
-    The check skips plans of early releases, which did not decide on batches without rows.
+    The check skips plans of early releases, which did not decide on micro-batches without rows.
 
     Args:
         store: The state location of the query.
@@ -135,7 +137,7 @@ def verify_decided(
         first: The plan before the first plan of Spark's checkpoint.
         batch: The newest batch that Spark has finished; -1 for none.
         plan: The last plan that this batch reads.
-        stateful: Spark keeps state for the query, so even a batch without rows writes state.
+        stateful: Spark keeps state for the query, so even a micro-batch without rows writes state.
 
     Raises:
         StateCorruptedError: A decision is missing.
@@ -153,17 +155,17 @@ def verify_decided(
             raise _missing(
                 store,
                 f"decision {epoch} is missing",
-                expected=f"a decision on batch {batch}, which Spark has finished"
+                expected=f"a decision on micro-batch {batch}, which Spark has finished"
                 if stateful
                 else f"a decision on the rows of plan {number}, which Spark has finished",
                 found="no decision"
                 if decided is None
-                else f"the one on batch {decided_batch} as the newest",
+                else f"the one on micro-batch {decided_batch} as the newest",
             )
 
 
 def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | None:
-    """Return the newest decision on a batch of a query, abandoned ones included, or None."""
+    """Return the newest decision on a micro-batch of a query, abandoned ones included, or None."""
     for epoch in reversed(document_numbers(store, DECISIONS_FOLDER)):
         decision = read_decision(store, epoch)
         if decision.spark_query_id == spark_query_id:

@@ -283,6 +283,6 @@ def assert_same_life(
         raise IdentityError(
             "the plans of the pipeline are missing, but Spark's checkpoint exists",
             expected=f"plans below {query.folder}",
-            found=f"{logged_batch + 1} batches in Spark's log and no plan",
+            found=f"{logged_batch + 1} micro-batches in Spark's log and no plan",
             ways_out=ways_out,
         )

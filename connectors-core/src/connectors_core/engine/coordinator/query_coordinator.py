@@ -210,7 +210,7 @@ class QueryCoordinator:
     def _apply(self, number: int) -> None:
         plan = self._outstanding
         if plan is None or plan.number != number:
-            return  # a batch that Spark ran again
+            return  # a micro-batch that Spark ran again
         reports = complete_reports(self._store, plan)
         if reports is None:
             raise StateCorruptedError(f"a report of plan {number} has vanished")

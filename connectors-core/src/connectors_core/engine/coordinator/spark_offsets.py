@@ -13,7 +13,7 @@ _NO_OFFSET: Final = "-"
 
 
 def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, int | None]:
-    """Return the last plan that a batch reads, by source.
+    """Return the last plan that a micro-batch reads, by source.
 
     Args:
         text: An entry of the log.

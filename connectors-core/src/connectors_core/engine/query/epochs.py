@@ -186,8 +186,8 @@ class EpochRunner(Generic[BatchT]):
             plans: Plans whose entries it reads.
         """
         if self.is_decided(spark_query_id, batch_id):
-            # An earlier driver has committed the batch. Spark's state operators must still run, or
-            # Spark 4 refuses the next batch.
+            # An earlier driver has committed the micro-batch. Spark's state operators must still
+            # run, or Spark 4 refuses the next micro-batch.
             if not self._write_lost(batch):
                 self._engine.drain(batch)
             self._complete_reports(plans)
@@ -216,7 +216,7 @@ class EpochRunner(Generic[BatchT]):
         return True
 
     def _write_lost(self, batch: BatchT) -> bool:
-        """Rewrite the lost rows of an earlier driver's epoch; return whether the batch ran."""
+        """Rewrite the lost rows of an earlier driver's epoch; return whether it ran."""
         if self._lost is None:
             return False
         decision, lost = self._lost
@@ -258,7 +258,7 @@ class EpochRunner(Generic[BatchT]):
             self._dead_letters.discard(_spools(messages, reports))
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
-        """Return all reports of the batch's plans, after reading entries that the batch skipped."""
+        """Read the entries that the micro-batch skipped; return all reports of its plans."""
         reports: list[Report] = []
         for number in plans:
             plan = read_plan(self._store, number)
@@ -381,7 +381,7 @@ class EpochRunner(Generic[BatchT]):
         while self._decided[oldest := next(iter(self._decided))] < (
             self._last_decided - self._keep_epochs
         ):
-            del self._decided[oldest]  # Spark does not run such an old batch again
+            del self._decided[oldest]  # Spark does not run such an old micro-batch again
 
     def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
         """Count a decided epoch."""

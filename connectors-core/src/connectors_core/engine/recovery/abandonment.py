@@ -81,7 +81,7 @@ class GivingUp:
         done: Sinks that have committed the epoch; they keep its rows.
         rows: Rows that are given up, by sink.
         read: The parts of splits that the epoch read. If its decision is lost, they include the
-            neighboring batches. None if that is no longer recorded.
+            neighboring micro-batches. None if that is no longer recorded.
     """
 
     query: str

@@ -157,13 +157,13 @@ def back_up(
 
 
 def _refuse_outrun(locations: Locations, plan: BackupPlan) -> None:
-    """Check that Spark still has the batch; it keeps its state as long as its offsets."""
+    """Check that Spark still has the micro-batch; it keeps its state as long as its offsets."""
     if not plan.running:
         return
     for query, cut in zip(plan.identity.queries, plan.cuts, strict=True):
         if cut.batch >= 0 and cut.batch not in locations.spark(query).logged():
             raise FatalError(
-                f"{query.folder} removed batch {cut.batch} while the backup was running",
+                f"{query.folder} removed micro-batch {cut.batch} while the backup was running",
                 hint="retry, raise spark.sql.streaming.minBatchesToRetain, or stop the pipeline "
                 "first",
             )

@@ -79,7 +79,7 @@ class Locations:
         return SparkCheckpoint(self.checkpoint, query)
 
     def verify_decided(self, query: QueryIdentity) -> None:
-        """Check that every batch that Spark has finished is decided.
+        """Check that every micro-batch that Spark has finished is decided.
 
         Raises:
             StateCorruptedError: A decision is missing.
@@ -123,20 +123,20 @@ class SparkCheckpoint:
         self._store.create("metadata", json.dumps({"id": query_id}).encode())
 
     def logged(self) -> list[int]:
-        """Return the batches with logged offsets, in order."""
+        """Return the micro-batches with logged offsets, in order."""
         return self._batches("offsets")
 
     def committed(self) -> list[int]:
-        """Return the batches that Spark has finished, in order."""
+        """Return the micro-batches that Spark has finished, in order."""
         return self._batches("commits")
 
     @property
     def last_committed(self) -> int:
-        """The newest batch that Spark has finished, -1 for none."""
+        """The newest micro-batch that Spark has finished, -1 for none."""
         return max(self.committed(), default=-1)
 
     def plan_after(self, batch: int) -> int:
-        """Return the last plan that a batch reads, -1 before the first.
+        """Return the last plan that a micro-batch reads, -1 before the first.
 
         Raises:
             StateCorruptedError: The log has no such batch.
@@ -147,7 +147,7 @@ class SparkCheckpoint:
         data = self._store.read_or_none(path)
         where = f"{self._store}/{path}"
         if data is None:
-            raise corrupted_log(where, "a batch's offsets", "no such file")
+            raise corrupted_log(where, "a micro-batch's offsets", "no such file")
         ends = logged_offsets(data.decode(), self._query.sources, where).values()
         return max(self._query.first if end is None else end for end in ends)
 

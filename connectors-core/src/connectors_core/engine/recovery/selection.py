@@ -39,7 +39,7 @@ _BY_EPOCH: Final = frozenset({"decisions", "done", "rewrites", "decided"})
 _BY_BATCH: Final = frozenset({"offsets", "commits"})
 _OTHERS: Final = frozenset({"spool", LOOKUP_PINS_FOLDER})
 _NUMBER: Final = re.compile(r"(?:\d{4}-)?(\d+)")
-# A file of Spark's state store, with the version that a batch wrote: its number plus one.
+# A file of Spark's state store, with the version that a micro-batch wrote: its number plus one.
 _STATE_VERSION: Final = re.compile(r"(?:.*/)?(\d+)(?:_[\w-]+)?\.(?:delta|snapshot|changelog|zip)")
 
 

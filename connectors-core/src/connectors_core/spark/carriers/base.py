@@ -140,7 +140,7 @@ class Carrier(ABC):
 
         Call it before every start, including the first. Afterward all plans that Spark will run
         again are available. Otherwise this raises an error, because Spark would silently commit a
-        batch without rows.
+        micro-batch without rows.
 
         Args:
             resume: The position from which Spark will resume, from `SparkLog.resume`.

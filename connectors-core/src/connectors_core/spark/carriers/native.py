@@ -62,7 +62,7 @@ class NativeCarrier(Carrier):
 
     def _prime(self, start: int, newest: int) -> None:
         # Spark takes its offset from its log and requests the missing plans. Unreadable entries
-        # must fail now and not in the middle of the first batch.
+        # must fail now and not in the middle of the first micro-batch.
         for plan in range(start + 1, newest + 1):
             self._plans.entries(plan)
 

@@ -52,15 +52,15 @@ class SparkLog:
         return self._folder.exists("state")
 
     def last_logged_batch(self) -> int:
-        """Return the newest batch with logged offsets, or -1."""
+        """Return the newest micro-batch with logged offsets, or -1."""
         return self._newest("offsets")
 
     def last_committed_batch(self) -> int:
-        """Return the newest batch that Spark has finished, or -1."""
+        """Return the newest micro-batch that Spark has finished, or -1."""
         return self._newest("commits")
 
     def is_committed(self, batch_id: int) -> bool:
-        """Return whether Spark has finished a batch; faster than a listing.
+        """Return whether Spark has finished a micro-batch; faster than a listing.
 
         Args:
             batch_id: The batch.
@@ -68,7 +68,7 @@ class SparkLog:
         return self._folder.exists(f"commits/{batch_id}")
 
     def offsets(self, batch_id: int, sources: Sequence[str]) -> dict[str, int | None]:
-        """Return the last plan that a batch reads, by source.
+        """Return the last plan that a micro-batch reads, by source.
 
         Args:
             batch_id: A batch in Spark's offset log.
@@ -85,7 +85,7 @@ class SparkLog:
             text = self._folder.read(name)
             if text is None:
                 raise corrupted_log(
-                    f"{self._checkpoint}/{name}", "a batch's offsets", "no such file"
+                    f"{self._checkpoint}/{name}", "a micro-batch's offsets", "no such file"
                 )
             self._last_read = batch_id, text
         return logged_offsets(self._last_read[1], sources, f"{self._checkpoint}/{name}")
@@ -93,7 +93,7 @@ class SparkLog:
     def plans_of(
         self, batch_id: int, sources: Sequence[str], initial: int = BEFORE_FIRST
     ) -> dict[str, range]:
-        """Return the plans that a batch reads.
+        """Return the plans that a micro-batch reads.
 
         Each call per micro-batch reads one small file, since it keeps the offsets of the previous
         batch.
@@ -104,7 +104,7 @@ class SparkLog:
             initial: The plan before the first plan of this Spark checkpoint.
 
         Returns:
-            The plan numbers of each source; an empty range in a batch that only moves the
+            The plan numbers of each source; an empty range in a micro-batch that only moves the
             watermark.
         """
         before = self.offsets(batch_id - 1, sources) if batch_id > 0 else {}
@@ -118,8 +118,8 @@ class SparkLog:
     def resume(self, sources: Sequence[str], initial: int = BEFORE_FIRST) -> dict[str, Resume]:
         """Return the position from which Spark will resume at the next start.
 
-        Spark runs the newest batch of its offset log again unless its commit log contains that
-        batch. It never reads older batches.
+        Spark runs the newest micro-batch of its offset log again unless its commit log contains it.
+        Spark never reads older micro-batches.
 
         Args:
             sources: The result of `sources_of` for the DataFrame of the query.

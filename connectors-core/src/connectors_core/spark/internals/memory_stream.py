@@ -32,7 +32,7 @@ class EntryStream:
 
     Args:
         spark: A classic session.
-        partitions: Maximum number of partitions of a batch.
+        partitions: Maximum number of partitions of a micro-batch.
     """
 
     def __init__(self, spark: SparkSession, partitions: int) -> None:
@@ -57,8 +57,8 @@ class EntryStream:
     def seal(self) -> None:
         """Drop all plans, so that Spark fails when it requests an offset.
 
-        A stream that does not know Spark's position would return a batch without rows. Spark would
-        commit it and silently lose rows. Without offsets, this cannot happen.
+        A stream that does not know Spark's position would return a micro-batch without rows. Spark
+        would commit it and silently lose rows. Without offsets, this cannot happen.
         """
         self.java.reset()
         getattr(self.java, "currentOffset_$eq")(None)
@@ -95,7 +95,7 @@ class EntryStream:
         return newest - int(self.java.batches().size()), newest
 
     def partition_sizes(self, start: int, end: int) -> list[int]:
-        """Return the number of entries in each partition of a batch."""
+        """Return the number of entries in each partition of a micro-batch."""
         offsets = self._long_offset(start), self._long_offset(end)
         return [len(part.records()) for part in self.java.planInputPartitions(*offsets)]
 
