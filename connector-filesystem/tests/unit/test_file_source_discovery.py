@@ -100,6 +100,14 @@ def monitored(path, **options):
     return FileSource(path, schema="x INT", monitor_interval=timedelta(seconds=1), **options)
 
 
+def started(source, context):
+    """An enumerator that has listed once."""
+    enumerator = source.create_enumerator(context)
+    enumerator.start()
+    context.run_calls()
+    return enumerator
+
+
 def restored(source, enumerator, context):
     serializer = source.enumerator_state_serializer()
     data = serializer.serialize(enumerator.snapshot_state(1))
@@ -209,9 +217,7 @@ def test_a_restored_bounded_source_does_not_list_again(tmp_path):
         write(tmp_path / f"{name}.csv", 100)
     context = Context()
     source = FileSource(tmp_path, schema="x INT")
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     enumerator.handle_split_request(0)
     later = Context()
     again = restored(source, enumerator, later)
@@ -241,9 +247,7 @@ def test_files_go_by_event_time_where_it_is_asked_for(tmp_path):
     bound = PathTime(regex=r"(\d{4})-(\d\d)", format="%Y-%m")
     source = FileSource(tmp_path, schema="x INT", event_time_lower_bound=bound)
     context = Context(event_time_order=True)
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["2013-01.csv", "2013-02.csv", "2013-03.csv"]
     january = context.assigned[0][1]
     assert january.event_time_lower_bound() == 1356998400 * 1_000_000
@@ -283,9 +287,7 @@ def test_large_files_are_cut_and_compressed_ones_are_not(tmp_path):
 def test_new_files_are_found_and_equal_times_are_no_trouble(tmp_path):
     write(tmp_path / "b.csv", 1000)
     source, context = monitored(tmp_path), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["b.csv"]
     write(tmp_path / "a.csv", 1000)  # the same time, a lower name
     write(tmp_path / "c.csv", 1000)
@@ -328,9 +330,7 @@ def test_pending_splits_are_kept_over_a_restart(tmp_path):
     for name in "abc":
         write(tmp_path / f"{name}.csv", 1000)
     source, context = monitored(tmp_path), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     enumerator.handle_split_request(0)
     later = Context()
     again = restored(source, enumerator, later)
@@ -342,9 +342,7 @@ def test_files_in_the_order_of_their_names(tmp_path):
     write(tmp_path / "2013-01-02.csv", 1000)
     write(tmp_path / "2013-01-01.csv", 2000)
     source, context = monitored(tmp_path, order="name"), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["2013-01-01.csv", "2013-01-02.csv"]
     later = Context()
     again = restored(source, enumerator, later)
@@ -359,9 +357,7 @@ def test_files_that_come_too_late_are_told_of(tmp_path, caplog):
     for order in ("modification-time", "name"):
         source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
         context = Context()
-        enumerator = source.create_enumerator(context)
-        enumerator.start()
-        context.run_calls()
+        enumerator = started(source, context)
         assert take_all(enumerator, context) == ["b.csv"]
         write(tmp_path / "a.csv", 9_000)
         with caplog.at_level(logging.WARNING):
@@ -377,9 +373,7 @@ def test_files_that_come_too_late_are_told_of(tmp_path, caplog):
 def test_a_clock_that_runs_ahead_does_not_hide_other_files(tmp_path):
     write(tmp_path / "future.csv", 4_000_000_000)
     source, context = monitored(tmp_path), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["future.csv"]
     now = datetime.now(UTC).timestamp()
     write(tmp_path / "now.csv", now)
@@ -442,9 +436,7 @@ def test_files_that_came_too_late_while_the_driver_was_away_are_told_of(tmp_path
         write(tmp_path / f"m{number:03d}.csv", 10_000 - number % 100)
     source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
     context = Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert len(take_all(enumerator, context)) == 200
     (tmp_path / "m007.csv").unlink()
     write(tmp_path / "a.csv", 9_000)
@@ -528,9 +520,7 @@ def test_in_any_order_each_file_is_read_once_however_late_it_comes(tmp_path):
     write(tmp_path / "m.csv", 10_000)
     source = monitored(tmp_path, order="any", late_file_window=timedelta(0))
     context = Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["m.csv"]
     write(tmp_path / "a.csv", 5)
     context.run_calls()
@@ -649,9 +639,7 @@ def test_forget_after_says_how_long_a_file_that_is_gone_counts_as_read(
         }
     )
     context = Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     assert take_all(enumerator, context) == ["a.csv", "b.csv"]
     (tmp_path / "a.csv").unlink()
     context.run_calls()
@@ -835,9 +823,7 @@ def test_a_listing_that_fails_is_tried_again(tmp_path):
 def test_available_now_lists_once_more_and_ends(tmp_path):
     write(tmp_path / "a.csv", 1000)
     source, context = monitored(tmp_path), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
+    enumerator = started(source, context)
     write(tmp_path / "b.csv", 1000)
     periodic = list(context.calls)
     enumerator.freeze_end()

@@ -117,10 +117,8 @@ def verify_same_moment(
         raise _missing(
             store,
             "Spark's checkpoint is older than the decisions",
-            expected=f"its log has micro-batch {newest.batch_id}, which epoch {newest.epoch} decided",
-            found=f"the newest is micro-batch {logged_batch}"
-            if logged_batch >= 0
-            else "no micro-batch",
+            expected=f"micro-batch {newest.batch_id} of epoch {newest.epoch} in its log",
+            found="none" if logged_batch < 0 else f"micro-batch {logged_batch} as the newest",
         )
 
 
