@@ -100,7 +100,7 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
     return _FORMAT_SUFFIXES.get(dot + last), compression
 
 
-class CsvOptions(CsvDialect):
+class CsvOptions(CsvDialect, since=_SINCE):
     """The dialect of CSV files.
 
     Lines end in LF or CRLF. A file in which all lines end in CR also works.
@@ -113,7 +113,6 @@ class CsvOptions(CsvDialect):
         "csv.header",
         bool,
         default=True,
-        since=_SINCE,
         aliases=("header",),
         doc="The first line names the columns. Otherwise, the schema does.",
     )
@@ -121,7 +120,6 @@ class CsvOptions(CsvDialect):
         "csv.newlines-in-values",
         bool,
         default=False,
-        since=_SINCE,
         aliases=("multiline",),
         doc="Quoted fields can contain line breaks. Such a file cannot be cut into splits, and "
         "quotes can only enclose whole fields (RFC 4180). If false, the sink treats a row with a "
@@ -154,7 +152,7 @@ class JsonOptions(Configured):
     )
 
 
-class ParquetOptions(Configured):
+class ParquetOptions(Configured, since=_SINCE):
     """The settings for writing Parquet files. Reading needs none of them."""
 
     compression: Setting[str, Literal["snappy", "zstd", "gzip", "lz4", "brotli", "none"]] = option(
@@ -162,7 +160,6 @@ class ParquetOptions(Configured):
         str,
         default="zstd",
         choices=("snappy", "zstd", "gzip", "lz4", "brotli", "none"),
-        since=_SINCE,
         doc="Compression inside Parquet files.",
     )
     row_group_rows: Setting[int] = option(
@@ -171,13 +168,11 @@ class ParquetOptions(Configured):
         unit="rows",
         default=1024 * 1024,
         validator=positive,
-        since=_SINCE,
         doc="Maximum number of rows in a row group. `sink.buffer-size` also limits it.",
     )
     use_dictionary: Setting[bool] = option(
         "parquet.use-dictionary",
         bool,
         default=True,
-        since=_SINCE,
         doc="Dictionary-encode columns with few distinct values.",
     )

@@ -21,7 +21,7 @@ class ValueFields(StrEnum):
     """All except other parts of the record and the columns of the key."""
 
 
-class FieldsOptions(Configured):
+class FieldsOptions(Configured, since="2.0.0"):
     """The columns of keys and values."""
 
     key_fields: Setting[tuple[str, ...], str | Sequence[str]] = option(
@@ -30,19 +30,16 @@ class FieldsOptions(Configured):
         default=(),
         doc="Columns of the key, with their prefix. A sink without a value format uses the column "
         "`key`, if any, as the default.",
-        since="2.0.0",
     )
     key_fields_prefix: Setting[str] = option(
         "key.fields-prefix",
         str,
         default="",
         doc="Prefix of the key columns' names. The format sees the names without it.",
-        since="2.0.0",
     )
     value_fields: Setting[ValueFields, ValueFields | Literal["all", "except-key"]] = option(
         "value.fields-include",
         ValueFields,
         default=ValueFields.ALL,
         doc="Whether values also contain the columns of keys.",
-        since="2.0.0",
     )

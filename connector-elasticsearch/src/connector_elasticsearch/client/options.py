@@ -40,7 +40,7 @@ def _headers(value: object) -> dict[str, Secret]:
     return {name: Secret(each) for name, each in JSON_MAP.parse(value).items()}
 
 
-class ConnectionOptions(Configured, scope="elasticsearch connection"):
+class ConnectionOptions(Configured, scope="elasticsearch connection", since=SINCE):
     """The connection to Elasticsearch: the settings of `ElasticsearchConnection`."""
 
     hosts: Setting[tuple[str, ...], str | Sequence[str]] = option(
@@ -48,7 +48,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         list_of(str, separator=",;"),
         aliases=("es.nodes", "nodes", "host", "url"),
         doc="Addresses of the servers, e.g. `https://one:9200, https://two:9200`.",
-        since=SINCE,
         default=(),
         kw_only=False,
     )
@@ -57,7 +56,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         str,
         validator=not_empty,
         doc="ID of a deployment in Elastic Cloud, instead of `hosts`.",
-        since=SINCE,
         default=None,
     )
     username: Setting[str | None] = option(
@@ -66,7 +64,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         validator=not_empty,
         aliases=("es.net.http.auth.user", "user"),
         doc="User name, with `password`.",
-        since=SINCE,
         default=None,
     )
     password: Setting[Secret | None, Secret | str | None] = option(
@@ -74,7 +71,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         Secret,
         aliases=("es.net.http.auth.pass",),
         doc="Password of the user.",
-        since=SINCE,
         default=None,
     )
     api_key: Setting[Secret | None, Secret | str | None] = option(
@@ -82,7 +78,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         Secret,
         aliases=("es.net.http.auth.api.key",),
         doc="API key, in its encoded form or as `id:key`.",
-        since=SINCE,
         default=None,
     )
     bearer_token: Setting[Secret | None, Secret | str | None] = option(
@@ -90,7 +85,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         Secret,
         aliases=("token",),
         doc="Token of a service account or a login service.",
-        since=SINCE,
         default=None,
     )
     ca_file: Setting[str | None, str | os.PathLike[str] | None] = option(
@@ -100,7 +94,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         aliases=("es.net.ssl.cert.file", "ca-certs"),
         doc="PEM file of the authorities that can issue the servers' certificates, on every node "
         "of the Spark cluster. The default is the system's authorities.",
-        since=SINCE,
         default=None,
     )
     certificate_fingerprint: Setting[str | None] = option(
@@ -109,7 +102,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         aliases=("ssl-assert-fingerprint",),
         doc="SHA-256 fingerprint of the server's own certificate, in hexadecimal digits. It "
         "replaces all other checks of the certificate.",
-        since=SINCE,
         default=None,
     )
     path_prefix: Setting[str | None] = option(
@@ -117,7 +109,6 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         str,
         aliases=("es.nodes.path.prefix",),
         doc="Prefix of every path, e.g. behind a proxy.",
-        since=SINCE,
         default=None,
     )
     request_timeout: Setting[timedelta, timedelta | str] = option(
@@ -128,13 +119,11 @@ class ConnectionOptions(Configured, scope="elasticsearch connection"):
         aliases=("connection.timeout", "socket.timeout", "es.http.timeout"),
         doc="Timeout of a request, which covers connecting, sending, and receiving the whole "
         "response.",
-        since=SINCE,
     )
     headers: Setting[dict[str, Secret], Mapping[str, str | Secret] | None] = option(
         "headers.*",
         OptionType(JSON_MAP.name, _headers),
         secret=True,
         doc="Additional HTTP headers of every request, e.g. `headers.x-tenant`.",
-        since=SINCE,
         default=None,
     )

@@ -50,14 +50,13 @@ class ConnectedOptions(Configured, elsewhere=_OF_HADOOP):
     )
 
 
-class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
+class DocumentOptions(ConnectedOptions, scope="elasticsearch documents", since=SINCE):
     """Which documents to read, and from which servers."""
 
     index: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "index",
         list_of(str),
         validator=not_empty,
-        since=SINCE,
         aliases=("es.resource", "es.resource.read", "indices"),
         doc="Indices, aliases, data streams, or patterns (`flights-*`).",
         kw_only=False,
@@ -65,7 +64,6 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
     query: Setting[dict[str, Any] | None, Mapping[str, Any] | None] = option(
         "query",
         JSON_MAP,
-        since=SINCE,
         aliases=("es.query",),
         doc="Query that selects the documents to read, in Elasticsearch's query language, e.g. "
         '`{"term": {"carrier": "UA"}}`. The default is all documents.',
@@ -74,7 +72,6 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
     declared_schema: Setting[pa.Schema | None, SchemaLike | None] = option(
         "schema",
         SCHEMA,
-        since=SINCE,
         doc="Columns, as a Spark SQL schema. By default, the mapping determines them.",
         default=None,
         alias="schema",
@@ -83,7 +80,6 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         "fields",
         list_of(str),
         default=(),
-        since=SINCE,
         aliases=("es.read.field.include",),
         doc="Columns or paths to read, e.g. `carrier, aircraft.maker`. The server sends no "
         "others. The default is all columns.",
@@ -92,7 +88,6 @@ class DocumentOptions(ConnectedOptions, scope="elasticsearch documents"):
         "array-fields",
         list_of(str),
         default=(),
-        since=SINCE,
         aliases=("es.read.field.as.array.include",),
         doc="Paths of fields that hold several values, which a mapping does not show.",
     )

@@ -201,7 +201,7 @@ def _refuse_foreign(given: Mapping[str, object]) -> None:
             )
 
 
-class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
+class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink", since=SINCE):
     """What to write and how: the settings of `ElasticsearchSink`."""
 
     index: Setting[str] = option(
@@ -212,7 +212,6 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         doc="Index, alias, or data stream. The name can be a column, `{to}`, or contain one, "
         "`flights-{to}`, formatted if it is a date, `flights-{at|yyyy-MM-dd}`. "
         "`{now()|yyyy-MM-dd}` is the time of writing. All times are in UTC.",
-        since=SINCE,
         kw_only=False,
     )
     operation: Setting[
@@ -224,14 +223,12 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         aliases=("es.write.operation", "op-type"),
         doc="Operation for a row: write the document, create it, update it, or update or create "
         "it. A data stream accepts only `create`.",
-        since=SINCE,
     )
     id_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "document-id.columns",
         list_of(str),
         aliases=("es.mapping.id", "primary-key"),
         doc="Columns of the document ID. Without them, the server assigns an ID.",
-        since=SINCE,
         default=(),
     )
     id_delimiter: Setting[str] = option(
@@ -239,14 +236,12 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         str,
         default="_",
         doc="Separator between the columns of an ID.",
-        since=SINCE,
     )
     routing_column: Setting[str | None] = option(
         "routing.column",
         str,
         aliases=("es.mapping.routing",),
         doc="Column that determines the shard of a document. Null selects it by the ID.",
-        since=SINCE,
         default=None,
     )
     version_column: Setting[str | None] = option(
@@ -255,7 +250,6 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         aliases=("es.mapping.version",),
         doc="Column of a document's version, a whole number from 0. An older version never "
         "replaces a newer one.",
-        since=SINCE,
         default=None,
     )
     version_type: Setting[VersionType, VersionType | Literal["external", "external-gte"]] = option(
@@ -264,14 +258,12 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         default=VersionType.EXTERNAL_GTE,
         aliases=("es.mapping.version.type",),
         doc="Whether a document replaces another one of the same version (`external-gte`) or not.",
-        since=SINCE,
     )
     exclude_columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "document.exclude-columns",
         list_of(str),
         aliases=("es.mapping.exclude",),
         doc="Columns that are not part of the document, such as the version.",
-        since=SINCE,
         default=(),
     )
     ignore_null_fields: Setting[bool] = option(
@@ -280,7 +272,6 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         default=False,
         aliases=("es.spark.dataframe.write.null",),
         doc="Omit null fields. An update then leaves them unchanged.",
-        since=SINCE,
     )
     pipeline: Setting[str | None] = option(
         "pipeline",
@@ -288,7 +279,6 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         validator=not_empty,
         aliases=("es.ingest.pipeline",),
         doc="Ingest pipeline for the documents.",
-        since=SINCE,
         default=None,
     )
     refresh: Setting[Refresh, Refresh | Literal["false", "wait-for"]] = option(
@@ -297,7 +287,6 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
         default=Refresh.FALSE,
         aliases=("es.batch.write.refresh",),
         doc="Whether an epoch ends only when its documents are visible to searches.",
-        since=SINCE,
     )
     bulk_flush: Setting[AsyncSinkWriterConfiguration] = part(
         AsyncSinkWriterConfiguration,
@@ -323,10 +312,9 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink"):
             validator=_only_at_least_once,
             doc="Delivery guarantee. The sink only supports at-least-once; with IDs and versions, "
             "the result is the same as exactly once.",
-            since=SINCE,
         )
     )
-    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=SINCE)
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM)
 
     @classmethod
     def from_options(cls, mapping: Mapping[str, Any]) -> Self:

@@ -33,7 +33,7 @@ def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
         raise ValueError(f"a map from {known} to names") from None
 
 
-class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
+class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source", since=SINCE):
     """What to read and how: the settings of `ElasticsearchSource`."""
 
     metadata_columns: Setting[
@@ -41,7 +41,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
     ] = option(
         "metadata.columns",
         OptionType("map", _metadata_columns),
-        since=SINCE,
         aliases=("metadata-columns",),
         doc="Metadata columns: a map from `_id`, `_index`, `_routing`, `_version`, `_seq_no`, or "
         "`_primary_term` to a column name. They come last.",
@@ -51,7 +50,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         "source.sort-field",
         str,
         validator=not_empty,
-        since=SINCE,
         doc="Keyword, date, or numeric field whose value is unique in each document and never "
         "changes. With it, the reader continues in a new point in time if the server loses the "
         "first one.",
@@ -62,7 +60,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         int,
         unit="documents",
         validator=positive,
-        since=SINCE,
         aliases=("limit",),
         doc="Maximum number of documents to read in all, with a single reader. The default is all "
         "documents.",
@@ -72,7 +69,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         "source.slices",
         int,
         validator=positive,
-        since=SINCE,
         doc="Number of slices of the documents, which are read in parallel. The default is two "
         "for each reader.",
         default=None,
@@ -83,7 +79,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         unit="documents",
         default=5000,
         validator=positive,
-        since=SINCE,
         aliases=("es.scroll.size", "page-size"),
         doc="Number of documents in a response and in a batch, at most the server's "
         "`index.max_result_window`, which is 10000 by default.",
@@ -93,7 +88,6 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         DURATION,
         default=timedelta(minutes=5),
         validator=at_least(timedelta(seconds=1)),
-        since=SINCE,
         aliases=("es.scroll.keepalive", "keep-alive"),
         doc="How long the server keeps the point in time after a request. The driver extends it "
         "while a pipeline runs. It must cover the time that a pipeline is down.",
@@ -103,6 +97,5 @@ class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source"):
         DURATION,
         default=timedelta(minutes=1),
         validator=at_least(timedelta(0)),
-        since=SINCE,
         doc="How long to retry a request that the server does not answer, or temporarily rejects.",
     )

@@ -106,6 +106,7 @@ def _bucket_assigner(options: Options) -> BucketAssigner | None:
 class FileSinkOptions(
     Configured,
     scope="file sink",
+    since=_SINCE,
     elsewhere={
         "checkpointlocation": "the pipeline keeps its state in its own checkpoint location; "
         "remove it",
@@ -122,18 +123,16 @@ class FileSinkOptions(
         str,
         kw_only=False,
         validator=not_empty,
-        since=_SINCE,
         doc="Target folder, as a path or a URL of any fsspec filesystem.",
     )
     format: Setting[Format, Format | Literal["csv", "json-lines", "parquet"]] = option(
-        "format", Format, default=Format.PARQUET, doc="File format.", since=_SINCE
+        "format", Format, default=Format.PARQUET, doc="File format."
     )
     compression: Setting[Compression, Compression | Literal["none", "gzip", "zstd"]] = option(
         "compression",
         Compression,
         default=Compression.NONE,
         doc="Compression of whole text files. For Parquet, set `parquet.compression`.",
-        since=_SINCE,
     )
     bucket_assigner: Setting[BucketAssigner] = part(
         BucketAssigner,
@@ -169,7 +168,6 @@ class FileSinkOptions(
         doc="Maximum number of files for which a writer holds a handle. Uncompressed local files "
         "beyond it stay open without a handle. For other files, the writer completes the least "
         "recently used one.",
-        since=_SINCE,
     )
     buffer_size: Setting[int, int | str] = option(
         "sink.buffer-size",
@@ -178,6 +176,5 @@ class FileSinkOptions(
         validator=positive,
         doc="Maximum size of the rows buffered for one folder, at most 4 MiB for text formats. "
         "All folders together can buffer four times as much.",
-        since=_SINCE,
     )
-    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=_SINCE)
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM)

@@ -44,7 +44,7 @@ class OpenFile:
     age: float
 
 
-class RollingPolicy(Configured):
+class RollingPolicy(Configured, since=_SINCE):
     """Decides when to close the file of a folder and start the next one. Executor.
 
     **Every file is closed at the end of its epoch, whatever the policy decides** (Flink's
@@ -63,7 +63,6 @@ class RollingPolicy(Configured):
         unit="rows",
         default=None,
         validator=positive,
-        since=_SINCE,
         doc="Maximum number of rows in a file, exact. By default, there is no limit.",
     )
     max_size: Setting[int | None, int | str | None] = option(
@@ -71,7 +70,6 @@ class RollingPolicy(Configured):
         optional(MEMORY_SIZE),
         default=128 * 1024 * 1024,
         validator=positive,
-        since=_SINCE,
         doc="The writer closes a file that reaches this size and opens the next one. It estimates "
         "the size of buffered rows, so a file may be slightly larger. Every file is also closed "
         "at the end of its epoch.",
@@ -81,7 +79,6 @@ class RollingPolicy(Configured):
         DURATION,
         default=None,
         validator=positive,
-        since=_SINCE,
         doc="Maximum age of a file since its first row. The writer checks it after each batch.",
     )
     clock: Setting[Callable[[], float]] = part(
@@ -100,7 +97,7 @@ class RollingPolicy(Configured):
         )
 
 
-class OutputFileConfig(Configured):
+class OutputFileConfig(Configured, since=_SINCE):
     """The names of finished files: `<prefix>-<epoch>-<attempt>-<number><suffix>`.
 
     Raises:
@@ -111,14 +108,12 @@ class OutputFileConfig(Configured):
         "sink.file-prefix",
         str,
         default="part",
-        since=_SINCE,
         doc="Start of the file names. A leading `_` or `.` would hide the files and is refused.",
     )
     suffix: Setting[str | None] = option(
         "sink.file-suffix",
         str,
         default=None,
-        since=_SINCE,
         doc="End of the file names. The default is the suffix of the format and compression.",
     )
 

@@ -107,6 +107,7 @@ def _event_time(options: Options) -> PathTime | None:
 class FileSourceOptions(
     Configured,
     scope="file source",
+    since=_SINCE,
     elsewhere={
         "maxfilespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
         "ReadLimits(splits=...))`",
@@ -134,7 +135,6 @@ class FileSourceOptions(
         replace(list_of(str), accept=_paths),
         kw_only=False,
         validator=not_empty,
-        since=_SINCE,
         aliases=("paths", "input", "url", "location"),
         doc="Files, folders (recursively), or patterns (`*`, `?`, `[...]`, `**`) on one "
         "filesystem, as paths or URLs.",
@@ -144,7 +144,6 @@ class FileSourceOptions(
             "format",
             Format,
             default=None,
-            since=_SINCE,
             aliases=("file.format",),
             doc="Format of all files. By default, the suffix of each file determines it.",
         )
@@ -154,7 +153,6 @@ class FileSourceOptions(
         SCHEMA,
         default=None,
         alias="schema",
-        since=_SINCE,
         doc="Columns in the files, as a Spark SQL schema. By default, the source reads them from "
         "the footer of the first file (Parquet) or infers them from a sample.",
     )
@@ -164,7 +162,6 @@ class FileSourceOptions(
         "compression",
         Compression,
         default=None,
-        since=_SINCE,
         aliases=("codec", "compression-codec"),
         doc="Compression of all text files. By default, the suffix of each file determines it.",
     )
@@ -173,7 +170,6 @@ class FileSourceOptions(
         DURATION,
         default=None,
         validator=positive,
-        since=_SINCE,
         aliases=("monitor-interval", "streaming-source.monitor-interval", "discovery.interval"),
         doc="Interval between listings for new files. Setting it makes the source unbounded. By "
         "default, the source lists files once.",
@@ -182,7 +178,6 @@ class FileSourceOptions(
         "source.order",
         FileOrder,
         default=FileOrder.MODIFICATION_TIME,
-        since=_SINCE,
         aliases=("order", "streaming-source.partition-order"),
         doc="What makes a file new: a later modification time or name than the files already "
         "read, or (`any`) that it has not been read. `any` remembers every file, in 16 bytes each.",
@@ -192,7 +187,6 @@ class FileSourceOptions(
         DURATION,
         default=timedelta(hours=1),
         validator=at_least(timedelta(0)),
-        since=_SINCE,
         aliases=("late-file-window", "max-file-age"),
         doc="In the order of modification times, how much older than the newest file a file can "
         "be when it becomes visible, for example by a rename. The source remembers the files of "
@@ -210,7 +204,6 @@ class FileSourceOptions(
         "source.path.regex-pattern",
         OptionType("string", _regex),
         default=None,
-        since=_SINCE,
         aliases=("path-regex", "path.regex-pattern", "pathglobfilter"),
         doc="Pattern that must match the whole path of a file relative to `path`. Named groups "
         "can be partition columns.",
@@ -219,7 +212,6 @@ class FileSourceOptions(
         "source.ignored-suffixes",
         list_of(str),
         default=IGNORED_SUFFIXES,
-        since=_SINCE,
         doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
         "start with `.` or `_`.",
     )
@@ -230,7 +222,6 @@ class FileSourceOptions(
         "partition.columns",
         OptionType("schema", _partition_columns),
         default=(),
-        since=_SINCE,
         aliases=("partition-columns", "partitioned-by", "partition-keys"),
         doc="Columns whose values come from the path, as folders `key=value` or as named groups "
         "of the path's pattern, e.g. `month INT`. They follow the columns of the files.",
@@ -241,7 +232,6 @@ class FileSourceOptions(
         "metadata.columns",
         OptionType("map", _metadata_columns),
         default=(),
-        since=_SINCE,
         aliases=("metadata-columns",),
         doc="Metadata columns: a map from `file.path`, `file.name`, `file.size`, or "
         "`file.modification_time` to a column name. They come last.",
@@ -259,7 +249,6 @@ class FileSourceOptions(
         "on-schema-change",
         list_of(SchemaChange),
         default=(SchemaChange.FAIL,),
-        since=_SINCE,
         aliases=("schema-change", "mergeschema"),
         doc="What to do with a file whose columns differ from the schema: `fail`, or "
         "`null-missing`, `ignore-new`, or both. A missing field in a JSON record is always null.",
@@ -269,20 +258,16 @@ class FileSourceOptions(
         MEMORY_SIZE,
         default=64 << 20,
         validator=positive,
-        since=_SINCE,
         aliases=("split-size", "maxpartitionbytes", "spark.sql.files.maxpartitionbytes"),
         doc="Approximate size of the splits of larger files. Uncompressed text is cut at records "
         "and Parquet at row groups.",
     )
-    batch_rows: Setting[int] = option_like(
-        SOURCE_BATCH_ROWS, since=_SINCE, aliases=("batch-size", "batch.rows")
-    )
+    batch_rows: Setting[int] = option_like(SOURCE_BATCH_ROWS, aliases=("batch-size", "batch.rows"))
     block_size: Setting[int, int | str] = option(
         "source.block-size",
         MEMORY_SIZE,
         default=4 << 20,
         validator=positive,
-        since=_SINCE,
         doc="Bytes of text to read and parse at a time.",
     )
     max_record_size: Setting[int, int | str] = option(
@@ -290,7 +275,6 @@ class FileSourceOptions(
         MEMORY_SIZE,
         default=64 << 20,
         validator=positive,
-        since=_SINCE,
         doc="Maximum size of a line of text. It protects memory against files that are not text.",
     )
     csv: Setting[CsvOptions, CsvOptions | None] = part(

@@ -16,6 +16,7 @@ _OF_PROPERTIES: Final = "use 'properties.{rest}'"
 
 class ClientOptions(
     Configured,
+    since="2.0.0",
     elsewhere={
         "kafka.isolation.level": "use 'scan.isolation-level'",
         "kafka.*": _OF_PROPERTIES,
@@ -30,7 +31,6 @@ class ClientOptions(
         validator=not_empty,
         aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
         doc="Bootstrap brokers, as `host:port, host:port`.",
-        since="2.0.0",
     )
     properties: Setting[dict[str, Any], Mapping[str, Any] | None] = option(
         "properties.*",
@@ -41,5 +41,4 @@ class ClientOptions(
         doc="Properties of Kafka's client by their own names, such as `properties.group.id`, "
         "`properties.security.protocol`, or `properties.compression.type`. A password can be a "
         "`Secret`.",
-        since="2.0.0",
     )

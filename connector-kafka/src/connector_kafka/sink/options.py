@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Literal
 
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.sink.changelog import UpsertMode
@@ -24,10 +24,8 @@ from connectors_core.sink import SINK_PARALLELISM, DeliveryGuarantee
 
 __all__ = ["KafkaSinkOptions"]
 
-_SINCE: Final = "2.0.0"
 
-
-class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
+class KafkaSinkOptions(ClientOptions, scope="kafka sink", since="2.0.0"):
     """What to write and how: the settings of `KafkaSink`."""
 
     serialization: Setting[KafkaRecordSerializationSchema] = part(
@@ -42,7 +40,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         default=DeliveryGuarantee.AT_LEAST_ONCE,
         doc="Delivery guarantee of a row after failures.",
         aliases=("sink.semantic", "delivery.guarantee", "sink.exactly-once"),
-        since=_SINCE,
     )
     partitioner: Setting[
         KafkaPartitioner, KafkaPartitioner | Literal["default", "fixed", "round-robin"]
@@ -53,7 +50,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         doc="Partition of records without an explicit one: by the hash of their key as in Java's "
         "clients, one partition per writer, or round-robin.",
         aliases=("partitioner.class",),
-        since=_SINCE,
     )
     upsert: Setting[
         UpsertMode | None, UpsertMode | Literal["every-row", "last-of-each-key"] | None
@@ -64,7 +60,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         doc="How to write a changelog: `_row_kind` -D becomes a record without a value, and -U is "
         "dropped. Write every row, or only the last of each key within a batch.",
         aliases=("sink.buffer-flush.max-rows", "sink.buffer-flush.interval"),
-        since=_SINCE,
     )
     transactional_id_prefix: Setting[str] = option(
         "sink.transactional-id-prefix",
@@ -74,7 +69,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         doc="Prefix of transactional IDs and of the groups of receipts, for the access rules of "
         "the cluster. The pipeline and the sink follow, so that no two queries share an ID.",
         aliases=("transactional.id", "sink.transaction-naming-strategy"),
-        since=_SINCE,
     )
     transaction_pool_size: Setting[int] = option(
         "sink.transaction-pool-size",
@@ -83,7 +77,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         default=4,
         validator=positive,
         doc="Transactional IDs per writer: the maximum number of attempts of a task in an epoch.",
-        since=_SINCE,
     )
     receipts_topic: Setting[str] = option(
         "sink.receipts-topic",
@@ -92,7 +85,6 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         validator=not_empty,
         doc="Topic that the receipts of transactions refer to. It stays empty, all sinks can "
         "share it, and the sink creates it with one partition if it is missing.",
-        since=_SINCE,
     )
     restart_time: Setting[timedelta, timedelta | str] = option(
         "sink.restart-time",
@@ -101,6 +93,5 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink"):
         validator=positive,
         doc="Maximum time until a failed pipeline restarts. If a transaction is then older than "
         "`transaction.timeout.ms`, its rows are written again.",
-        since=_SINCE,
     )
-    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM, since=_SINCE)
+    parallelism: Setting[int | None] = option_like(SINK_PARALLELISM)

@@ -29,7 +29,6 @@ __all__ = [
     "ValueFields",
 ]
 
-_SINCE: Final = "2.0.0"
 _OF_READERS: Final = frozenset(
     {
         "format.empty-messages",
@@ -63,7 +62,7 @@ def _written(prefix: str) -> tuple[Option[Any], ...]:
     )
 
 
-class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
+class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since="2.0.0"):
     """Converts the columns of rows to keys, values, and other parts of Kafka records, in batches.
 
     Without a format for the value, the rows have the columns of Spark's own Kafka sink: `value`,
@@ -80,7 +79,6 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         default=None,
         validator=not_empty,
         doc="Topic of all records.",
-        since=_SINCE,
     )
     topic_column: Setting[str | None] = option(
         "topic.column",
@@ -89,7 +87,6 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         validator=not_empty,
         doc="Column of each record's topic, instead of `topic`.",
         aliases=("topic-column",),
-        since=_SINCE,
     )
     key_format: Setting[EncodingFormat | None, EncodingFormat | str | None] = part(
         None,
@@ -115,7 +112,6 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         default=None,
         doc="Column of headers: a list of structs of `key` and `value`, or a map.",
         aliases=("includeHeaders", "header-list"),
-        since=_SINCE,
     )
     timestamp_column: Setting[str | None] = option(
         "timestamp.column",
@@ -123,14 +119,12 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records"):
         default=None,
         doc="Column of each record's timestamp. If it is null or missing, the time of writing is "
         "used.",
-        since=_SINCE,
     )
     partition_column: Setting[str | None] = option(
         "partition.column",
         str,
         default=None,
         doc="Column of each record's partition. Null leaves the choice to the partitioner.",
-        since=_SINCE,
     )
 
     def __post_init__(self) -> None:

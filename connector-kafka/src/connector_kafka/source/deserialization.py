@@ -27,7 +27,7 @@ def _metadata_columns(value: Any) -> dict[str, str]:
     return names
 
 
-class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
+class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", since="2.0.0"):
     """The columns for keys, values, and metadata of a record.
 
     Without a format, keys and values are not decoded.
@@ -48,7 +48,6 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
         "schema",
         SCHEMA,
         default=None,
-        since="2.0.0",
         doc="Columns of the decoded keys and values, as a Spark SQL schema.",
     )
     key_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
@@ -64,7 +63,6 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records"):
             "metadata.columns",
             OptionType("map", _metadata_columns),
             default=None,
-            since="2.0.0",
             aliases=("includeheaders", "metadata-columns"),
             doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "
             "`timestamp`, `timestamp_type`, or `headers` to a column name. If nothing is decoded, "

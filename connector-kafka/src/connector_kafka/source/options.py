@@ -47,11 +47,11 @@ class DataLossPolicy(enum.Enum):
     """Reading continues after the newest available record."""
 
 
-class FetchOptions(Configured):
+class FetchOptions(Configured, since=_SINCE):
     """The settings for fetching records."""
 
     batch_rows: Setting[int] = option_like(
-        SOURCE_BATCH_ROWS, since=_SINCE, aliases=("max.poll.records", "batch-size")
+        SOURCE_BATCH_ROWS, aliases=("max.poll.records", "batch-size")
     )
     max_record_size: Setting[int, int | str] = option(
         "source.max-record-size",
@@ -67,7 +67,6 @@ class FetchOptions(Configured):
         DURATION,
         default=timedelta(milliseconds=50),
         validator=positive,
-        since=_SINCE,
         aliases=("poll.interval",),
         doc="Interval at which the source checks for new records.",
     )
@@ -75,7 +74,6 @@ class FetchOptions(Configured):
         "source.fetch-api",
         FetchApi,
         default=FetchApi.AUTO,
-        since=_SINCE,
         doc="Client API for reading. `public` is far slower, and `auto` uses it only if the "
         "client's internals are not as expected.",
     )
@@ -140,6 +138,7 @@ _PER_PARTITION: Final = (
 class KafkaSourceOptions(
     ClientOptions,
     scope="Kafka source",
+    since=_SINCE,
     elsewhere={
         "maxoffsetspertrigger": _LIMITS.format("rows=..."),
         "minoffsetspertrigger": "the trigger of the pipeline determines how long rows are "
@@ -169,7 +168,6 @@ class KafkaSourceOptions(
         "topic",
         list_of(str, separator=",;"),
         default=(),
-        since=_SINCE,
         aliases=("topics", "subscribe"),
         doc="Topics to read. Set exactly one of `topic`, `topic-pattern`, and `partitions`.",
     )
@@ -177,7 +175,6 @@ class KafkaSourceOptions(
         "topic-pattern",
         str,
         default=None,
-        since=_SINCE,
         aliases=("subscribepattern", "topics-pattern", "topic.pattern"),
         doc="Regular expression that must match the whole topic name. It never matches internal "
         "topics.",
@@ -186,7 +183,6 @@ class KafkaSourceOptions(
         "partitions",
         PARTITIONS,
         default=(),
-        since=_SINCE,
         aliases=("assign", "topic-partitions"),
         doc="Single partitions, as `topic:0, topic:1`.",
     )
@@ -218,7 +214,6 @@ class KafkaSourceOptions(
         "scan.bounded.stream",
         bool,
         default=False,
-        since=_SINCE,
         aliases=("setunbounded", "unbounded"),
         doc="With an end, read the source as a stream that ends instead of as a bounded source.",
     )
@@ -231,7 +226,6 @@ class KafkaSourceOptions(
         "commit.offsets.on.checkpoint",
         bool,
         default=True,
-        since=_SINCE,
         aliases=("commit-offsets", "enable.auto.commit"),
         doc="Commit the offsets of `properties.group.id`, if it is set, after each commit of an "
         "epoch. They are for monitoring only: the source never resumes from them.",
@@ -241,7 +235,6 @@ class KafkaSourceOptions(
         optional(DURATION, off="0 s"),
         default=timedelta(minutes=5),
         validator=at_least(timedelta(0)),
-        since=_SINCE,
         aliases=("partition.discovery.interval.ms", "partition-discovery.interval"),
         doc="Interval at which the source discovers new partitions. If it is 0, or if reading has "
         "an end, the source discovers partitions only once, at the start.",
@@ -254,7 +247,6 @@ class KafkaSourceOptions(
         "scan.isolation-level",
         IsolationLevel,
         default=IsolationLevel.READ_UNCOMMITTED,
-        since=_SINCE,
         aliases=("isolation.level",),
         doc="With `read-committed`, the source skips records of open and aborted transactions.",
     )
@@ -264,7 +256,6 @@ class KafkaSourceOptions(
         "on-data-loss",
         DataLossPolicy,
         default=DataLossPolicy.FAIL,
-        since=_SINCE,
         aliases=("data-loss",),
         doc="Reaction to lost records that should have been read: fail, or continue at the "
         "earliest or latest offset. The source counts and logs lost records.",

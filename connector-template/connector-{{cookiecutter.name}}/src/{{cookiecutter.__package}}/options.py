@@ -17,7 +17,7 @@ __all__ = ["SINCE", "Connection"]
 SINCE: Final = "0.1.0"
 
 
-class Connection(Configured):
+class Connection(Configured, since=SINCE):
     """How the server is reached; shipped to executors, so it holds no open client."""
 
     address: Setting[str] = option(
@@ -25,7 +25,6 @@ class Connection(Configured):
         str,
         kw_only=False,
         validator=not_empty,
-        since=SINCE,
         aliases=("host", "server", "url"),
         doc="Where the server listens, as `host:port`.",
     )
@@ -34,14 +33,12 @@ class Connection(Configured):
         str,
         kw_only=False,
         validator=not_empty,
-        since=SINCE,
         doc="Name of the topic.",
     )
     token: Setting[Secret | None, Secret | str | None] = option(
         "token",
         Secret,
         default=None,
-        since=SINCE,
         aliases=("password", "api-key"),
         doc="Token that the server asks for.",
     )

@@ -73,7 +73,7 @@ class AvroFormat(RecordFormat):
         return _encode(rows, self.schema or avro_schema_of(rows.schema), b"")
 
 
-class ConfluentAvroFormat(RecordFormat):
+class ConfluentAvroFormat(RecordFormat, since=SINCE):
     """As `AvroFormat`, after a zero byte and the four bytes of the id that the schema has."""
 
     registry: Setting[SchemaRegistry] = part(
@@ -84,14 +84,12 @@ class ConfluentAvroFormat(RecordFormat):
         str,
         default=None,
         doc="Subject to register the schema under; required to write.",
-        since=SINCE,
     )
     schema: Setting[str | None] = option(
         "avro-confluent.schema",
         str,
         default=None,
         doc="Schema to write with, as JSON; derived from the columns if not set.",
-        since=SINCE,
     )
 
     def check_readable(self, schema: pa.Schema) -> None:

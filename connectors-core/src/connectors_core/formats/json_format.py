@@ -36,7 +36,7 @@ _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
 
 
-class JsonFormat(RecordFormat):
+class JsonFormat(RecordFormat, since=SINCE):
     """Each message is one JSON object in UTF-8, its fields are the columns.
 
     A field that is missing is null; a column that may not be null makes such a message a bad
@@ -50,14 +50,12 @@ class JsonFormat(RecordFormat):
         bool,
         default=False,
         doc="Whether a message with a field that is not a column is a bad record.",
-        since=SINCE,
     )
     ignore_null_fields: Setting[bool] = option(
         "json.encode.ignore-null-fields",
         bool,
         default=False,
         doc="Whether to omit null fields when writing.",
-        since=SINCE,
         aliases=("ignorenullfields", "json.write-nulls"),
     )
 

@@ -146,6 +146,9 @@ class Configured:
     assembles, as in a dataclass. Errors name a setting by its keyword or its key, as the caller
     does.
 
+    The class keywords are `scope` and `elsewhere` (see `OptionSet`), and `since`, the version that
+    introduced the options of the body unless an option has its own.
+
     Attributes:
         OPTIONS: The options by key.
         SETTINGS: The declarations, in order.
@@ -157,9 +160,17 @@ class Configured:
     _made_of_options: bool
 
     def __init_subclass__(
-        cls, *, scope: str | None = None, elsewhere: Mapping[str, str] | None = None, **more: Any
+        cls,
+        *,
+        scope: str | None = None,
+        since: str | None = None,
+        elsewhere: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
         super().__init_subclass__(**more)
+        for each in vars(cls).values():
+            if since is not None and isinstance(each, Option):
+                each.introduce(since)
         fields = {
             name: each
             for base in reversed(cls.__mro__)

@@ -120,6 +120,11 @@ class Option(Setting[T, Any]):
     def _type(self) -> OptionType[T]:
         return type_of(self.type)
 
+    def introduce(self, since: str) -> None:
+        """Set the version that introduced it, unless it has one."""
+        if self.since is None:
+            object.__setattr__(self, "since", since)
+
     def parse(self, value: object) -> T:
         """Validate a string or a Python value and return its canonical form.
 

@@ -55,12 +55,11 @@ __all__ = [
     "unsupported_csv_type",
 ]
 
-_SINCE: Final = "2.0.0"
 # Characters that occur in the texts of numbers, booleans and times.
 _PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
 
 
-class CsvDialect(Configured):
+class CsvDialect(Configured, since="2.0.0"):
     """A CSV dialect. Text is UTF-8.
 
     Raises:
@@ -71,7 +70,6 @@ class CsvDialect(Configured):
         "csv.delimiter",
         str,
         default=",",
-        since=_SINCE,
         aliases=("csv.field-delimiter", "delimiter", "sep"),
         doc="Character between fields.",
     )
@@ -79,7 +77,6 @@ class CsvDialect(Configured):
         "csv.quote-char",
         str,
         default='"',
-        since=_SINCE,
         aliases=("csv.quote-character", "quote"),
         doc="Character around fields that hold delimiters or quotes.",
     )
@@ -87,14 +84,12 @@ class CsvDialect(Configured):
         "csv.double-quote",
         bool,
         default=True,
-        since=_SINCE,
         doc="A quote within a quoted field is written twice.",
     )
     escape_char: Setting[str | None] = option(
         "csv.escape-char",
         str,
         default=None,
-        since=_SINCE,
         aliases=("csv.escape-character", "escape"),
         doc="Character that takes the next one literally. By default there is none.",
     )
@@ -102,7 +97,6 @@ class CsvDialect(Configured):
         "csv.null-values",
         list_of(str),
         default=("",),
-        since=_SINCE,
         aliases=("csv.null-literal", "nullvalue"),
         doc='Spellings of a missing value, e.g. `["", "NA"]`. For text columns '
         "too, unless quoted. The first is written.",
@@ -111,21 +105,18 @@ class CsvDialect(Configured):
         "csv.true-values",
         list_of(str),
         default=("true", "True", "TRUE", "1"),
-        since=_SINCE,
         doc="Spellings of true; the first is written.",
     )
     false_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.false-values",
         list_of(str),
         default=("false", "False", "FALSE", "0"),
-        since=_SINCE,
         doc="Spellings of false; the first is written.",
     )
     timestamp_formats: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.timestamp-formats",
         list_of(str),
         default=(),
-        since=_SINCE,
         aliases=("timestampformat",),
         doc="Patterns of `strptime` to read times with, tried in order; without any "
         "ISO 8601 is read.",
@@ -134,7 +125,6 @@ class CsvDialect(Configured):
         "csv.assume-time-zone",
         str,
         default=None,
-        since=_SINCE,
         aliases=("timezone",),
         doc="Time zone of the times that are read, for columns whose type has a zone. By "
         "default every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.",
