@@ -77,7 +77,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     pipeline = Pipeline(
         spark,
         "flights",
-        checkpoint_location=str(places.checkpoint),
+        checkpoint_location=places.checkpoint,
         streaming=True,
         connection_timeout=None,  # servers that were killed with the driver may still be starting
     )

@@ -311,4 +311,4 @@ def new_pipeline(spark: SparkSession, root: Path, name: str = "p", **options: An
     from connectors_core import Pipeline
 
     options = {"streaming": True, "parallelism": 2} | options
-    return Pipeline(spark, name, checkpoint_location=str(root / "checkpoint"), **options)
+    return Pipeline(spark, name, checkpoint_location=root / "checkpoint", **options)

@@ -427,6 +427,13 @@ def test_what_a_source_says_itself_is_not_said_for_it():
         chain(toy("a", 1), toy("b", 1), starts_at=datetime(2024, 1, 1))
 
 
+def test_the_boundedness_of_a_factory_may_be_a_text():
+    later = chain(toy("a", 1), lambda switch: toy("b", 1), boundedness="bounded")
+    assert later.boundedness() is Boundedness.BOUNDED
+    with pytest.raises(ConfigurationError, match="expected: 'bounded' or 'continuous unbounded'"):
+        chain(toy("a", 1), lambda switch: toy("b", 1), boundedness="endless")
+
+
 def test_a_factory_that_makes_less_than_was_announced_is_refused():
     weak = ToySource({}, traits=SplitTraits(replayable=False), bounded=False)
     assert "traits" in str(switched(chain(toy("a", 1), lambda switch: weak)))

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import ClassVar
 
 import fsspec
@@ -272,7 +273,7 @@ def test_it_takes_all_that_a_pipeline_on_spark_takes():
 def test_an_argument_that_needs_spark_is_refused_by_name(tmp_path, needs_spark):
     (option,) = needs_spark
     with pytest.raises(UnsupportedError, match=option) as refused:
-        LocalPipeline("p", checkpoint_location=str(tmp_path), **needs_spark)
+        LocalPipeline("p", checkpoint_location=tmp_path, **needs_spark)
     assert refused.value.option == option
     assert refused.value.hint
 
@@ -282,7 +283,7 @@ def test_arguments_that_a_pipeline_on_spark_would_take_are_taken(tmp_path):
     LocalPipeline(
         "p",
         checkpoint_location=location,
-        state_location=location,
+        state_location=Path(location),
         streaming=True,
         on_changed_query="refuse",
         stop_on_sigterm=False,
@@ -291,7 +292,7 @@ def test_arguments_that_a_pipeline_on_spark_would_take_are_taken(tmp_path):
 
 
 def test_steps_over_a_dataframe_are_refused(tmp_path):
-    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path))
+    pipeline = LocalPipeline("p", checkpoint_location=tmp_path)
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(UnsupportedError, match="joined"):
         pipeline.lookup_join(rows, object(), on=["value"], how="inner")
@@ -301,7 +302,7 @@ def test_steps_over_a_dataframe_are_refused(tmp_path):
 
 @pytest.mark.parametrize("call", ["run", "start"])
 def test_a_pipeline_without_a_sink_reads_nothing(tmp_path, call):
-    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint"))
+    pipeline = LocalPipeline("p", checkpoint_location=tmp_path / "checkpoint")
     pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(ConfigurationError, match="no sink"):
         getattr(pipeline, call)()
@@ -310,7 +311,7 @@ def test_a_pipeline_without_a_sink_reads_nothing(tmp_path, call):
 
 def test_a_source_without_a_sink_is_named_and_not_read(tmp_path, caplog):
     sink = DirectorySink(tmp_path / "out")
-    with LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
+    with LocalPipeline("p", checkpoint_location=tmp_path / "checkpoint") as pipeline:
         pipeline.from_source(NumberSequenceSource(100, 109), uid="unused")
         rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
         pipeline.sink_to(rows, sink, uid="out")
@@ -322,9 +323,7 @@ def test_a_source_without_a_sink_is_named_and_not_read(tmp_path, caplog):
 
 @pytest.mark.parametrize("uid", ["numbers", "others"])
 def test_rows_of_another_pipeline_are_refused(tmp_path, uid):
-    first, other = (
-        LocalPipeline(name, checkpoint_location=str(tmp_path / name)) for name in ("a", "b")
-    )
+    first, other = (LocalPipeline(name, checkpoint_location=tmp_path / name) for name in ("a", "b"))
     first.from_source(NumberSequenceSource(0, 9), uid="numbers")
     rows = other.from_source(NumberSequenceSource(0, 9), uid=uid)
     for foreign in (rows, object()):
@@ -348,7 +347,7 @@ def test_calls_after_the_start_are_refused(tmp_path):
 
 
 def test_dead_letters_without_a_sink_are_refused(tmp_path):
-    pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path / "checkpoint"))
+    pipeline = LocalPipeline("p", checkpoint_location=tmp_path / "checkpoint")
     policy = RecordPolicy.dead_letter(object())
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers", record_policy=policy)
     pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="out")

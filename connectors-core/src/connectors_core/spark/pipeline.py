@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -43,7 +44,7 @@ class Pipeline:
     Args:
         spark: A classic session.
         name: The pipeline's name; stays the same for its checkpoint location.
-        checkpoint_location: The location of Spark's checkpoint, a URL for Hadoop.
+        checkpoint_location: The location of Spark's checkpoint, a path or a URL for Hadoop.
         state_location: The location of plans, reports, and decisions, a URL for fsspec that the
             driver and executors share. The default is the checkpoint location.
         storage_options: Options for the file system of ``state_location``.
@@ -77,8 +78,8 @@ class Pipeline:
         spark: SparkSession,
         name: str,
         *,
-        checkpoint_location: str,
-        state_location: str | None = None,
+        checkpoint_location: str | os.PathLike[str],
+        state_location: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int | None = None,
@@ -92,11 +93,13 @@ class Pipeline:
     ) -> None:
         if not is_classic(spark):
             raise UnsupportedError(
-                "a Pipeline needs a classic session, as SparkSession.builder.master(...) makes it",
+                "a Pipeline needs a classic session",
                 found=type(spark).__module__,
+                hint="create the session with SparkSession.builder.master(...)",
             )
-        checkpoint = checkpoint_location.removeprefix("file://")
-        root = StateStore(state_location or _state_location(checkpoint_location), storage_options)
+        location = os.fspath(checkpoint_location)
+        checkpoint = location.removeprefix("file://")
+        root = StateStore(os.fspath(state_location or _state_location(location)), storage_options)
         self._spark = spark
         self._parallelism = parallelism
         self._registered = Registrations(name, connection_timeout=connection_timeout)

@@ -8,6 +8,7 @@ and passes objects to tasks by cloudpickle.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -80,8 +81,8 @@ class LocalPipeline:
         self,
         name: str,
         *,
-        checkpoint_location: str,
-        state_location: str | None = None,
+        checkpoint_location: str | os.PathLike[str],
+        state_location: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int = 2,
@@ -93,14 +94,17 @@ class LocalPipeline:
         stop_on_sigterm: bool = False,
         progress: bool | Literal["auto"] = False,
     ) -> None:
-        _refuse_others("state_location", state_location, None, checkpoint_location)
+        location = os.fspath(checkpoint_location)
+        _refuse_others(
+            "state_location", state_location and os.fspath(state_location), None, location
+        )
         _refuse_others("streaming", streaming, None, True)
         _refuse_others("on_changed_query", on_changed_query, "refuse")
         _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
         _refuse_others("progress", progress, False)
         self._name = name
         self._lease_expiry = lease_expiry
-        self._root = StateStore(checkpoint_location, storage_options)
+        self._root = StateStore(location, storage_options)
         self._parallelism = parallelism
         self._trigger_interval = trigger_interval.total_seconds()
         self._commit_retries = commit_retries or CommitRetries()

@@ -156,7 +156,7 @@ def _known(source: AnySource) -> Member:
 
 def member_of(
     source: AnySource | SourceFactory,
-    boundedness: Boundedness | None,
+    boundedness: Boundedness | str | None,
     traits: SplitTraits | None,
     starts_at: datetime | None,
     allow_gap: bool,
@@ -177,7 +177,7 @@ def member_of(
     if not isinstance(source, Source):
         return Member(
             source=source,
-            boundedness=boundedness or Boundedness.CONTINUOUS_UNBOUNDED,
+            boundedness=_boundedness(boundedness),
             traits=traits or SplitTraits(),
             starts_at=starts_at,
             allow_gap=allow_gap,
@@ -190,6 +190,20 @@ def member_of(
             option="boundedness" if boundedness is not None else "traits",
         )
     return replace(_known(source), starts_at=starts_at, allow_gap=allow_gap)
+
+
+def _boundedness(declared: Boundedness | str | None) -> Boundedness:
+    if declared is None:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+    try:
+        return Boundedness(declared)
+    except ValueError:
+        raise ConfigurationError(
+            "the boundedness is unknown",
+            expected=" or ".join(repr(each.value) for each in Boundedness),
+            found=repr(declared),
+            option="boundedness",
+        ) from None
 
 
 def weakest(traits: Sequence[SplitTraits]) -> SplitTraits:

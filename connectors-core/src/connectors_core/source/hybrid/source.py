@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import final
+from typing import Literal, final
 
 import pyarrow as pa
 
@@ -138,7 +138,7 @@ class HybridSourceBuilder:
         self,
         source: AnySource | SourceFactory,
         *,
-        boundedness: Boundedness | None = None,
+        boundedness: (Boundedness | Literal["bounded", "continuous unbounded"] | None) = None,
         traits: SplitTraits | None = None,
         starts_at: datetime | None = None,
         allow_gap: bool = False,
