@@ -33,24 +33,18 @@ def output(
         ProgramError: It is not there, or fails; the message ends with the last that it said.
     """
     words = [os.fspath(word) for word in command]
-    try:
-        done = subprocess.run(  # noqa: S603 (a list of arguments, no shell)
-            words,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
+    with _started(words, folder, env) as process:
+        try:
+            text, _ = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        said = "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+        raise ProgramError(
+            f"`{' '.join(words)}` failed ({process.returncode}) in {folder}:\n{said}"
         )
-    except FileNotFoundError as error:
-        raise ProgramError(f"there is no program {words[0]}") from error
-    if done.returncode != 0:
-        said = "\n".join(done.stdout.rstrip().splitlines()[-_LAST_LINES:])
-        raise ProgramError(f"`{' '.join(words)}` failed ({done.returncode}) in {folder}:\n{said}")
-    return done.stdout
+    return text
 
 
 def follow(
@@ -78,20 +72,7 @@ def follow(
         ProgramError: It is not there.
     """
     words = [os.fspath(word) for word in command]
-    try:
-        process = subprocess.Popen(  # noqa: S603 (a list of arguments, no shell)
-            words,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise ProgramError(f"there is no program {words[0]}") from error
+    process = _started(words, folder, env, new_session=True)
     with process, log.open("a", encoding="utf-8") as written:
         try:
             for text in process.stdout or ():
@@ -101,6 +82,25 @@ def follow(
         except BaseException:
             _end(process)
             raise
+
+
+def _started(
+    words: list[str], folder: Path, env: Mapping[str, str] | None, *, new_session: bool = False
+) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(  # noqa: S603 (a list of arguments, no shell)
+            words,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=new_session,
+        )
+    except FileNotFoundError as error:
+        raise ProgramError(f"there is no program {words[0]}") from error
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Params: TypeAlias = Mapping[str, Any] | None
 
 _logger = logging.getLogger(__name__)
 
@@ -72,13 +73,7 @@ class ElasticsearchClient:
         self._waiting: set[Future[bytes]] = set()
 
     def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        doing: str,
+        self, method: str, path: str, body: Any = None, *, params: Params = None, doing: str
     ) -> Any:
         """Send one request.
 
@@ -99,13 +94,7 @@ class ElasticsearchClient:
         return decoded(answer, doing) if answer else None
 
     def request_bytes(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        doing: str,
+        self, method: str, path: str, body: Any = None, *, params: Params = None, doing: str
     ) -> bytes:
         """Send one request and return the raw response. See `request`."""
         asked = self._client.request_bytes(method, path, body, params=params, doing=doing)
@@ -160,26 +149,14 @@ class AsyncElasticsearchClient:
         )
 
     async def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        doing: str,
+        self, method: str, path: str, body: Any = None, *, params: Params = None, doing: str
     ) -> Any:
         """Send one request; see `ElasticsearchClient.request`."""
         answer = await self.request_bytes(method, path, body, params=params, doing=doing)
         return decoded(answer, doing) if answer else None
 
     async def request_bytes(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        doing: str,
+        self, method: str, path: str, body: Any = None, *, params: Params = None, doing: str
     ) -> bytes:
         """Send one request and return the raw response. See `ElasticsearchClient.request`."""
         try:

@@ -396,23 +396,21 @@ def _told(value: Any) -> Any:
     return plain(value)
 
 
-def moments_of(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
+def moments_of(fields: Sequence[pa.Field]) -> Iterator[str]:
     """Return the paths, with dots, of the fields whose columns hold timestamps or dates."""
-    for field in fields:
-        path, kind = f"{above}{field.name}", field.type
-        kind = kind.value_type if pa.types.is_list(kind) else kind
-        if pa.types.is_struct(kind):
-            yield from moments_of(kind.fields, f"{path}.")
-        elif pa.types.is_temporal(kind):
-            yield path
+    return (path for path, kind in _leaves(fields) if pa.types.is_temporal(kind))
 
 
-def leaves(fields: Sequence[pa.Field], above: str = "") -> Iterator[str]:
+def leaves(fields: Sequence[pa.Field]) -> Iterator[str]:
     """Return the paths, with dots, of the fields with values."""
+    return (path for path, _ in _leaves(fields))
+
+
+def _leaves(fields: Sequence[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:
     for field in fields:
         path, kind = f"{above}{field.name}", field.type
         kind = kind.value_type if pa.types.is_list(kind) else kind
         if pa.types.is_struct(kind):
-            yield from leaves(kind.fields, f"{path}.")
+            yield from _leaves(kind.fields, f"{path}.")
         else:
-            yield path
+            yield path, kind

@@ -20,6 +20,7 @@ from connectors_core.options import (
     Option,
     Options,
     OptionSet,
+    OptionType,
     at_least,
     between,
     list_of,
@@ -36,23 +37,23 @@ __all__ = [
 
 T = TypeVar("T")
 
-_SINCE: Final = "2.0.0"
-_natural: Final = at_least(0)
+
+def _property(key: str, kind: type[T] | OptionType[T], doc: str, **declared: Any) -> Option[T]:
+    return Option(key, kind, doc=doc, since="2.0.0", **declared)
 
 
-def _milliseconds(key: str, default: int, doc: str) -> Option[int]:
-    return Option(key, int, default=default, unit="ms", validator=_natural, doc=doc, since=_SINCE)
+def _milliseconds(key: str, default: int, doc: str, *, least: int = 0) -> Option[int]:
+    return _property(key, int, doc, default=default, unit="ms", validator=at_least(least))
 
 
-def _bytes(key: str, default: int, doc: str) -> Option[int]:
-    return Option(
-        key, int, default=default, unit="bytes", validator=at_least(1), doc=doc, since=_SINCE
-    )
+def _bytes(key: str, default: int, doc: str, *, least: int = 1) -> Option[int]:
+    return _property(key, int, doc, default=default, unit="bytes", validator=at_least(least))
 
 
-BOOTSTRAP_SERVERS: Final = Option(
+BOOTSTRAP_SERVERS: Final = _property(
     "bootstrap.servers",
     list_of(str),
+    "Bootstrap brokers, as `host:port, host:port`.",
     required=True,
     validator=not_empty,
     aliases=(
@@ -62,41 +63,28 @@ BOOTSTRAP_SERVERS: Final = Option(
         "bootstrap-servers",
         "bootstrap_servers",
     ),
-    doc="Bootstrap brokers, as `host:port, host:port`.",
-    since=_SINCE,
 )
-CLIENT_ID: Final = Option(
-    "client.id",
-    str,
-    default="connector-kafka",
-    doc="Name of the client in the broker's logs.",
-    since=_SINCE,
+CLIENT_ID: Final = _property(
+    "client.id", str, "Name of the client in the broker's logs.", default="connector-kafka"
 )
-CLIENT_RACK: Final = Option(
+CLIENT_RACK: Final = _property(
     "client.rack",
     str,
+    "Rack of this client, so that it reads from the nearest replica.",
     default="",
-    doc="Rack of this client, so that it reads from the nearest replica.",
-    since=_SINCE,
 )
-REQUEST_TIMEOUT_MS: Final = Option(
+REQUEST_TIMEOUT_MS: Final = _milliseconds(
     "request.timeout.ms",
-    int,
-    unit="ms",
-    default=30_000,
-    validator=at_least(1),
-    doc="Maximum wait for a response. After it, the client closes the connection.",
-    since=_SINCE,
+    30_000,
+    "Maximum wait for a response. After it, the client closes the connection.",
+    least=1,
 )
-API_TIMEOUT_MS: Final = Option(
+API_TIMEOUT_MS: Final = _milliseconds(
     "default.api.timeout.ms",
-    int,
-    unit="ms",
-    default=60_000,
-    validator=at_least(1),
-    doc="Deadline of an operation with all its retries. Each attempt can take up to "
+    60_000,
+    "Deadline of an operation with all its retries. Each attempt can take up to "
     "`request.timeout.ms`.",
-    since=_SINCE,
+    least=1,
 )
 RETRY_BACKOFF_MS: Final = _milliseconds(
     "retry.backoff.ms", 100, "Initial wait before a retry. It doubles with each retry."
@@ -126,118 +114,81 @@ CONNECTION_SETUP_TIMEOUT_MAX_MS: Final = _milliseconds(
 CONNECTIONS_MAX_IDLE_MS: Final = _milliseconds(
     "connections.max.idle.ms", 540_000, "Idle time after which a connection is closed."
 )
-RECEIVE_BUFFER_BYTES: Final = Option(
-    "receive.buffer.bytes",
-    int,
-    unit="bytes",
-    default=-1,
-    validator=at_least(-1),
-    doc="TCP receive buffer. -1 uses the system default.",
-    since=_SINCE,
+RECEIVE_BUFFER_BYTES: Final = _bytes(
+    "receive.buffer.bytes", -1, "TCP receive buffer. -1 uses the system default.", least=-1
 )
-SEND_BUFFER_BYTES: Final = Option(
-    "send.buffer.bytes",
-    int,
-    unit="bytes",
-    default=-1,
-    validator=at_least(-1),
-    doc="TCP send buffer. -1 uses the system default.",
-    since=_SINCE,
+SEND_BUFFER_BYTES: Final = _bytes(
+    "send.buffer.bytes", -1, "TCP send buffer. -1 uses the system default.", least=-1
 )
-CLIENT_DNS_LOOKUP: Final = Option(
+CLIENT_DNS_LOOKUP: Final = _property(
     "client.dns.lookup",
     str,
+    "DNS lookup of broker names.",
     default="use_all_dns_ips",
     choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    doc="DNS lookup of broker names.",
-    since=_SINCE,
 )
-SECURITY_PROTOCOL: Final = Option(
+SECURITY_PROTOCOL: Final = _property(
     "security.protocol",
     str,
+    "Protocol between client and brokers.",
     default="PLAINTEXT",
     choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     aliases=("kafka.security.protocol",),
-    doc="Protocol between client and brokers.",
-    since=_SINCE,
 )
-SASL_MECHANISM: Final = Option(
+SASL_MECHANISM: Final = _property(
     "sasl.mechanism",
     str,
+    "Login mechanism.",
     choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     aliases=("sasl.mechanisms",),
-    doc="Login mechanism.",
-    since=_SINCE,
 )
-SASL_USERNAME: Final = Option(
+SASL_USERNAME: Final = _property(
     "sasl.username",
     str,
-    doc="User name. It can also be part of `sasl.jaas.config`, as for Java's clients.",
-    since=_SINCE,
+    "User name. It can also be part of `sasl.jaas.config`, as for Java's clients.",
 )
-SASL_PASSWORD: Final = Option("sasl.password", Secret, doc="Password of the user.", since=_SINCE)
-SASL_JAAS_CONFIG: Final = Option(
+SASL_PASSWORD: Final = _property("sasl.password", Secret, "Password of the user.")
+SASL_JAAS_CONFIG: Final = _property(
     "sasl.jaas.config",
     Secret,
-    doc='As for Java\'s clients: `...LoginModule required username="u" password="p";`.',
-    since=_SINCE,
+    'As for Java\'s clients: `...LoginModule required username="u" password="p";`.',
 )
-SSL_TRUSTSTORE_TYPE: Final = Option(
-    "ssl.truststore.type",
-    str,
-    default="PEM",
-    choices=("PEM",),
-    doc="Only PEM is supported.",
-    since=_SINCE,
+SSL_TRUSTSTORE_TYPE: Final = _property(
+    "ssl.truststore.type", str, "Only PEM is supported.", default="PEM", choices=("PEM",)
 )
-SSL_TRUSTSTORE_LOCATION: Final = Option(
+SSL_TRUSTSTORE_LOCATION: Final = _property(
     "ssl.truststore.location",
     str,
+    "PEM file of the trusted authorities. The default is the system's authorities.",
     aliases=("ssl.ca.location", "ssl.cafile"),
-    doc="PEM file of the trusted authorities. The default is the system's authorities.",
-    since=_SINCE,
 )
-SSL_TRUSTSTORE_CERTIFICATES: Final = Option(
-    "ssl.truststore.certificates", str, doc="Trusted authorities as PEM text.", since=_SINCE
+SSL_TRUSTSTORE_CERTIFICATES: Final = _property(
+    "ssl.truststore.certificates", str, "Trusted authorities as PEM text."
 )
-SSL_KEYSTORE_TYPE: Final = Option(
-    "ssl.keystore.type",
-    str,
-    default="PEM",
-    choices=("PEM",),
-    doc="Only PEM is supported.",
-    since=_SINCE,
+SSL_KEYSTORE_TYPE: Final = _property(
+    "ssl.keystore.type", str, "Only PEM is supported.", default="PEM", choices=("PEM",)
 )
-SSL_KEYSTORE_LOCATION: Final = Option(
+SSL_KEYSTORE_LOCATION: Final = _property(
     "ssl.keystore.location",
     str,
+    "PEM file with the client's private key and certificate chain.",
     aliases=("ssl.certificate.location", "ssl.certfile"),
-    doc="PEM file with the client's private key and certificate chain.",
-    since=_SINCE,
 )
-SSL_KEYSTORE_CERTIFICATE_CHAIN: Final = Option(
-    "ssl.keystore.certificate.chain",
-    str,
-    doc="The client's certificate chain as PEM text.",
-    since=_SINCE,
+SSL_KEYSTORE_CERTIFICATE_CHAIN: Final = _property(
+    "ssl.keystore.certificate.chain", str, "The client's certificate chain as PEM text."
 )
-SSL_KEYSTORE_KEY: Final = Option(
-    "ssl.keystore.key",
-    Secret,
-    aliases=("ssl.key.pem",),
-    doc="The client's private key as PEM text.",
-    since=_SINCE,
+SSL_KEYSTORE_KEY: Final = _property(
+    "ssl.keystore.key", Secret, "The client's private key as PEM text.", aliases=("ssl.key.pem",)
 )
-SSL_KEY_PASSWORD: Final = Option(
-    "ssl.key.password", Secret, doc="Password of the client's private key.", since=_SINCE
+SSL_KEY_PASSWORD: Final = _property(
+    "ssl.key.password", Secret, "Password of the client's private key."
 )
-SSL_ENDPOINT_IDENTIFICATION: Final = Option(
+SSL_ENDPOINT_IDENTIFICATION: Final = _property(
     "ssl.endpoint.identification.algorithm",
     str,
+    "`https`: the certificate must contain the broker's host name. `none` or empty: no check.",
     default="https",
     choices=("https", "none", ""),
-    doc="`https`: the certificate must contain the broker's host name. `none` or empty: no check.",
-    since=_SINCE,
 )
 
 #: The properties of every client.
@@ -274,11 +225,8 @@ CLIENT_PROPERTIES: Final = OptionSet(
     scope="Kafka's client",
 )
 
-GROUP_ID: Final = Option(
-    "group.id",
-    str,
-    doc="Consumer group whose committed offsets are read and written.",
-    since=_SINCE,
+GROUP_ID: Final = _property(
+    "group.id", str, "Consumer group whose committed offsets are read and written."
 )
 FETCH_MIN_BYTES: Final = _bytes(
     "fetch.min.bytes", 1, "Minimum number of bytes before the broker answers a fetch."
@@ -290,8 +238,8 @@ MAX_PARTITION_FETCH_BYTES: Final = _bytes(
 FETCH_MAX_WAIT_MS: Final = _milliseconds(
     "fetch.max.wait.ms", 500, "Maximum time that the broker waits for `fetch.min.bytes`."
 )
-CHECK_CRCS: Final = Option(
-    "check.crcs", bool, default=True, doc="Verify the checksums of record batches.", since=_SINCE
+CHECK_CRCS: Final = _property(
+    "check.crcs", bool, "Verify the checksums of record batches.", default=True
 )
 
 #: The additional properties of a source, and all of its properties.
@@ -308,50 +256,35 @@ CONSUMER_PROPERTIES: Final = CLIENT_PROPERTIES.extended(
     *READING_PROPERTIES, scope="Kafka's consumer"
 )
 
-ACKS: Final = Option(
+ACKS: Final = _property(
     "acks",
     str,
+    "Number of replicas that must acknowledge a record.",
     default="all",
     choices=("all", "-1", "1", "0"),
-    doc="Number of replicas that must acknowledge a record.",
-    since=_SINCE,
 )
 BATCH_SIZE: Final = _bytes("batch.size", 256 << 10, "Maximum size of a record batch, uncompressed.")
-COMPRESSION_TYPE: Final = Option(
+COMPRESSION_TYPE: Final = _property(
     "compression.type",
     str,
+    "Codec of the record batches.",
     default="none",
     choices=("none", "gzip", "snappy", "lz4", "zstd"),
-    doc="Codec of the record batches.",
-    since=_SINCE,
 )
 MAX_REQUEST_SIZE: Final = _bytes("max.request.size", 1 << 20, "Maximum size of a request.")
-DELIVERY_TIMEOUT_MS: Final = Option(
-    "delivery.timeout.ms",
-    int,
-    unit="ms",
-    default=120_000,
-    validator=at_least(1),
-    doc="Deadline for sending a batch, including retries.",
-    since=_SINCE,
+DELIVERY_TIMEOUT_MS: Final = _milliseconds(
+    "delivery.timeout.ms", 120_000, "Deadline for sending a batch, including retries.", least=1
 )
-MAX_IN_FLIGHT: Final = Option(
+MAX_IN_FLIGHT: Final = _property(
     "max.in.flight.requests.per.connection",
     int,
+    "Maximum number of requests in flight per broker.",
     unit="requests",
     default=5,
     validator=between(1, 5),
-    doc="Maximum number of requests in flight per broker.",
-    since=_SINCE,
 )
-TRANSACTION_TIMEOUT_MS: Final = Option(
-    "transaction.timeout.ms",
-    int,
-    unit="ms",
-    default=600_000,
-    validator=at_least(1),
-    doc="Age at which the broker aborts a transaction.",
-    since=_SINCE,
+TRANSACTION_TIMEOUT_MS: Final = _milliseconds(
+    "transaction.timeout.ms", 600_000, "Age at which the broker aborts a transaction.", least=1
 )
 
 #: The additional properties of a sink, and all of its properties.

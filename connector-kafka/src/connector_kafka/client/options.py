@@ -30,7 +30,7 @@ class ClientOptions(
         kw_only=False,
         validator=not_empty,
         aliases=(BOOTSTRAP_SERVERS.key, *BOOTSTRAP_SERVERS.aliases),
-        doc="Bootstrap brokers, as `host:port, host:port`.",
+        doc=BOOTSTRAP_SERVERS.doc,
     )
     properties: Setting[dict[str, Any], Mapping[str, Any] | None] = option(
         "properties.*",

@@ -7,13 +7,8 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, TypeVar
 
-from connectors_core.engine.coordinator.mailbox import Mailbox
-
-T = TypeVar("T")
-Action = Callable[[], None]
+from connectors_core.engine.coordinator.mailbox import Action, Mailbox
 
 
 class ManualClock:
@@ -60,35 +55,6 @@ class ManualMailbox(Mailbox):
         if not self.closed:
             heapq.heappush(self.timers, (self.clock() + delay, next(self._numbers), action))
 
-    def call_async(
-        self,
-        call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
-        *,
-        initial_delay: timedelta = timedelta(0),
-        period: timedelta | None = None,
-    ) -> None:
-        """Keep a call for :meth:`run_calls`."""
-
-        def run() -> None:
-            result: Any = None
-            error: BaseException | None = None
-            try:
-                result = call()
-            except Exception as exc:
-                error = exc
-            self.execute(lambda: finish(result, error))
-
-        def finish(result: Any, error: BaseException | None) -> None:
-            handler(result, error)
-            if period is not None:
-                self.schedule(period.total_seconds(), lambda: self.calls.append(run))
-
-        if initial_delay:
-            self.schedule(initial_delay.total_seconds(), lambda: self.calls.append(run))
-        else:
-            self.calls.append(run)
-
     def close(self) -> None:
         """Drop all waiting actions."""
         self.closed = True
@@ -112,7 +78,8 @@ class ManualMailbox(Mailbox):
         raise AssertionError("the mailbox never comes to rest")
 
     def run_calls(self) -> None:
-        """Run the asynchronous calls that wait."""
+        """Run the waiting actions, and then the asynchronous calls that wait."""
+        self.run()
         while self.calls:
             self.calls.popleft()()
         self.run()
@@ -124,3 +91,6 @@ class ManualMailbox(Mailbox):
         self.clock.now = max(self.clock.now, self.timers[0][0])
         self.run()
         return True
+
+    def _submit(self, run: Action) -> None:
+        self.calls.append(run)

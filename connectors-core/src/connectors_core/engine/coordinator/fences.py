@@ -75,19 +75,7 @@ def fence_decisions(store: StateStore, lease: Lease, *, pipeline_id: str) -> Non
 
 
 def fence_plans(store: StateStore, lease: Lease, *, pipeline_id: str) -> None:
-    """Fence off the next plan from all earlier drivers.
-
-    If an earlier driver created this plan first, the plan counts, and the fence takes the next
-    number.
-
-    Args:
-        store: The state location of the query.
-        lease: The lease of this driver.
-        pipeline_id: The pipeline.
-
-    Raises:
-        LeaseError: A later driver has taken over the pipeline.
-    """
+    """Fence off the next plan from all earlier drivers; see `fence_decisions`."""
 
     def fence(number: int) -> Plan:
         return Plan(

@@ -86,8 +86,7 @@ class Mailbox:
                 self.schedule(period.total_seconds(), submit)
 
         def submit() -> None:
-            if self._workers is not None:
-                self._workers.submit(run)
+            self._submit(run)
 
         if initial_delay:
             self.schedule(initial_delay.total_seconds(), submit)
@@ -105,6 +104,10 @@ class Mailbox:
             self._thread.join()
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, run: Action) -> None:
+        if self._workers is not None:
+            self._workers.submit(run)
 
     def _run(self) -> None:
         while (action := self._next()) is not None:
