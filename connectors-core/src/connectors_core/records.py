@@ -324,7 +324,7 @@ class RecordErrorHandler:
 
 
 def _without_numbers(reason: str, raw: bytes | None) -> str:
-    """Return a reason without the numbers of the record, which some clients quote."""
+    """Remove the record's numbers from a reason, because some clients quote them."""
     if raw is None:
         return reason
     text = raw.decode("utf-8", "replace")

@@ -78,7 +78,7 @@ def mask_text(text: str) -> str:
         text: Any text, for example a message of a client library.
 
     Returns:
-        The text with `******` in their place. A text without URLs is unchanged.
+        The text with `******` in place of the secrets. A text without URLs is unchanged.
     """
     if "://" not in text:
         return text

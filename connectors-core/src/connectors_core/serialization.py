@@ -154,7 +154,7 @@ class JsonDataclassSerializer(VersionedSerializer[T]):
 
 
 def encode_versioned(serializer: VersionedSerializer[T], obj: T) -> dict[str, Any]:
-    """Return an object with its layout number as a small dict, for a document.
+    """Encode an object with its layout number as a small dict, for a document.
 
     Args:
         serializer: The serializer of the object.

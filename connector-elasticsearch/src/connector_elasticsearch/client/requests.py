@@ -228,7 +228,7 @@ def meaningless(doing: str, *, found: str) -> ElasticsearchRetryableError:
 
 
 def path_of(*parts: str) -> str:
-    """Return the path of a request made of names. Commas and stars keep their meaning."""
+    """Return a request path built from names. Commas and stars keep their meaning."""
     return "/" + "/".join(quote(part, safe=",*") for part in parts)
 
 

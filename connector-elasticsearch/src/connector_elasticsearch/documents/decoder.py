@@ -342,7 +342,7 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _replace(
     columns: list[pa.Array], fields: Sequence[pa.Field], path: Sequence[str], moments: pa.Array
 ) -> None:
-    """Replace the source's timestamps by those that the server wrote."""
+    """Replace the source's timestamps with those that the server wrote."""
     at = next(at for at, field in enumerate(fields) if field.name == path[0])
     if len(path) == 1:
         if pc.max(pc.list_value_length(moments)).as_py() not in {None, 1}:
@@ -372,7 +372,7 @@ def _moments(
 
 
 def _written(fields: Any, path: str) -> Iterator[Any]:
-    """Return what the server wrote for a path, or inside of a nested object."""
+    """Return the values that the server wrote for a path, or inside a nested object."""
     if not isinstance(fields, dict):
         return
     if path in fields:

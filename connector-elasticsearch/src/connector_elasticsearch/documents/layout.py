@@ -30,7 +30,7 @@ class Layout:
 
     @property
     def requires_routing(self) -> bool:
-        """Return whether finding a document of an index takes more than its ID."""
+        """Return whether finding a document of an index requires more than its ID."""
         return any(each.get("_routing", {}).get("required") for each in self.mappings.values())
 
     def kinds(self, path: str) -> set[str | None]:

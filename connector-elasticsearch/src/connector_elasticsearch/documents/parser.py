@@ -39,7 +39,7 @@ class Number:
 
 
 class _TooDeep:
-    """A placeholder for what was cut off."""
+    """A placeholder for the parts that were cut off."""
 
 
 _TOO_DEEP: Final = _TooDeep()

@@ -97,7 +97,7 @@ class Moments:
         """Check that every timestamp was used.
 
         Raises:
-            ValueError: A timestamp was left.
+            ValueError: A timestamp was not used.
         """
         if self._is_several and self._left:
             raise ValueError("the server found more timestamps than the field holds")

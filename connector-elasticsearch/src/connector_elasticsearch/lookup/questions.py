@@ -238,7 +238,7 @@ class Questions:
         return self._decoder.batch(rows)
 
     def _check_count(self, documents: int, keys: int) -> None:
-        """The server returns for each ID a document, or that it does not exist."""
+        """For each ID, the server returns a document, or states that it does not exist."""
         if documents != keys:
             raise meaningless(self.doing, found=f"{documents} results for {keys} ids")
 

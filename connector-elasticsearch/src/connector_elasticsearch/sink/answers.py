@@ -25,7 +25,7 @@ _WRITTEN: Final = (b'{"status":200}', b'{"status":201}')
 
 @dataclass(frozen=True)
 class NotWritten:
-    """An operation that did not simply succeed.
+    """An operation whose outcome needs attention.
 
     Attributes:
         number: The number of the operation in its request.
@@ -41,7 +41,7 @@ class NotWritten:
 def is_all_written(answer: bytes, operations: int) -> bool:
     """Whether a response reports success for this number of operations.
 
-    If the response has another spelling, this is false, and `not_written` finds nothing.
+    If the response is formatted differently, this is false, and `not_written` finds nothing.
     """
     return (
         answer.startswith(_NO_ERRORS)
@@ -53,7 +53,7 @@ def is_all_written(answer: bytes, operations: int) -> bool:
 def not_written(
     answer: bytes, operations: int, operation_at: Callable[[int], bytes], doing: str
 ) -> list[NotWritten]:
-    """Return the operations that did not simply succeed, in order.
+    """Return the operations whose outcome needs attention, in order.
 
     Args:
         answer: The server's response.

@@ -56,7 +56,7 @@ class WriteOperation(StrEnum):
 
 
 class VersionType(StrEnum):
-    """When a document replaces one with the same ID, by their versions."""
+    """Which versions of a document replace an existing one with the same ID."""
 
     EXTERNAL = "external"
     """The new version is higher."""

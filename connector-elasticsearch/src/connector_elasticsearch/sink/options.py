@@ -241,7 +241,8 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink", sin
         "routing.column",
         str,
         aliases=("es.mapping.routing",),
-        doc="Column that determines the shard of a document. Null selects it by the ID.",
+        doc="Column that determines the shard of a document. If it is null, the ID determines "
+        "the shard.",
         default=None,
     )
     version_column: Setting[str | None] = option(

@@ -118,7 +118,7 @@ def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
     """Return the sort values of the last hit, which are at the very end of a page.
 
     Raises:
-        pyarrow.ArrowInvalid: They are not there.
+        pyarrow.ArrowInvalid: The page does not end with them.
     """
     end = body.removesuffix(b"]}}")
     try:

@@ -235,7 +235,7 @@ class Searcher:
 
 
 def with_point_in_time(settings: SearchSettings, act: Callable[[Searcher], T]) -> T:
-    """Call a function with a searcher of its own, and then close it."""
+    """Call a function with a new searcher, and then close the searcher."""
     with closing(Searcher(settings)) as searcher:
         return act(searcher)
 

@@ -242,7 +242,7 @@ class _Unclosed:
         self._position = 0
 
     def discard(self) -> None:
-        # Discards what pyarrow writes when it closes.
+        # Discards the bytes that pyarrow writes when it closes.
         self._discarded = True
 
     def write(self, data: Any) -> int:

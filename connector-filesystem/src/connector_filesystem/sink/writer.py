@@ -37,7 +37,7 @@ __all__ = ["FileCommittable", "FileSinkWriter"]
 _TOTAL_BUFFERS: Final = 4
 # The limit of staged, incomplete files, as a multiple of the limit of handles.
 _STAGED_FILES: Final = 32
-# A larger buffer does not help lines. Parquet gains larger row groups.
+# A larger buffer does not improve text files. Parquet gains larger row groups.
 _TEXT_BUFFER_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -279,7 +279,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             self._roll(bucket)
 
     def _drain_largest(self) -> None:
-        """Write until the buffer is half empty, so that not every row sorts the folders."""
+        """Write until the buffer is half empty, to avoid a sort for every row."""
         for file in sorted(self._open.values(), key=lambda each: each.held_bytes, reverse=True):
             if self._held_bytes <= _TOTAL_BUFFERS * self._buffer_size // 2:
                 break

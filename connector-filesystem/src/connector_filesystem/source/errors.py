@@ -99,7 +99,7 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
 def file_error(
     location: FileLocation, split: FileSplit, position: str, cause: BaseException
 ) -> Exception:
-    """Return the error to raise when reading fails, above all if the file was replaced."""
+    """Return the error to raise when reading fails, in particular if the file was replaced."""
     try:
         check_unchanged(location, split, position)
     except (DataLossError, SplitChangedError) as changed:
@@ -108,7 +108,7 @@ def file_error(
     except Exception as unknown:  # the status request failed too
         cause.add_note(f"and its status cannot be read: {unknown}")
     url = location.url_of(split.path)
-    # A refusal by the system or the network has an errno or a type of its own. A damaged stream
+    # An error of the system or the network has an errno or its own type. A damaged stream
     # raises a plain OSError of Arrow.
     of_system = isinstance(cause, OSError) and (
         cause.errno is not None or type(cause) is not OSError

@@ -39,7 +39,7 @@ class LeftOut(StrEnum):
 
     @property
     def is_expected(self) -> bool:
-        """Whether such paths are normal next to files that are read."""
+        """Whether such paths are usual in a folder of files to read."""
         return self not in _UNEXPECTED
 
 

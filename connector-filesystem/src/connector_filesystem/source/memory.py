@@ -249,8 +249,8 @@ class EachVersion(Memory):
 class ListedFiles:
     """The versions of files in the last listing.
 
-    The state stores them in a Bloom filter. The filter knows each of them, and mistakes few others
-    for them up to about 16,000 files.
+    The state stores them in a Bloom filter. The filter recognizes each of them. With up to about
+    16,000 files, it rarely mistakes another version for one of them.
 
     Args:
         stored: The filter, which is empty before the first listing.
@@ -283,7 +283,7 @@ class ListedFiles:
         return (1 - math.exp(-_HASHES * count / _filter_bits(count))) ** _HASHES
 
     def lacking(self, files: Sequence[FileStatus]) -> list[FileStatus]:
-        """Return those of some files that, as far as the filter knows, were not listed."""
+        """Return the files that, according to the filter, were not listed."""
         if self._files is not None:
             return [file for file in files if file not in self._exact]
         if not files or not self._stored:

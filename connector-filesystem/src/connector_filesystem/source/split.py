@@ -114,7 +114,7 @@ class Damaged:
 class FileChunk:
     """The result of one fetch: rows or bad records, and the position after them.
 
-    Bad records have a chunk of their own, so that a batch that the runtime cuts never contains one.
+    Bad records are in separate chunks, so that a batch that the runtime cuts never contains one.
 
     Attributes:
         position: The position after this chunk.

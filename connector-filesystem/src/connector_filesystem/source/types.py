@@ -68,7 +68,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether at least most values of one type fit another.
+    """Return whether most or all values of one type fit another.
 
     It always allows the conversion to the result of `spark_type`.
     """

@@ -33,8 +33,8 @@ def ensure_topic(
         settings: The settings of a new topic.
 
     Raises:
-        KafkaAuthorizationError: The user lacks the permission to create it. The message has the
-            solution.
+        KafkaAuthorizationError: The user lacks the permission to create it. The message names the
+            remedy.
         KafkaRetryableError: The cluster is temporarily unable to create it.
         ConfigurationError: The cluster refuses it.
     """

@@ -123,7 +123,7 @@ class Producer:
         """Start a transaction, which contains everything sent from now on.
 
         Args:
-            transaction: Its identity has never been used before.
+            transaction: The transaction, with an identity that has never been used.
         """
         assert not self._pending_bytes, "a transaction starts only after a flush"
         self._transaction = transaction

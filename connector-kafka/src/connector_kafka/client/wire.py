@@ -215,7 +215,7 @@ class Wire:
         raise error_of_code(kafka_errors.UnknownTopicOrPartitionError.errno, doing)
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Forget the leader of a partition after the broker denied being it."""
+        """Forget the leader of a partition after the broker reported that it is not the leader."""
         self._leaders.pop((topic, partition), None)
 
     def coordinator(self, kind: CoordinatorType, key: str) -> Node:
@@ -244,7 +244,7 @@ class Wire:
         return node
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Forget a coordinator after the broker denied being it."""
+        """Forget a coordinator after the broker reported that it is not the coordinator."""
         self._coordinators.pop((kind, key), None)
 
     def close(self) -> None:

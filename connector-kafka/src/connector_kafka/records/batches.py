@@ -93,7 +93,7 @@ def next_batch(data: Bytes, at: int) -> BatchHeader | None:
 
     Args:
         data: The fetched bytes.
-        at: The end of the batch before.
+        at: The end of the previous batch.
 
     Returns:
         Its header, or None if the batch is cut off, as the last one of a fetch can be.

@@ -43,7 +43,7 @@ class DecodedRecords:
     """Records that were decoded together.
 
     Attributes:
-        records: The requested columns. There can be no rows.
+        records: The requested columns. It can be empty.
         next_offset: The next offset to read. It can be more than one after the last row, because
             transaction markers and aborted and compacted records take up offsets.
     """
@@ -79,7 +79,7 @@ def decode(
         partition: The partition, for errors.
         start_offset: The first wanted offset, at which the fetch started. The first batch can start
             before it, but does not end before it.
-        stop_offset: The first offset that is not wanted, or None for all.
+        stop_offset: The first offset to exclude, or None for no end.
         end_offset: The end of the partition's log, which no batch can exceed, or None if it is not
             known.
         columns: The columns of `COLUMNS` to build, in the wanted order.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assigns a record to the partition of its column, of its key as in Java, or to the next one."""
+"""Assigns a record to the partition in its column, that of its key as in Java, or the next one."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _mixed(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def _finish(hashes: npt.NDArray[np.uint32], contents: Bytes, at: Ints, left: Ints) -> None:
-    """Hash the last bytes, fewer than a word, of which there are `left`."""
+    """Hash the last `left` bytes, which are fewer than a word."""
     for number in (2, 1, 0):
         more = left > number
         if more.any():

@@ -74,7 +74,7 @@ def cut(
     """Yield the records of a batch section by section. Each is valid until the next one.
 
     Args:
-        header: Of the batch.
+        header: The header of the batch.
         source: Provides the bytes that are not in the buffer yet.
         buffer: Starts with the bytes read so far, and is overwritten.
         filled: The number of bytes read so far.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the transactions of decided epochs, resolves doubts, and leases IDs to the next epoch."""
+"""Ends transactions of decided epochs, settles unclear outcomes, and leases IDs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
     def commit(self, requests: Sequence[CommitRequest[KafkaCommittable]]) -> None:
         """End the transaction of each request, or record the outcome on the request.
 
-        `NoError` of the broker, now or repeated, is a commit. A temporary error is retried. After
+        `NoError` from the broker, in a first or a repeated response, means that it is committed. A
+        temporary error is retried. After
         any other error, the transaction is over, and its receipt shows the outcome. Either it was
         committed before, or it was aborted after its timeout and its rows are lost.
 
@@ -88,7 +89,7 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         """Fence all writers of former drivers and abort their open transactions.
 
         Raises:
-            ConfigurationError: The cluster rejects what the sink needs.
+            ConfigurationError: The cluster rejects a request that the sink needs.
             KafkaRetryableError: Kafka does not respond.
         """
         self._do(self._start)

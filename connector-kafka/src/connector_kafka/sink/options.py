@@ -67,7 +67,8 @@ class KafkaSinkOptions(ClientOptions, scope="kafka sink", since="2.0.0"):
         default="connectors",
         validator=not_empty,
         doc="Prefix of transactional IDs and of the groups of receipts, for the access rules of "
-        "the cluster. The pipeline and the sink follow, so that no two queries share an ID.",
+        "the cluster. The IDs of the pipeline and the sink follow it, so that no two queries "
+        "share an ID.",
         aliases=("transactional.id", "sink.transaction-naming-strategy"),
     )
     transaction_pool_size: Setting[int] = option(

@@ -45,7 +45,8 @@ class ProducerPool:
 
         Args:
             config: Its properties.
-            is_transactional: Whether it writes transactions. It then never does anything else.
+            is_transactional: Whether it writes transactions. It then writes nothing outside of
+                transactions.
         """
         if self._pid != os.getpid():
             # After a fork, connections belong to the parent, and a thread of the parent can hold

@@ -74,7 +74,7 @@ class WriterTransaction:
         )
 
     def prepare(self, producer: Producer) -> KafkaCommittable:
-        """Complete the transaction with its receipt. It then waits for its end."""
+        """Complete the transaction with its receipt. It then waits for its commit or abort."""
         context = self.context
         self.receipts.add(
             producer.transactions,
@@ -160,7 +160,7 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
         self._context.metric_group.inc("numRecordsSend", self._records)
 
     def prepare_commit(self) -> Sequence[KafkaCommittable]:
-        """Return the prepared transaction, or none without rows or without phases."""
+        """Return the prepared transaction, or none without rows or transactions."""
         committables, self._committables = self._committables, []
         return committables
 

@@ -216,7 +216,7 @@ class KafkaEnumerator(
         stop = event.stop
         if event.resume_at is not None and event.resume_at > stop:
             # With limits, a reader skips at most its plan. The next plan starts after all lost
-            # records, or each part of them would need its own plan.
+            # records. Otherwise, each part of the gap would need its own plan.
             stop = self._resume_at[event.split_id] = event.resume_at
         self._count_lost(TopicPartition(event.topic, event.partition), event.start, stop)
 
@@ -248,7 +248,7 @@ class KafkaEnumerator(
             for each in found.new
             if not self._complete and str(each.topic_partition) not in self._known
         ]
-        # Before the partitions that were found and read earlier; see `_assign`.
+        # These come before the partitions that were found and read earlier; see `_assign`.
         self._waiting[:0] = new
         read = {split.topic_partition for split in new}
         self._known = {
@@ -448,8 +448,8 @@ class KafkaEnumerator(
         readers = sorted(self._context.registered_readers)
         if readers:
             # A driver can learn of a paused partition from a report before it has rediscovered it.
-            # The rediscovery returns the earlier driver's split, which is skipped. Only after it is
-            # the next split of that ID a new one.
+            # The rediscovery returns the earlier driver's split, which is skipped. After that, the
+            # next split of that ID is a new one.
             waiting, self._waiting = self._waiting, []
             assignment: dict[int, list[KafkaPartitionSplit]] = {}
             for split in waiting:

@@ -232,7 +232,7 @@ def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, st
 
 
 def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:
-    """Drop records whose timestamp is out of range, as that of a producer with another time unit.
+    """Drop records whose timestamp is out of range, for example from a producer with another unit.
 
     Kafka accepts any number as a timestamp, without validation.
     """

@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaPartitionSplit(SourceSplit):
-    """A partition from an offset on.
+    """A partition, read from an offset on.
 
     Attributes:
         split_id: `topic-partition`, or `topic-partition@start-stop` for a range of a partition.

@@ -92,7 +92,7 @@ class SourceView:
         finished: Whether it is read to its end.
         watermark: Its watermark in microseconds.
         entries: Entries of the newest plan.
-        reported: Those of them that have a report.
+        reported: Number of these entries that have a report.
         splits: Assigned, unfinished splits.
     """
 

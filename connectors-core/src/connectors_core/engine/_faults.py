@@ -129,7 +129,7 @@ def _create(path: str) -> bool:
 
 
 def _is_stopping() -> bool:
-    """Whether a SIGSTOP of this process waits for a thread that takes it."""
+    """Whether a SIGSTOP of this process waits for a thread that receives it."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
     return bool(pending >> (signal.SIGSTOP - 1) & 1)

@@ -74,7 +74,7 @@ class AvroFormat(RecordFormat):
 
 
 class ConfluentAvroFormat(RecordFormat, since=SINCE):
-    """As `AvroFormat`, after a zero byte and the four bytes of the id that the schema has."""
+    """Like `AvroFormat`, with a prefix: a zero byte and the four bytes of the schema's id."""
 
     registry: Setting[SchemaRegistry] = part(
         HttpSchemaRegistry, accept=lambda registry: registry, doc="Registry of the schemas."

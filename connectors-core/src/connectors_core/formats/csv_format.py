@@ -62,8 +62,8 @@ def _dialect(options: Options) -> CsvDialect:
 class CsvFormat(RecordFormat):
     """Each message is one record of CSV, without a header; its fields are the columns, in order.
 
-    A line break may stand within quotes, and at the end of the message. Texts are written in
-    quotes, so that an empty one and null stay apart.
+    A line break may occur within quotes and at the end of the message. Texts are quoted, so that an
+    empty text differs from null.
     """
 
     dialect: Setting[CsvDialect] = part(

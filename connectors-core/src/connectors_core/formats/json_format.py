@@ -37,12 +37,12 @@ _NO_OBJECT: Final = "the message is not a JSON object"
 
 
 class JsonFormat(RecordFormat, since=SINCE):
-    """Each message is one JSON object in UTF-8, its fields are the columns.
+    """Each message is one JSON object in UTF-8; its fields are the columns.
 
-    A field that is missing is null; a column that may not be null makes such a message a bad
-    record. Times are ISO 8601, without a zone UTC; binary is base64; decimals are numbers or texts;
-    maps are objects, their keys texts; NaN and infinities are texts. In a column of texts a number,
-    an object or any other value is the text that it is written as, as in Spark 4.
+    A missing field is null. If its column is not nullable, the message is a bad record. Times are
+    ISO 8601, and UTC if they have no zone. Binary is base64, decimals are numbers or strings, maps
+    are objects, and NaN and infinities are strings. A string column reads a number, an object, or
+    any other value as its JSON text, as in Spark 4.
     """
 
     fail_on_unknown_field: Setting[bool] = option(

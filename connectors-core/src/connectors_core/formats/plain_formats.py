@@ -15,7 +15,7 @@ __all__ = ["RawFormat", "StringFormat"]
 
 
 class _OneValue(Configured, DecodingFormat, EncodingFormat):
-    """What both have in common: the message is the value, and no message is null."""
+    """The base of both formats: the message is the value, and no message is null."""
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""

@@ -82,7 +82,7 @@ class StaticSchemaRegistry:
 
 
 class HttpSchemaRegistry(Configured, scope="schema registry"):
-    """A registry that is asked over HTTP, with Confluent's interface.
+    """A registry with Confluent's HTTP interface.
 
     Raises:
         ConfigurationError: If the address is invalid.

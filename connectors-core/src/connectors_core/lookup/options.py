@@ -76,9 +76,9 @@ _TRIGGERS: Final[Mapping[ReloadStrategy, _TriggerType]] = {
 }
 
 REQUEST_OPTIONS: Final = (*LookupRequestConfiguration.OPTIONS, ASYNC)
-"""For tables that can be asked by key."""
+"""For tables that can be queried by key."""
 PARTIAL_CACHE_OPTIONS: Final = tuple(DefaultLookupCache.OPTIONS)
-"""For tables that can be asked by key."""
+"""For tables that can be queried by key."""
 FULL_CACHE_OPTIONS: Final = (
     RELOAD_STRATEGY,
     *(
@@ -94,7 +94,7 @@ LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
     *PARTIAL_CACHE_OPTIONS,
     *FULL_CACHE_OPTIONS,
 )
-"""For tables that can be both."""
+"""For tables that support both."""
 LOOKUP_TABLE_OPTIONS: Final = OptionSet(
     *LOOKUP_OPTIONS,
     scope="lookup table",
@@ -104,7 +104,7 @@ LOOKUP_TABLE_OPTIONS: Final = OptionSet(
         for key, keyword in kind.keywords_by_key().items()
     },
 )
-"""The same as a set, for documents and for tables without options of their own."""
+"""The same as a set, for the documentation and for tables that add no options."""
 
 _USED_BY: Final[Mapping[LookupCacheType, tuple[Option[Any], ...]]] = {
     LookupCacheType.NONE: REQUEST_OPTIONS,

@@ -144,7 +144,7 @@ class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
     """Reloads at a time of day, every given number of days.
 
     A start always reads the table, and the days count from the first such time after it. If
-    several reloads are missed while the machine sleeps or a reload runs, one is made up for.
+    several reloads are missed while the machine sleeps or a reload runs, one runs afterward.
     The zone of a `datetime.time` may have daylight saving time.
 
     Raises:

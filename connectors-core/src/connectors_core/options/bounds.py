@@ -28,7 +28,7 @@ class Bound:
     expected: str = ""
 
     def __call__(self, value: Any) -> str | None:
-        """Return None, or what was expected instead of the value."""
+        """Return None, or a description of the expected value."""
         return None if self.holds(value) else self.expected or self.text
 
 
@@ -54,4 +54,4 @@ def _is_positive(value: Any) -> bool:
 positive: Final = Bound("above 0", _is_positive, "a value above zero")
 """Validator: the number or duration must be above zero."""
 not_empty: Final = Bound("not empty", bool, "a value that is not empty")
-"""Validator: the text, list or map must hold something."""
+"""Validator: the text, list, or map must not be empty."""

@@ -51,7 +51,7 @@ class Part(Setting[T, Any]):
 
     @property
     def keywords(self) -> dict[str, str]:
-        """What they are called in Python: a keyword of the part, where it has them."""
+        """Their names in Python: keywords of the part, if it has any."""
         if not isinstance(self._kind, type) or not issubclass(self._kind, Configured):
             return dict.fromkeys((each.key for each in self._options), self.keyword)
         inner = self._kind.keywords_by_key()

@@ -41,11 +41,12 @@ class Option(Setting[T, Any]):
         secret: Whether the value is masked when shown; always true for the type `Secret`.
         since: Version that introduced it.
         required: It must be given.
-        choices: Values that are allowed, all when empty.
+        choices: The allowed values; empty allows all.
         unit: The unit of a number, e.g. `rows`. Values of durations and sizes include the unit.
-        validator: Takes the value, returns None or says what was expected instead. Tables show a
+        validator: Takes the value; returns None, or a description of the expected value. Tables
+            show a
             `Bound`.
-        aliases: What the same option is called in other systems; only used for suggestions.
+        aliases: Names of the same option in other systems; only used for suggestions.
         deprecated_keys: Former keys; they still work and warn.
 
     Raises:
@@ -98,7 +99,7 @@ class Option(Setting[T, Any]):
 
     @property
     def bounds(self) -> str | None:
-        """The bounds of its values as text; None where there are none to show."""
+        """The bounds of its values as text; None if it has none."""
         return self.validator.text if isinstance(self.validator, Bound) else None
 
     @property

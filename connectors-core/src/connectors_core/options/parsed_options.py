@@ -46,7 +46,7 @@ class Options:
         return value
 
     def get(self, option: Option[T]) -> T | None:
-        """Return the value of an option, its default, or None where it has none."""
+        """Return the value of an option, its default, or None without one."""
         value: T | None = self.values.get(self.prefix + option.key, option.fallback)
         return value
 
@@ -55,7 +55,7 @@ class Options:
         return self.prefix + option.key in self.given
 
     def below(self, prefix: str) -> Options:
-        """Return the same options, where those with a prefix are read without it."""
+        """Return a view of the options whose keys start with a prefix, read without it."""
         return replace(self, prefix=self.prefix + prefix)
 
     def describe(self) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionTyp
 
 
 def optional(kind: type[T] | OptionType[T], *, off: str | None = None) -> OptionType[T | None]:
-    """Return the type of a value that None turns off although it has a default.
+    """Return the type of an option that has a default and that None turns off.
 
     Args:
         kind: The type of the value.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "SchemaLike", "parse_schema"]
 
 SchemaLike: TypeAlias = "pa.Schema | StructType | str"
-"""What keywords for a schema take: Arrow's, a `StructType` of pyspark, or DDL as text."""
+"""The values of schema keywords: Arrow's schema, a `StructType` of pyspark, or DDL as text."""
 
 # Keyed by sqlglot's type names.
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -214,7 +214,7 @@ def _as_schema(value: object) -> pa.Schema:
 
 
 def _is_struct_type(value: object) -> TypeGuard[StructType]:
-    """Whether a value is a `StructType` of pyspark, which is not imported for it."""
+    """Whether a value is a `StructType` of pyspark, without importing pyspark."""
     types = sys.modules.get("pyspark.sql.types")
     return types is not None and isinstance(value, types.StructType)
 

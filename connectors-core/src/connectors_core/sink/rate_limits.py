@@ -210,8 +210,9 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     therefore
     have little effect. A service that accepts part of each request has too many requests, not
     too
-    large ones. Two whole requests may always be in flight, so that it has the next one when it
-    finishes the first. Only if the service rejects several consecutive requests completely do
+    large ones. Two whole requests may always be in flight, so that the service has the next one
+    when it finishes the first. Only if the service rejects several consecutive requests completely
+    do
     requests become smaller. When it accepts a part again, their size doubles each time, up to
     two
     whole requests.
@@ -315,7 +316,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
             self._is_refused = True
             self._paused_until = time.monotonic() + self._pause
             return
-        # Bytes may limit requests, so that they never come near the limit.
+        # Requests that are limited by bytes may never have the maximum number of entries.
         current = min(self._max_messages, self._max_requests * self._largest)
         request = min(self._largest, self.max_batch_size)
         share = min(1.0, messages / request)  # a small request that is rejected, a small one

@@ -83,7 +83,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """All rows of the epoch have arrived: make them durable, or stage them for two phases."""
+        """All rows of the epoch have arrived: make them durable, or stage them for the commit."""
 
     @abstractmethod
     def close(self) -> None:

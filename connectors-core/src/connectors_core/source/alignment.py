@@ -48,7 +48,7 @@ class SplitProgress:
         head: The watermark that its first held row would cause, None if no row is held.
         lower_bound: Lowest event time that it can still deliver, None if unknown.
         found_at: The watermark of the source, by the rows of other splits, when this split was
-            found; None if nothing had been read. Rows of this split up to there are late.
+            found; None if nothing had been read. Rows of this split up to that watermark are late.
         read: Whether it was ever read.
         idle: Whether it was polled for long enough without rows.
     """

@@ -12,7 +12,7 @@ class SourceEvent:
     Subclass it as a frozen dataclass of plain JSON values and add the class to
     ``Source.event_types``; it is sent as JSON. If Spark retries a task, the reader gets the
     events
-    of its entry again. A restored enumerator gets again the events that followed its state.
+    of its entry again. A restored enumerator gets the events that followed its state again.
     """
 
 

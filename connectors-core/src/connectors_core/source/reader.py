@@ -120,4 +120,4 @@ class SourceReader(ABC, Generic[SplitT]):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop threads and close clients. Called once in every case."""
+        """Stop threads and close clients. Always called exactly once."""

@@ -211,8 +211,8 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
     Args:
         start: First number.
         end: Last number, inclusive; None if the source has no end.
-        split_rows: Numbers in a split, which is what one reader is given at a time.
-        batch_rows: Most rows in a batch.
+        split_rows: Numbers in a split, which is the unit of assignment to a reader.
+        batch_rows: Maximum number of rows in a batch.
 
     Raises:
         ConfigurationError: A number is out of range.
@@ -296,8 +296,8 @@ class NumberSequenceSource(NumberRangeSource):
     Args:
         start: First number.
         end: Last number, not below ``start``.
-        split_rows: Numbers in a split, which is what one reader is given at a time.
-        batch_rows: Most rows in a batch.
+        split_rows: Numbers in a split, which is the unit of assignment to a reader.
+        batch_rows: Maximum number of rows in a batch.
 
     Raises:
         ConfigurationError: A number is out of range.

@@ -14,7 +14,7 @@ class SourceSplit:
     Subclass it as a frozen dataclass with a field ``split_id``. A split contains its own
     position:
     reading continues from the split that ``snapshot_state`` of the reader returns (Flink's
-    FLIP-27). A part has the same id whenever it is discovered.
+    FLIP-27). A split has the same id every time it is discovered.
 
     Attributes:
         split_id: Unique within the source forever.
@@ -35,12 +35,10 @@ class SourceSplit:
         return None
 
     def still_to_skip(self, rows: int, behind: Self) -> int:
-        """Return how many of the rows to skip after another position remain to skip after this one.
+        """Convert a number of rows to skip after another position to the number after this one.
 
-        A batch may be cut in the middle, and is then read again without its first rows. If
-        a source
-        continues elsewhere after a loss, it returns here how many of them are still to
-        come. A
+        A batch may be cut in the middle, and is then read again without its first rows. If a source
+        resumes at another position after a loss, it returns how many of these rows remain. A
         reader returns such a position in a separate poll, without rows.
 
         Args:

@@ -321,7 +321,7 @@ class WatermarkStrategy:
     def invalid_event_times(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
         """Return which rows have an event time outside the valid range; None if no row has.
 
-        They are bad records. A row without an event time (null) is not.
+        They are bad records. A row without an event time (null) does not count.
 
         Args:
             batch: A batch from :meth:`assign`.

@@ -12,7 +12,7 @@ __all__ = ["Pipeline"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late: Spark's reader processes import the carriers and need nothing else of this package.
+    # Imported late: Spark's reader processes import the carriers and need nothing else from here.
     if name == "Pipeline":
         from connectors_core.spark.pipeline import Pipeline
 

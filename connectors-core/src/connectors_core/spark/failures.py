@@ -110,7 +110,7 @@ class PythonFailure:
         return _cut(f"{name}: {first}" if first else name)
 
     def as_cause(self) -> ConnectorError:
-        """Return it as the cause of another error, in few lines."""
+        """Return it as the cause of another error, in a few lines."""
         known = self.error
         if known is not None:
             return known

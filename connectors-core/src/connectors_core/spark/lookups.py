@@ -294,7 +294,7 @@ class Lookups:
         self._pinnings: dict[str, LookupPinning] = {}
 
     def pinning(self, query: str, sinks: Sequence[RegisteredSink]) -> BatchLookups:
-        """Return the version pinning of a query's batches. Call it before :meth:`start`."""
+        """Return the pinning of table versions by a query's batches, before :meth:`start`."""
         used = dict.fromkeys(uid for sink in sinks for uid in lookups_of(sink.df))
         pinning = LookupPinning(
             [self._caches[uid] for uid in used if uid in self._caches],

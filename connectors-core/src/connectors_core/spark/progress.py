@@ -70,7 +70,7 @@ class ProgressDisplay:
         show: ShowProgress,
         console: Console | None = None,
     ) -> ProgressDisplay | None:
-        """Start a display, or return None if progress is off or has no audience."""
+        """Start a display, or return None if the setting or the console does not allow it."""
         console = console or Console()
         seen = console.is_terminal or console.is_jupyter
         if not show or (show == "auto" and not seen):

@@ -81,7 +81,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         )
 
     def switch(self) -> None:
-        """Reset what belongs to the previous source, since another one follows."""
+        """Reset the state of the previous source, since another one follows."""
         self.events.clear()
         self.answered = self.asynchronous = False
 

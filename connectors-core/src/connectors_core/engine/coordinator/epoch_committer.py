@@ -186,7 +186,7 @@ class SinkCommitter:
                     try:
                         committer.commit([request for request, _ in pending])
                     except RetryableError:
-                        # The state of all is unknown, whatever outcome they have so far.
+                        # The state of all of them is unknown, regardless of their outcomes so far.
                         pending = [(request.next_try(), subtask) for request, subtask in pending]
                         raise
                     self._check([request for request, _ in pending])

@@ -9,7 +9,8 @@ staged data carry that number, which this driver never uses. Neither driver can 
 commit the other's staged data.
 
 A driver may also freeze after its fences, before it reads the plans and decisions to continue
-from. After it has read them, it confirms its lease. So it never continues from a successor's.
+from. After it has read them, it confirms its lease. It therefore never continues from the plans of
+a successor.
 """
 
 from __future__ import annotations

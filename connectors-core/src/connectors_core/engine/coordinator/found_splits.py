@@ -50,7 +50,7 @@ class FoundSplits:
 
         Args:
             split: The split.
-            before: An earlier driver found it.
+            before: Whether an earlier driver found it.
         """
         split_id = split.split_id
         if split_id not in self._waiting:
@@ -112,8 +112,8 @@ class FoundSplits:
         """
         self._reached = source_watermark(
             self._reached,
-            # The rows that a split holds back start at its head, and may be all that was read of
-            # it.
+            # The rows that a split holds back start at its head, and may be all rows that were read
+            # from it.
             (replace(s, watermark=_seen(s)) for s in progress if s.read),
             highest_finished,
             finished=False,
@@ -153,7 +153,7 @@ class FoundSplits:
         return self._known | waiting
 
     def restore(self, snapshot: SourceSnapshot, plans: Iterable[SourcePlan]) -> None:
-        """Restore from a snapshot and the plans from its own to the newest."""
+        """Restore from a snapshot, its plan, and all later plans."""
         self._known = dict(snapshot.found)
         for plan in plans:
             self._reached, self._drained = plan.discovery.reached, plan.discovery.drained

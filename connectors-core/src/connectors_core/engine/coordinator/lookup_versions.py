@@ -325,7 +325,7 @@ class LookupPinning:
         pins = LookupPins(pipeline_id=self._pipeline_id, versions=newest)
         if not LOOKUP_PINS.create(self._store, path, pins):
             pins = LOOKUP_PINS.read(self._store, path) or pins
-        # A lookup that was added since has no pin.
+        # A lookup that was added later has no pin.
         return {
             cache.uid: cache.see(pins.versions.get(cache.uid, newest[cache.uid]), self._query)
             for cache in self._caches

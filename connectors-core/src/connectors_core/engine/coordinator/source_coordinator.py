@@ -305,7 +305,7 @@ class SourceCoordinator:
         self._watermark.follow(watermark)
 
     def _request_splits(self) -> bool:
-        """Request splits until no reader wants more; return whether all requests were in vain."""
+        """Request splits until no reader wants more; return whether they all got none."""
         context, no_more = self._context, self._ledger.no_more
         hungry = [s for s in range(self.settings.parallelism) if s not in no_more]
         unanswered, readers = 0, len(hungry)

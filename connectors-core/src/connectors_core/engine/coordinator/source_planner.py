@@ -115,7 +115,7 @@ class SourcePlanner:
         return plan_reads(enumerator, [split.split for split in splits], limits)
 
     def note_empty_splits(self) -> None:
-        """Treat a split that is known to be empty as read in vain, without a read."""
+        """Treat a split that is known to be empty as read without rows, without a read."""
         enumerator, limits = self._stops, self._total()
         if enumerator is None:
             return

@@ -91,7 +91,7 @@ class SplitLedger:
         snapshot: SourceSnapshot,
         history: Sequence[tuple[SourcePlan, Sequence[Report] | None]],
     ) -> None:
-        """Take over a snapshot, the plans from its own to the newest, and their reports."""
+        """Take over a snapshot, and its plan and all later ones with their reports."""
         self._restore_assigned(snapshot, [plan for plan, _ in history[1:]])
         self.found.restore(snapshot, [plan for plan, _ in history])
 
@@ -149,7 +149,7 @@ class SplitLedger:
         return split_id in self.splits or split_id in self._suppressed
 
     def found_again(self, split_id: str) -> bool:
-        """Return, once per split, whether an assignment repeats one after a restart."""
+        """Return whether an assignment repeats one from before a restart; true once per split."""
         if split_id not in self._suppressed:
             return False
         self._suppressed.discard(split_id)

@@ -179,7 +179,7 @@ class WatermarkTracker:
         """Ask the enumerator which splits wait.
 
         Args:
-            before: An earlier driver found them.
+            before: Whether an earlier driver found them.
         """
         enumerator = self._context.enumerator
         if self._strategy is None or not isinstance(enumerator, SupportsUnassignedSplits):

@@ -571,7 +571,7 @@ class _EntryReading:
             if position is None:
                 split.finished = split.touched = True
             else:
-                # A position can also move without rows: all were bad, or none was the user's.
+                # A position can also move without rows: all were bad, or none contained user data.
                 split.touched |= position != split.base
                 split.skip = position.still_to_skip(split.skip, split.base)
                 split.base = position

@@ -91,35 +91,35 @@ class CsvDialect(Configured, since="2.0.0"):
         str,
         default=None,
         aliases=("csv.escape-character", "escape"),
-        doc="Character that takes the next one literally. By default there is none.",
+        doc="Escape character: the character after it is literal. By default, there is none.",
     )
     null_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.null-values",
         list_of(str),
         default=("",),
         aliases=("csv.null-literal", "nullvalue"),
-        doc='Spellings of a missing value, e.g. `["", "NA"]`. For text columns '
-        "too, unless quoted. The first is written.",
+        doc='Spellings of a missing value, e.g. `["", "NA"]`. They also apply '
+        "to text columns, unless quoted. The first one is written.",
     )
     true_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.true-values",
         list_of(str),
         default=("true", "True", "TRUE", "1"),
-        doc="Spellings of true; the first is written.",
+        doc="Spellings of true; the first one is written.",
     )
     false_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.false-values",
         list_of(str),
         default=("false", "False", "FALSE", "0"),
-        doc="Spellings of false; the first is written.",
+        doc="Spellings of false; the first one is written.",
     )
     timestamp_formats: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "csv.timestamp-formats",
         list_of(str),
         default=(),
         aliases=("timestampformat",),
-        doc="Patterns of `strptime` to read times with, tried in order; without any "
-        "ISO 8601 is read.",
+        doc="`strptime` patterns for reading times, tried in order. By default, times are "
+        "read as ISO 8601.",
     )
     assume_time_zone: Setting[str | None] = option(
         "csv.assume-time-zone",
@@ -127,7 +127,7 @@ class CsvDialect(Configured, since="2.0.0"):
         default=None,
         aliases=("timezone",),
         doc="Time zone of the times that are read, for columns whose type has a zone. By "
-        "default every such time carries its offset, e.g. `2013-01-01T05:00:00Z`.",
+        "default, every such time must have an offset, e.g. `2013-01-01T05:00:00Z`.",
     )
 
     def __post_init__(self) -> None:
@@ -174,7 +174,7 @@ class CsvReader:
         schema: Wanted columns, in order.
         columns: Names of all fields of a record, in order.
         dialect: The dialect.
-        newlines_in_values: Whether line breaks in quoted fields must be looked for.
+        newlines_in_values: Whether quoted fields may contain line breaks.
     """
 
     schema: pa.Schema
@@ -260,7 +260,7 @@ def infer_csv(
         data: The records, at least one.
         columns: Names of all fields; none to number them.
         dialect: The dialect.
-        newlines_in_values: Whether line breaks in quoted fields must be looked for.
+        newlines_in_values: Whether quoted fields may contain line breaks.
 
     Raises:
         pa.ArrowInvalid: It is not CSV of this dialect.
@@ -359,7 +359,7 @@ def csv_records(
         line_breaks: Whether a line break follows each record.
 
     Yields:
-        Columns of texts, in order, each small enough for one.
+        Columns of texts, in order, each small enough for one Arrow array.
     """
     step = max_rows_of(batch)
     end = "\n" if line_breaks else ""

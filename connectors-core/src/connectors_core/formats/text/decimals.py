@@ -126,7 +126,7 @@ def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:
 
 
 def _may_be_tiny_number(data: bytes | pa.Buffer) -> bool:
-    """Return whether one may be a value; `4e-123` also occurs in the middle of a UUID."""
+    """Return whether a candidate may be a value; `4e-123` also occurs in the middle of a UUID."""
     view = memoryview(data)
     for found in _TINY_BYTES.finditer(data):
         at = found.start()

@@ -268,7 +268,7 @@ def json_objects(
         line_breaks: Whether a line break follows each object.
 
     Yields:
-        Columns of texts, in order, each small enough for one.
+        Columns of texts, in order, each small enough for one Arrow array.
     """
     step = max_rows_of(batch)
     end = "}\n" if line_breaks else "}"

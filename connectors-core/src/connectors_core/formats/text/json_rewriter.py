@@ -2,13 +2,13 @@
 r"""Rewrites JSON for Arrow's parser without a Python object per value.
 
 Spark reads two things that Arrow does not: an object that is a map, and a non-text value in a text
-column. `{"a": 1}` becomes `[{"key": "a", "value": 1}]` where a map is wanted, and `1.50` or `{"a":
-1}` become `"1.50"` and `"{\"a\": 1}"` where a text is. The parser checks all the rest as ever. Two
-things it no longer sees are checked here: the inside of such texts, and that keys and values of
-maps take turns. So what is not JSON before is not JSON after.
+column. `{"a": 1}` becomes `[{"key": "a", "value": 1}]` for a map, and `1.50` or `{"a":
+1}` become `"1.50"` and `"{\"a\": 1}"` for a string. The parser checks everything else. This module
+checks what the parser can no longer see: the content of such texts, and that keys and values of
+maps alternate. Invalid JSON therefore stays invalid.
 
 A few passes over the bytes find the brackets, commas and colons outside of strings, and their
-depth. Then the schema is followed down, all containers of one depth at a time.
+depth. It then descends along the schema, all containers of one depth at a time.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Tokens:
         return np.where(is_empty, starts, begin), np.where(is_empty, starts, end)
 
     def equals(self, starts: _Ints, ends: _Ints, text: bytes) -> _Flags:
-        """Return which ranges equal some bytes."""
+        """Return which ranges equal the given bytes."""
         same: _Flags = (ends - starts) == len(text)
         if text and same.any():
             at = starts[same, None] + np.arange(len(text))

@@ -97,4 +97,4 @@ class SplitReader(ABC, Generic[E, SplitT]):
 
     @abstractmethod
     def close(self) -> None:
-        """Release clients and files. Called once in every case."""
+        """Release clients and files. Always called exactly once."""

@@ -43,7 +43,7 @@ class HybridSplit(SourceSplit):
         return bound
 
     def still_to_skip(self, rows: int, behind: Self) -> int:
-        """As the member's split says."""
+        """As in the member's split."""
         left: int = self.split.still_to_skip(rows, behind.split)
         return left
 

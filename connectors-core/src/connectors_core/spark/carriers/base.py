@@ -3,7 +3,7 @@
 
 A carrier passes the entries of plans to Structured Streaming, so that Spark's own offset log
 records which plan belongs to which micro-batch. Its offset is the plan number: plans are numbered
-from 0, and -1 stands for the place before the first one.
+from 0, and -1 stands for the position before the first one.
 """
 
 from __future__ import annotations
