@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar, runtime_checkable
 
 from connectors_core.metrics import MetricGroup
 from connectors_core.source.events import SourceEvent
@@ -15,6 +15,15 @@ from connectors_core.source.split import ReadLimits, SourceSplit, SplitT
 
 T = TypeVar("T")
 EnumStateT = TypeVar("EnumStateT")
+CallHandler: TypeAlias = Callable[[T | None, BaseException | None], None]
+"""Receives the result or the error of an asynchronous call."""
+
+
+class CallSchedule(TypedDict, total=False):
+    """When an asynchronous call runs; see `SplitEnumeratorContext.call_async`."""
+
+    initial_delay: timedelta
+    period: timedelta | None
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
@@ -102,7 +111,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     def call_async(
         self,
         call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
+        handler: CallHandler[T],
         *,
         initial_delay: timedelta = timedelta(0),
         period: timedelta | None = None,

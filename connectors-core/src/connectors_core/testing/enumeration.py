@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from connectors_core.metrics import MetricGroup
 from connectors_core.source import (
@@ -15,7 +14,7 @@ from connectors_core.source import (
     SplitEnumeratorContext,
     SupportsPlannedStops,
 )
-from connectors_core.source.enumerator import AnySplitEnumerator
+from connectors_core.source.enumerator import AnySplitEnumerator, CallHandler, CallSchedule
 from connectors_core.source.source import AnySource
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 
@@ -114,12 +113,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self.limits[subtask_id] = limits
 
     def call_async(
-        self,
-        call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
-        *,
-        initial_delay: timedelta = timedelta(0),
-        period: timedelta | None = None,
+        self, call: Callable[[], T], handler: CallHandler[T], **schedule: Unpack[CallSchedule]
     ) -> None:
         """See :class:`SplitEnumeratorContext`; the call runs in :meth:`work`."""
 
@@ -129,7 +123,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
                 raise self.failure
             return call()
 
-        self.mailbox.call_async(counted, handler, initial_delay=initial_delay, period=period)
+        self.mailbox.call_async(counted, handler, **schedule)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
         """See :class:`SplitEnumeratorContext`; the action runs in :meth:`work`."""

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from connectors_core.engine.coordinator.found_splits import lower_bound
 from connectors_core.engine.coordinator.mailbox import Mailbox
@@ -13,7 +12,12 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.coordinator.split_ledger import SplitLedger
 from connectors_core.errors import ConfigurationError
 from connectors_core.metrics import MetricGroup
-from connectors_core.source.enumerator import AnySplitEnumerator, SplitEnumeratorContext
+from connectors_core.source.enumerator import (
+    AnySplitEnumerator,
+    CallHandler,
+    CallSchedule,
+    SplitEnumeratorContext,
+)
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
 from connectors_core.source.hybrid.switches import SwitchesSources
@@ -161,12 +165,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
             self._on_change()
 
     def call_async(
-        self,
-        call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
-        *,
-        initial_delay: timedelta = timedelta(0),
-        period: timedelta | None = None,
+        self, call: Callable[[], T], handler: CallHandler[T], **schedule: Unpack[CallSchedule]
     ) -> None:
         """See :class:`SplitEnumeratorContext`."""
 
@@ -177,7 +176,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
             self._on_change()
 
         self.asynchronous = True
-        self._mailbox.call_async(call, handle, initial_delay=initial_delay, period=period)
+        self._mailbox.call_async(call, handle, **schedule)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
         """See :class:`SplitEnumeratorContext`."""

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TypeVar
 
+from connectors_core.source.enumerator import CallHandler
+
 T = TypeVar("T")
 Action = Callable[[], None]
 
@@ -63,7 +65,7 @@ class Mailbox:
     def call_async(
         self,
         call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
+        handler: CallHandler[T],
         *,
         initial_delay: timedelta = timedelta(0),
         period: timedelta | None = None,

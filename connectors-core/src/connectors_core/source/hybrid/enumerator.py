@@ -14,6 +14,7 @@ from connectors_core.metrics import MetricGroup
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
+    CallHandler,
     PlannedRead,
     SplitEnumerator,
     SplitEnumeratorContext,
@@ -115,7 +116,7 @@ class _MemberContext(SplitEnumeratorContext[Any]):
     def call_async(
         self,
         call: Callable[[], T],
-        handler: Callable[[T | None, BaseException | None], None],
+        handler: CallHandler[T],
         *,
         initial_delay: timedelta = timedelta(0),
         period: timedelta | None = None,
