@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses answers that give no working project."""
+"""Rejects answers from which no working project can be generated."""
 
 import re
 import sys
@@ -13,15 +13,15 @@ LOOKUP = "{{ cookiecutter.lookup }}" == "True"
 
 
 def problem() -> str | None:
-    """What is wrong with the answers, in one sentence."""
+    """Return the first problem in the answers, as a sentence."""
     if NAME.startswith("connector"):
-        return f"name: 'connector-' is put in front by the template, so {NAME!r} is too much."
+        return f"name: the template adds the prefix 'connector-'; leave it out of {NAME!r}."
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", NAME):
         return f"name: expected lower-case words joined by '-', such as pulsar, found {NAME!r}."
     if len(NAME) > 20:
         return f"name: expected 20 characters at most, found {len(NAME)}."
     if not DESCRIPTION.strip() or re.search(r'["\\\n]', DESCRIPTION):
-        return "description: expected one line without quotation marks and backslashes."
+        return "description: expected one line without quotation marks or backslashes."
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", OWNER):
         return f"owner: expected the name of a GitHub organization, found {OWNER!r}."
     if not (SOURCE or SINK or LOOKUP):

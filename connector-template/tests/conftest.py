@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectors made from the template, each once for all tests of a run."""
+"""Generates connectors from the template, each once in a test run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ Generate = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
-    """Makes the connector of a name, with or without source and sink; returns its folder.
-
-    The kind of its sink, and whether it has a table, may be given too.
-    """
+    """Return a function that generates a connector and returns its folder."""
 
     @functools.cache
     def made(
@@ -38,7 +35,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "lookup": lookup,
         }
         folder = tmp_path_factory.mktemp("connectors")
-        config = folder / "no-answers-of-the-user.yaml"
+        config = folder / "empty-user-config.yaml"
         config.write_text("{}")
         return Path(
             cookiecutter(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of the core need to know: how to fill the system, and what the connector can."""
+"""The core's suites for this connector: its test data and its capabilities."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ from connectors_core.testing import (
 {% endif %}
 )
 
-# The release of the suites that these tests are written for: what later ones bring is new.
+# The version of the suites that these tests are written for. Cases of later versions are new.
 SUITES = "1.3"
-# They select the cases. What the system cannot do at all goes into `cannot={...: "the reason"}`.
+# Capabilities select the cases. List what the system cannot do in `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(
     can=frozenset(
@@ -109,17 +109,17 @@ SINK = Capabilities(
     ),
     cannot={
 {% if cookiecutter.__requests %}
-        Capability.EXACTLY_ONCE: "what a request has written cannot be taken back",
+        Capability.EXACTLY_ONCE: "a written request cannot be rolled back",
         Capability.LEASES: "it has no committer",
         Capability.REWRITING: "it has no committer",
-        Capability.KEYS: "rows have no key, and overtake each other",
-        Capability.WRITER_STATE: "every request stands by itself",
+        Capability.KEYS: "rows have no key and can overtake each other",
+        Capability.WRITER_STATE: "every request is independent",
         Capability.TOPOLOGIES: "it has no committer",
 {% else %}
-        Capability.LEASES: "every writer begins a transaction of its own",
-        Capability.REWRITING: "a transaction stays open until it is ended",
-        Capability.WRITER_STATE: "every transaction stands by itself",
-        Capability.TOPOLOGIES: "every transaction is committed as it was written",
+        Capability.LEASES: "every writer begins its own transaction",
+        Capability.REWRITING: "a transaction stays open until its commit or abort",
+        Capability.WRITER_STATE: "every transaction is independent",
+        Capability.TOPOLOGIES: "every transaction is committed unchanged",
 {% endif %}
     },
 )
@@ -140,7 +140,7 @@ TABLE = Capabilities(
     cannot={
         Capability.ASYNC_LOOKUP: "the client blocks",
 {% if not cookiecutter.source %}
-        Capability.FULL_CACHE: "there is no source that would read it",
+        Capability.FULL_CACHE: "the connector has no source to read it",
 {% endif %}
     },
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connector lives outside the tree: its wheel, its own tox, a fresh environment."""
+"""Tests a connector outside the tree: its wheel, its own tox, and a new environment."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from uv import find_uv_bin
 
 ROOT = Path(__file__).parents[3]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-# The Spark line whose lane this is.
+# The Spark line of this environment.
 LINE = ".".join(version("pyspark").split(".")[:2])
 CELL = f"spark{LINE.replace('.', '')}"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A case of each kind; `make test-full` leaves none out.
+# One case of each kind. `make test-full` runs all cases.
 SOME_CASES = "single_split or arrive_as_they_were or after_decision or readme"
 
 slow = pytest.mark.slow
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
-    """The output of a command, which succeeds."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run(
         [str(each) for each in command],
         cwd=cwd,
@@ -41,14 +41,14 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
         text=True,
         check=False,
     )
-    print(done.stdout, done.stderr)  # shown where a test fails
+    print(done.stdout, done.stderr)  # shown if a test fails
     assert done.returncode == 0, " ".join(map(str, command))
     return done.stdout
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """Builds wheels and environments, with the versions that the tree is tested with."""
+    """Builds wheels and environments with the versions that the tree's tests use."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Workshop:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of commands that install something; nothing of this process's Python and Spark."""
+        """The environment of install commands, without this process's Python and Spark."""
         own = ("PYTHONPATH", "PYSPARK", "SPARK", "PYTEST", "COVERAGE", "VIRTUAL_ENV", "TOX", "UV_")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(own)},
@@ -89,7 +89,7 @@ class Workshop:
         return run(*command, cwd=project, env=self.environment)
 
     def python_with(self, wheel: Path) -> Path:
-        """The Python of a fresh environment with the wheel and the Spark that it brings."""
+        """Return the Python of a new environment with the wheel and its Spark."""
         uv, python = find_uv_bin(), self.folder / wheel.stem / "bin/python"
         env = self.environment
         run(uv, "venv", "-q", "--python", sys.executable, python.parents[1], cwd=ROOT, env=env)
@@ -106,7 +106,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def passed(output: str) -> int:
-    """Number of tests that passed, from the last line of pytest."""
+    """Return the number of passed tests in the last line of pytest's output."""
     (number,) = re.findall(r"=+ (\d+) passed[^\n]* in ", output)
     return int(number)
 
@@ -170,7 +170,7 @@ def test_style_and_types_outside_the_tree(workshop: Workshop, generate) -> None:
 
 
 @slow
-def test_a_connector_of_the_tree_is_a_repository_of_its_own(
+def test_a_connector_of_the_tree_works_as_its_own_repository(
     workshop: Workshop, tmp_path: Path
 ) -> None:
     archive = subprocess.run(

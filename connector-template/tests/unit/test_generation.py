@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the template makes is in order before its author has written a line."""
+"""Tests that a generated connector works before its author has written a line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 TEMPLATE = Path(__file__).parents[2]
 ROOT = TEMPLATE.parent
-# By what the connector has: a source, a sink, of which kind, a table.
+# The answers: source, sink, kind of sink, and table.
 COMBINATIONS = {
     "source": (True, False),
     "sink": (False, True),
@@ -27,7 +27,7 @@ COMBINATIONS = {
     "all": (True, True, "two-phase", True),
     "all-async": (True, True, "async", True),
 }
-# Where lines break depends on the length of names.
+# Line breaks depend on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
 FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
 
@@ -47,7 +47,7 @@ def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a generated connector, which needs not be installed."""
+    """Run Python in a generated connector that is not installed."""
     path = [str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, *arguments],
@@ -74,7 +74,7 @@ def in_style(folder: Path) -> None:
     succeed(folder, "-m", "ruff", "format", "--check", "--no-cache")
 
 
-def test_nothing_is_left_of_the_template(project: Path) -> None:
+def test_no_template_syntax_remains(project: Path) -> None:
     for path in sources(project):
         text = path.read_text(encoding="utf-8")
         for mark in ("cookiecutter", "{%", "%}"):
@@ -85,13 +85,13 @@ def test_nothing_is_left_of_the_template(project: Path) -> None:
         assert text.endswith("\n") or stored or not text, f"{path.name} lacks a line break"
 
 
-def test_every_source_file_names_its_licence(project: Path) -> None:
+def test_every_source_file_names_its_license(project: Path) -> None:
     for path in sources(project):
         if path.suffix == ".py":
             assert path.read_text(encoding="utf-8").startswith(FIRST_LINE), path.name
 
 
-def test_what_was_not_asked_for_is_not_there(generate) -> None:
+def test_only_requested_files_are_generated(generate) -> None:
     names = {
         kind: {path.name for path in sources(generate("pulsar", *COMBINATIONS[kind]))}
         for kind in COMBINATIONS
@@ -126,7 +126,7 @@ def test_types(project: Path, types_cache: Path) -> None:
 
 
 def pass_tests(folder: Path, *options: str) -> None:
-    # They wait more than they work, so several side by side.
+    # The tests wait more than they work, so they run in parallel.
     several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
     succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
 
@@ -139,13 +139,13 @@ def test_the_suites_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]))
 
 
-# All has the parts of the others.
+# "all" contains the parts of the others.
 @pytest.mark.parametrize("kind", ["all", *map(slow, ("source", "sink", "both-async"))])
 def test_the_suites_of_its_parts_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]), "--ignore=tests/unit/test_suites.py")
 
 
-def test_it_is_imported_without_spark_and_without_the_runtime(project: Path) -> None:
+def test_its_import_loads_neither_spark_nor_the_runtime(project: Path) -> None:
     check = (
         "import connector_pulsar.testing, sys;"
         "found = {'pyspark', 'pytest', 'connectors_core.spark'} & sys.modules.keys();"
@@ -154,7 +154,7 @@ def test_it_is_imported_without_spark_and_without_the_runtime(project: Path) -> 
     succeed(project, "-c", check)
 
 
-def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
+def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     generated = generate("pulsar", True, True) / "pyproject.toml"
     theirs = tomllib.loads(generated.read_text(encoding="utf-8"))["tool"]
@@ -172,7 +172,7 @@ def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
     ("answer", "said"),
     [
         ("name=Pulsar", "name: expected lower-case words"),
-        ("name=connector-pulsar", "name: 'connector-' is put in front by the template"),
+        ("name=connector-pulsar", "name: the template adds the prefix 'connector-'"),
         ("name=a-name-of-21-letters-", "name: expected"),
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
@@ -180,7 +180,7 @@ def test_rules_of_style_and_types_are_those_of_the_tree(generate) -> None:
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )
-def test_answers_that_give_no_connector_are_refused(tmp_path: Path, answer: str, said: str) -> None:
+def test_invalid_answers_are_rejected(tmp_path: Path, answer: str, said: str) -> None:
     arguments = ["--no-input", f"--output-dir={tmp_path}", str(TEMPLATE), "sink=no", answer]
     done = run(tmp_path, "-m", "cookiecutter", *arguments)
     assert done.returncode == 1
@@ -188,7 +188,7 @@ def test_answers_that_give_no_connector_are_refused(tmp_path: Path, answer: str,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_workflow_is_one_that_a_host_takes(generate) -> None:
+def test_the_workflow_is_valid(generate) -> None:
     workflow = str(generate("pulsar", True, True) / ".github/workflows/ci.yml")
     schema = ["check_jsonschema", "--builtin-schema", "vendor.github-workflows", workflow]
     succeed(ROOT, "-m", *schema)

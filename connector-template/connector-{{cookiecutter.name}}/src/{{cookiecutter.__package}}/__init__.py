@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is exported here is the connector's public API."""
+"""The public API of the connector."""
 
 {% if cookiecutter.sink %}
 from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink

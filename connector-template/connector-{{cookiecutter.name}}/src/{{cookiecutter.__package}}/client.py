@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the external system: the one module that knows how to talk to it.
+"""The client of the external system, and the only module that communicates with it.
 
-Replace it by the client library of your system, imported here and nowhere else. What stays: rows
-come and go as Arrow batches, and every error becomes one of the core's, in `call` and
-`failure`. That tells the runtime what to do: `RetryableError` (later it may work),
-`ConfigurationError` (a person must change an option), `FatalError` (going on would lose data).
+Replace it with your system's client library, and import the library only here. Keep two rules:
+rows are Arrow batches, and `call` and `failure` turn every error into an error of the core. The
+error's class tells the runtime what to do: `RetryableError` (retry later), `ConfigurationError` (a
+person must change an option), or `FatalError` (stop, because continuing would lose data).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _TIMEOUT_SECONDS = 30.0
 
 
 class Client:
-    """A connection to the log server; belongs to one thread. No I/O in the constructor.
+    """A connection to the log server, for one thread. The constructor does no I/O.
 
     Args:
-        connection: How the server is reached.
-        timeout: Seconds that the server has to take the connection, and to answer each call.
+        connection: The connection to the server.
+        timeout: Seconds to wait for the connection, and for the response to each call.
 
     Raises:
-        ConfigurationError: The address is none.
+        ConfigurationError: The address is not valid.
     """
 
     def __init__(self, connection: Connection, timeout: float = _TIMEOUT_SECONDS) -> None:
@@ -66,21 +66,21 @@ class Client:
         self._http = HTTPConnection(host, port, timeout=timeout)
 
     def schema(self) -> pa.Schema:
-        """Columns of the topic."""
+        """Return the columns of the topic."""
         return pa.ipc.read_schema(pa.py_buffer(self.call("schema")))
 {% if cookiecutter.source %}
 
     # --- Reading ---
 
     def ends(self) -> dict[int, int]:
-        """The partitions of the topic, and the offset behind the last row of each."""
+        """Return the topic's partitions, and the offset after the last row of each."""
         answer: dict[str, int] = json.loads(self.call("ends"))
         return {int(partition): end for partition, end in answer.items()}
 
     def read(self, partition: int, offset: int, limit: int) -> pa.RecordBatch | None:
-        """The next rows of a partition, `limit` at most; None where there are none yet.
+        """Return the next rows of a partition, at most `limit`, or None if there are none yet.
 
-        A log never changes, so the same offset gives the same rows in the same order again.
+        A log never changes, so the same offset always returns the same rows in the same order.
         """
         answer = self.call("read", partition=partition, offset=offset, limit=limit)
         return decode_rows(answer) if answer else None
@@ -90,52 +90,52 @@ class Client:
     # --- Writing ---
 
     def stage(self, transaction: str, partition: int, rows: pa.RecordBatch) -> None:
-        """Add rows to a transaction, which is begun by its first rows; nobody sees them yet."""
+        """Add rows to a transaction. The first rows start it, and its commit makes them visible."""
         self.call("stage", encode_rows(rows), transaction=transaction, partition=partition)
 
     def commit(self, transaction: str) -> bool | None:
-        """Make the rows of a transaction visible, all at once.
+        """Make all rows of a transaction visible at once.
 
         Returns:
-            True if this call did it, False if an earlier one did, None if nothing is known of it.
+            True if this call committed it, False if an earlier call did, None if it is unknown.
         """
         answer: bool | None = json.loads(self.call("commit", transaction=transaction))
         return answer
 
     def abort(self, transaction: str) -> None:
-        """Drop an open transaction; nothing happens if there is none."""
+        """Abort an open transaction, if it exists."""
         self.call("abort", transaction=transaction)
 
     def open_transactions(self, prefix: str) -> list[str]:
-        """Names of the open transactions that begin like this."""
+        """Return the names of the open transactions with this prefix."""
         answer: list[str] = json.loads(self.call("open", prefix=prefix))
         return answer
 {% endif %}
 {% if cookiecutter.lookup %}
 
-    # --- Looking up ---
+    # --- Lookup ---
 
     def find(self, keys: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """The rows of some keys.
+        """Return the rows of some keys.
 
         Args:
-            keys: The values that are looked for, and the columns that have them.
-            columns: Those of the answer.
+            keys: The values to look up, in their columns.
+            columns: The columns of the result.
         """
         answer = self.call("find", encode_rows(keys), columns=json.dumps(columns))
         return decode_rows(answer)
 {% endif %}
 
     def call(self, name: str, body: bytes = b"", **arguments: Any) -> bytes:
-        """Ask the server for something.
+        """Send a request to the server.
 
         Args:
-            name: What.
-            body: Data of the call.
-            **arguments: Its arguments.
+            name: The name of the call.
+            body: The body of the request.
+            **arguments: The arguments of the call.
 
         Raises:
-            ConnectorError: It cannot be had; the class says what the caller must do.
+            ConnectorError: The call failed. The error's class determines the reaction.
         """
         query = urlencode({"topic": self._connection.topic, **arguments})
         try:
@@ -143,9 +143,9 @@ class Client:
             response = self._http.getresponse()
             answer = response.read()
         except (OSError, HTTPException) as exc:
-            self.close()  # the next call connects anew
+            self.close()  # the next call reconnects
             raise RetryableError(
-                f"the server at {self._connection.address} does not answer",
+                f"the server at {self._connection.address} does not respond",
                 found=f"{type(exc).__name__}: {exc}",
                 option="address",
             ) from exc
@@ -154,30 +154,30 @@ class Client:
         return answer
 
     def close(self) -> None:
-        """Close the connection; a later call opens it again."""
+        """Close the connection. A later call reopens it."""
         self._http.close()
 
 
 def check_connection(connection: Connection, timeout: float) -> None:
-    """Return when the server has answered, and takes the token; see `SupportsConnectionCheck`.
+    """Check that the server responds and accepts the token. See `SupportsConnectionCheck`.
 
     Raises:
-        ConnectorError: It has not.
+        ConnectorError: The check failed.
     """
-    with closing(Client(connection, timeout / 2)) as client:  # to connect, and to answer
+    with closing(Client(connection, timeout / 2)) as client:  # to connect, and to respond
         client.call("ping")
 
 
 def endpoint(connection: Connection) -> tuple[str, int]:
-    """Host and port of the server.
+    """Return the host and port of the server.
 
     Raises:
-        ConfigurationError: The address is none.
+        ConfigurationError: The address is not valid.
     """
     host, _, port = connection.address.rpartition(":")
     if not host or not port.isdigit():
         raise InvalidOptionError(
-            "the address of the server cannot be used",
+            "the address of the server is not valid",
             expected="host:port",
             found=connection.address,
             option="address",
@@ -186,28 +186,28 @@ def endpoint(connection: Connection) -> tuple[str, int]:
 
 
 def headers(connection: Connection) -> dict[str, str]:
-    """What the server asks for in every call."""
+    """Return the headers that the server requires in every call."""
     token = connection.token
     return {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
 
 
 def failure(connection: Connection, name: str, status: int, answer: bytes) -> ConnectorError:
-    """The error for an answer of the server; its class says what the caller must do."""
+    """Return the error for a response. Its class determines the reaction of the runtime."""
     where = f"the server at {connection.address}"
     found = f"{status}: {answer.decode(errors='replace')}"
     if status == 401:
-        return ConfigurationError(f"{where} refuses the token", option="token")
+        return ConfigurationError(f"{where} rejects the token", option="token")
     if status == 404:
         return ConfigurationError(
             f"{where} has no such topic", found=connection.topic, option="topic"
         )
     if status == 429 or status >= 500:
         return RetryableError(f"{where} cannot {name} now", found=found)
-    return FatalError(f"{where} refuses to {name}", found=found)
+    return FatalError(f"{where} rejects the request to {name}", found=found)
 
 
 def encode_rows(rows: pa.RecordBatch) -> bytes:
-    """Rows as they travel: an Arrow IPC stream."""
+    """Encode rows as an Arrow IPC stream."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema) as writer:
         writer.write_batch(rows)
@@ -216,16 +216,16 @@ def encode_rows(rows: pa.RecordBatch) -> bytes:
 
 
 def decode_rows(data: bytes) -> pa.RecordBatch:
-    """The rows that `encode_rows` wrote."""
+    """Decode the rows that `encode_rows` encoded."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
 
 def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with exactly the columns of a schema; one that they do not have is null.
+    """Return rows with exactly the columns of a schema. Missing columns are null.
 
     Raises:
-        pyarrow.ArrowException: A value has no place in its column.
+        pyarrow.ArrowException: A value does not fit its column.
     """
     columns = [
         rows.column(each.name).cast(each.type)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the connection, which source, sink and table share.
+"""The settings of the connection, which the source, the sink, and the table share.
 
-Replace them by what your system needs to be reached. A setting is declared once: it is a keyword of
-Python, an option by key and an attribute, and the tables of `docs/` are made of it.
+Replace them with the connection settings of your system. Each setting is declared once. It is a
+keyword argument, a string option, and an attribute, and `docs/` has tables generated from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SINCE: Final = "0.1.0"
 
 
 class Connection(Configured, since=SINCE):
-    """How the server is reached; shipped to executors, so it holds no open client."""
+    """The connection settings. Spark ships them to executors, so they hold no open client."""
 
     address: Setting[str] = option(
         "address",
@@ -26,7 +26,7 @@ class Connection(Configured, since=SINCE):
         kw_only=False,
         validator=not_empty,
         aliases=("host", "server", "url"),
-        doc="Where the server listens, as `host:port`.",
+        doc="Address of the server, as `host:port`.",
     )
     topic: Setting[str] = option(
         "topic",
@@ -40,10 +40,10 @@ class Connection(Configured, since=SINCE):
         Secret,
         default=None,
         aliases=("password", "api-key"),
-        doc="Token that the server asks for.",
+        doc="Token that the server requires.",
     )
 
     @property
     def connection(self) -> Connection:
-        """The connection alone, of a source, sink or table."""
+        """Return only the connection of a source, sink, or table."""
         return Connection(self.address, self.topic, token=self.token)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The external system of the tests: a small log server on loopback, in a process of its own.
+"""The external system of the tests: a small log server on loopback, in its own process.
 
 {% if cookiecutter.__requests %}
-A topic has partitions, a partition has rows, a row has an offset and never changes. The answer to a
-request to take rows says of each what became of it; a test can have requests treated badly.
-Everything is in memory.
+A topic has partitions, a partition has rows, and a row has an offset and never changes. The
+response to a write request has a status for each row. A test can make requests fail. Everything is
+in memory.
 {% else %}
-A topic has partitions, a partition has rows, a row has an offset and never changes. Rows that are
-staged under a transaction become visible together, with its commit. Everything is in memory.
+A topic has partitions, a partition has rows, and a row has an offset and never changes. The rows of
+a transaction become visible together, with its commit. Everything is in memory.
 {% endif %}
 
-Replace it by a small fake of your system, so that the tests of the connector need neither network
-nor containers. It is a process of its own because the tests kill drivers and look for threads.
+Replace it with a small fake of your system, so that the connector's tests need neither a network
+nor containers. It has its own process because the tests kill drivers and check for leaked threads.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = ["LogSystem", "Topic", "running_server", "server_at"]
 
 @contextmanager
 def running_server(token: str = "") -> Iterator[str]:
-    """Run a server; it ends with the block, or with this process.
+    """Run a server until the end of the block or of this process.
 
     Args:
-        token: What it asks for; nothing if this is empty.
+        token: The token that the server requires. If it is empty, the server requires none.
 
     Yields:
-        Its address.
+        The address of the server.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "{{ cookiecutter.__package }}.testing"],
@@ -70,16 +70,16 @@ def running_server(token: str = "") -> Iterator[str]:
 
 
 class LogSystem(TestSystem):
-    """One server for a whole test run: a running one, or the embedded one behind a bad network.
+    """One server for a test run: a running server, or the embedded one behind a faulty network.
 
-    Name a container image, and start it in `container`, to test against the real system too.
+    To test against the real system too, name a container image and start it in `container`.
     """
 
     name = "{{ cookiecutter.name }}"
     variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
 
     def embedded(self) -> AbstractContextManager[str]:
-        """Start the embedded server; the address is that of the network before it."""
+        """Start the embedded server, and return the address of the network before it."""
         return self._behind_a_network()
 
     @contextmanager
@@ -90,7 +90,7 @@ class LogSystem(TestSystem):
             yield network.address
 
     def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Spoil the network."""
+        """Make the network faulty."""
         network, _ = _networks[address]
         return network.outage(outage)
 
@@ -99,17 +99,17 @@ _networks: dict[str, tuple[FaultyNetwork, str]] = {}
 
 
 def server_at(address: str) -> str:
-    """The address of a server that stands behind a network, for those who go past it."""
+    """Return the address of the server behind a faulty network, to bypass the network."""
     return _networks[address][1] if address in _networks else address
 
 
 class Topic:
-    """A topic, as who owns the system sees it: for tests and examples.
+    """An administrator's view of a topic, for tests and examples.
 
     Args:
-        address: Address of the server.
-        name: Name of the topic.
-        token: What the server asks for.
+        address: The address of the server.
+        name: The name of the topic.
+        token: The token that the server requires.
     """
 
     def __init__(self, address: str, name: str, token: str = "") -> None:
@@ -121,18 +121,18 @@ class Topic:
         self._call("create", schema.serialize().to_pybytes())
 
     def append(self, partition: int, rows: pa.Table) -> None:
-        """Append rows to a partition, which is created by its first rows, even if they are none.
+        """Append rows to a partition. The first call creates it, even without rows.
 
-        The server takes rows of any columns, as a log of bytes would.
+        The server accepts rows with any columns, as a log of bytes would.
         """
         for batch in rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]:
             self._call("append", encode_rows(batch), partition=partition)
 
     def rows(self, schema: pa.Schema) -> pa.Table:
-        """All rows that can be seen, partition by partition.
+        """Return all visible rows, partition by partition.
 
         Args:
-            schema: Columns to return; null in rows that do not have them.
+            schema: The columns to return. They are null in rows that lack them.
         """
         found = []
         ends: dict[str, int] = json.loads(self._call("ends"))
@@ -146,20 +146,20 @@ class Topic:
 
 {% if cookiecutter.__requests %}
     def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
-        """Have the next requests to take rows treated badly, or all well from now on.
+        """Make the next write requests fail, or handle all requests normally from now on.
 
         Args:
-            fault: What becomes of them.
-            requests: How many; all, if it is None.
+            fault: The fault, or None for no fault.
+            requests: The number of requests, or None for all.
         """
         self._call("treat", json.dumps([fault, requests]).encode())
 
     def reject(self, seq: int) -> None:
-        """Never take a row with this `seq` from now on."""
+        """Reject every row with this `seq` from now on."""
         self._call("reject", json.dumps(seq).encode())
 {% else %}
     def open_transactions(self) -> list[str]:
-        """Names of the transactions that are open."""
+        """Return the names of the open transactions."""
         names: list[str] = json.loads(self._call("open", prefix=""))
         return names
 {% endif %}
@@ -169,7 +169,7 @@ class Topic:
             return client.call(name, body, **arguments)
 
 
-# --- The process of the server -------------------------------------------------------------------
+# --- The server's process -------------------------------------------------------------------------
 
 
 @dataclass
@@ -183,7 +183,7 @@ class _Partition:
             self.end += batch.num_rows
 
     def read(self, offset: int, limit: int) -> pa.RecordBatch | None:
-        """Rows from an offset on, as far as their columns are the same."""
+        """Return rows from an offset, up to the first row with other columns."""
         found: list[pa.RecordBatch] = []
         for start, batch in self.batches:
             if start + batch.num_rows <= offset:
@@ -243,7 +243,7 @@ class _Topic:
 
 {% if cookiecutter.__requests %}
     def put(self, body: bytes, fault: RequestFault | None, partition: str) -> bytes:
-        """Take rows; the answer holds the status of each."""
+        """Store rows, and return the status of each."""
         rows = decode_rows(body)
         names = rows.schema.names
         seqs = rows.column("seq").to_pylist() if "seq" in names else [None] * rows.num_rows
@@ -269,7 +269,7 @@ class _Topic:
         self.fault = None if fault is None else RequestFault(fault)
         if self.fault is None:
             self.treats_well.set()
-            self.treats_well = threading.Event()  # for those who wait from now on
+            self.treats_well = threading.Event()  # for later waiters
         return b""
 
     def reject(self, body: bytes) -> bytes:
@@ -346,13 +346,13 @@ class _Server(ThreadingHTTPServer):
 
 {% if cookiecutter.__requests %}
     def answer(self, name: str, arguments: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
-        """Status and data; None where there is no answer."""
+        """Return the status and data of the response, or None for no response."""
         topic = arguments.pop("topic")
         if name == "put":
             return self._put(topic, arguments["partition"], body)
 {% else %}
     def answer(self, name: str, arguments: dict[str, str], body: bytes) -> tuple[int, bytes]:
-        """Status and data."""
+        """Return the status and data of the response."""
         topic = arguments.pop("topic")
 {% endif %}
         if name == "ping":
@@ -412,11 +412,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Be silent."""
+        """Log nothing."""
 
 
 def serve() -> None:
-    """Be the server until the standard input ends; the first line of it is the token."""
+    """Run the server until standard input ends. Its first line is the token."""
     with _Server(sys.stdin.readline().strip()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(f"127.0.0.1:{server.server_port}", flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the README run as they stand there."""
+"""Runs the examples of the README unchanged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on Spark: what every connector keeps to."""
+"""Runs the core's suites on Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the system become those of the core, which say what to do."""
+"""Tests that errors of the system become errors of the core."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_a_topic_has_the_columns_that_it_was_created_with(address: str) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "guessed"])
-def test_a_wrong_token_is_an_option_to_change(address: str, token: str | None) -> None:
+def test_a_wrong_token_is_reported_for_its_option(address: str, token: str | None) -> None:
     with pytest.raises(ConfigurationError) as failure:
         client(address, token=token).schema()
     assert failure.value.option == "token"
     assert "guessed" not in str(failure.value)
 
 
-def test_an_unknown_topic_is_an_option_to_change(address: str) -> None:
+def test_an_unknown_topic_is_reported_for_its_option(address: str) -> None:
     with pytest.raises(ConfigurationError, match="unknown") as failure:
         client(address, topic="unknown").schema()
     assert failure.value.option == "topic"
@@ -59,7 +59,7 @@ def test_an_address_without_a_port_is_refused() -> None:
         client("localhost")
 
 
-def test_a_server_that_is_gone_may_come_back() -> None:
+def test_an_unavailable_server_is_retryable() -> None:
     with running_server(TOKEN) as address:
         Topic(address, "known", TOKEN).create(SCHEMA)
         reader = client(address)
@@ -68,17 +68,17 @@ def test_a_server_that_is_gone_may_come_back() -> None:
         reader.schema()
 
 
-def test_a_server_that_answers_is_reached_whatever_it_holds(address: str) -> None:
+def test_the_connection_check_does_not_need_the_topic(address: str) -> None:
     check_connection(connection(address, topic="unknown"), 10.0)
 
 
-def test_a_server_that_refuses_the_token_is_not_asked_for_rows(address: str) -> None:
+def test_the_connection_check_reports_a_wrong_token(address: str) -> None:
     with pytest.raises(ConfigurationError) as failure:
         check_connection(connection(address, token="guessed"), 10.0)
     assert failure.value.option == "token"
 
 
-def test_a_server_that_is_silent_is_named_within_the_time() -> None:
+def test_the_connection_check_reports_a_silent_server_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()

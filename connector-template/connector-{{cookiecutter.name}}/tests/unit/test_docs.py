@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of options in the documents are those of the code."""
+"""Tests that the option tables in the docs match the code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TABLE = re.compile(r"<!-- options of (\S+)\.(\w+),.*? -->\n\n(.*?)\n<!-- end -->
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
-def test_tables_of_options_are_those_declared(path: Path) -> None:
+def test_the_option_tables_match_the_code(path: Path) -> None:
     tables = TABLE.findall(path.read_text(encoding="utf-8"))
-    assert tables, "there is no table of options"
+    assert tables, "the page has no option table"
     for module, name, table in tables:
         declared = getattr(importlib.import_module(module), name)
         assert table == declared.OPTIONS.markdown()

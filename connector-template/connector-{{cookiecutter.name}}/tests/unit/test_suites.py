@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, in this process: what every connector keeps to."""
+"""Runs the core's suites in this process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from connectors_core.testing import Capability, case
 
 
 class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
-    """The cases of the core, and one more: it applies to what can do all that it names."""
+    """The core's cases, and one more, which runs if the connector has its capabilities."""
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
     @pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(splits=2)])
-    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: ReadLimits) -> None:
+    def test_it_resumes_after_the_available_rows(self, trial: Any, limits: ReadLimits) -> None:
         def pipeline() -> Any:
             return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suites of the core: each part of the connector by itself."""
+"""Runs the core's unit suites, which test each part of the connector separately."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ from connectors_core.testing import (
 
 pytestmark = pytest.mark.cell
 
-# What a release stored later ones must read: one file for each layout, which is written once, by
-# `pytest --connector-write-state`.
+# Stored state that later releases must read: one file for each layout, which
+# `pytest --connector-write-state` writes once.
 STATE = Path(__file__).parent / "state"
 OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 VALID = {"address": "127.0.0.1:9000", "topic": "flights"}

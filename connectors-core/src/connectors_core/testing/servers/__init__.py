@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to run a real system beside the tests, as a Java process and without a container.
+"""Tools that run a real system next to the tests, without containers.
 
-Pinned files are fetched once into the user's cache; processes die with the one that started them;
-a network that can be made bad stands between them and their clients.
+Pinned files are downloaded once into the user's cache. Processes end with the process that started
+them. A faulty network can be put between the systems and their clients.
 """
 
 from connectors_core.testing.servers.artifacts import (

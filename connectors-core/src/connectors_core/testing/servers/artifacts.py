@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a Maven repository, pinned by digest: fetched once, checked whenever they are used.
+"""Files of a Maven repository, pinned by digest.
 
-Each is named with its sha256, so nothing is resolved. The Ivy that comes with PySpark fetches them
-from its own default, or from the repository that ``DEFAULT_ARTIFACT_REPOSITORY`` names, as it does
-for Spark. Where there is no network, a folder that holds them can be named.
+They are downloaded once and verified at each use. Each is listed with its SHA-256, so no
+dependencies are resolved. PySpark's Ivy downloads them from its default repository, or from
+``DEFAULT_ARTIFACT_REPOSITORY``, as it does for Spark. Without a network, you can name a folder that
+contains them.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from connectors_core.testing.servers.errors import ServerError
 __all__ = ["Artifact", "PinnedArtifacts", "cache_folder", "exclusively", "find_java"]
 
 REPOSITORY_VARIABLE: Final = "DEFAULT_ARTIFACT_REPOSITORY"
-_LINE_SECONDS: Final = 5.0  # between two lines of progress in a log
+_LINE_SECONDS: Final = 5.0  # between two progress lines in a log
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One pinned file.
+    """A pinned file.
 
     Attributes:
-        organisation: Its group, as in ``org.apache.kafka``.
-        module: Its name.
-        revision: Its version.
-        sha256: What its bytes must be, in hexadecimal.
-        extension: Of its name: jar or zip.
+        organisation: The group, such as ``org.apache.kafka``.
+        module: The name of the module.
+        revision: The version.
+        sha256: The expected SHA-256 of the file, in hexadecimal.
+        extension: The extension of the file name: jar or zip.
     """
 
     organisation: str
@@ -53,7 +54,7 @@ class Artifact:
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """Read ``group:name:version[@extension] sha256:digest``."""
+        """Parse ``group:name:version[@extension] sha256:digest``."""
         coordinates, _, digest = line.strip().partition(" sha256:")
         coordinates, _, extension = coordinates.partition("@")
         organisation, module, revision = coordinates.split(":")
@@ -61,11 +62,11 @@ class Artifact:
 
     @property
     def file_name(self) -> str:
-        """The name of its file."""
+        """The name of the file."""
         return f"{self.module}-{self.revision}.{self.extension}"
 
     def is_in(self, folder: Path) -> bool:
-        """Whether a folder holds it, unaltered."""
+        """Return whether a folder contains the unaltered file."""
         try:
             with (folder / self.file_name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
@@ -75,12 +76,12 @@ class Artifact:
 
 @dataclass(frozen=True)
 class PinnedArtifacts:
-    """What belongs together, and is used together.
+    """A set of files that are used together.
 
     Attributes:
-        name: What people call it, for example ``kafka-4.3.1``.
+        name: The display name, for example ``kafka-4.3.1``.
         artifacts: The files.
-        folder_variable: Environment variable that may name a folder that holds them.
+        folder_variable: The environment variable for a folder that contains the files.
     """
 
     name: str
@@ -89,21 +90,20 @@ class PinnedArtifacts:
 
     @classmethod
     def read(cls, path: Path, *, folder_variable: str) -> Self:
-        """Read a list with an artifact on each line; ``#`` begins a comment line."""
+        """Parse a list with one artifact per line. ``#`` starts a comment line."""
         lines = path.read_text(encoding="utf-8").splitlines()
         found = tuple(Artifact.parse(line) for line in lines if not line.startswith("#"))
         return cls(path.stem, found, folder_variable)
 
     def paths(self) -> list[Path]:
-        """Where they are; those that are missing are fetched first.
+        """Return the paths of the files, after downloading the missing ones.
 
-        Processes that do this at the same time wait for each other; one that is ended is gone on
-        from.
+        Concurrent processes wait for each other, and resume an interrupted download.
 
         Raises:
-            ConfigurationError: The folder for offline use lacks one, or holds another.
+            ConfigurationError: A file in the offline folder is missing or altered.
             MissingDependencyError: PySpark is not installed.
-            ServerError: They could not be fetched, or are not those that are pinned.
+            ServerError: The download failed, or a file does not match its digest.
         """
         if named := os.environ.get(self.folder_variable):
             folder = Path(named)
@@ -118,7 +118,7 @@ class PinnedArtifacts:
 
     @property
     def _remedy(self) -> str:
-        return f"or set {self.folder_variable} to a folder that holds the files"
+        return f"or set {self.folder_variable} to a folder that contains the files"
 
     def _refuse_lacking(self, folder: Path) -> None:
         if lacking := _lacking(self.artifacts, folder):
@@ -127,12 +127,12 @@ class PinnedArtifacts:
                 "altered",
                 expected=f"{lacking[0].file_name} with sha256 {lacking[0].sha256} in {folder}",
                 option=self.folder_variable,
-                hint="copy them there, or unset the variable to have them fetched",
+                hint="copy them there, or unset the variable to download them",
             )
 
     def _fetch(self, artifacts: Sequence[Artifact], folder: Path) -> None:
-        """Fetch files into a folder; they appear in it when they are complete and checked."""
-        work = folder / ".fetching"  # stays when this is interrupted: the next goes on from it
+        """Download files into a folder. A file appears there when it is complete and verified."""
+        work = folder / ".fetching"  # kept after an interruption, so that the next download resumes
         work.mkdir(exist_ok=True)
         (work / "settings.xml").write_text(_settings(), encoding="utf-8")
         (work / "ivy.xml").write_text(_dependencies(artifacts), encoding="utf-8")
@@ -143,7 +143,7 @@ class PinnedArtifacts:
         if wrong := _lacking(artifacts, work):
             shutil.rmtree(work)
             raise ServerError(
-                f"a file of {self.name} is not the one that is pinned",
+                f"a file of {self.name} does not match its pinned digest",
                 expected=f"{wrong[0].file_name} with sha256 {wrong[0].sha256}",
                 hint=f"check {REPOSITORY_VARIABLE}, {self._remedy}",
             )
@@ -166,14 +166,14 @@ class PinnedArtifacts:
         shown.close()
         if process.returncode:
             raise ServerError(
-                f"the files of {self.name} could not be fetched",
+                f"the files of {self.name} could not be downloaded",
                 found="".join(lines[-30:]),
-                hint=f"try again where there is a network, {self._remedy}",
+                hint=f"retry with a network connection, {self._remedy}",
             )
 
 
 class _Fetching:
-    """Shows how many files there are: in one line of a terminal, in few lines of a log."""
+    """Shows the progress of a download: in one line of a terminal, or in a few lines of a log."""
 
     def __init__(self, name: str, number: int) -> None:
         self._name = name
@@ -184,38 +184,38 @@ class _Fetching:
         self._show()
 
     def update(self, fetched: int) -> None:
-        """Show that some more are there."""
+        """Add completed files."""
         self._fetched = fetched
         if self._live or time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _LINE_SECONDS
             self._show()
 
     def close(self) -> None:
-        """Show how it ended."""
+        """Show the result."""
         if self._live:
             print(file=sys.stderr)
         else:
             self._show()
 
     def _show(self) -> None:
-        text = f"{self._name}: fetched {self._fetched} of {self._number} files"
+        text = f"{self._name}: downloaded {self._fetched} of {self._number} files"
         begin, end = ("\r", "") if self._live else ("", "\n")
         print(f"{begin}{text}", end=end, file=sys.stderr, flush=True)
 
 
 def cache_folder() -> Path:
-    """Where the connectors keep what is expensive to get, for this user."""
+    """Return the user's cache folder of the connectors."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "connectors"
 
 
 def find_java(oldest: int = 17) -> str:
-    """A Java that is new enough: that of ``JAVA_HOME``, the one on the path, or an installed one.
+    """Return a recent enough Java: from ``JAVA_HOME``, the path, or the installed ones.
 
     Args:
-        oldest: The oldest version that will do.
+        oldest: The oldest accepted version.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: None was found.
     """
     home = os.environ.get("JAVA_HOME")
     chosen = shutil.which("java", path=os.path.join(home, "bin") if home else None)
@@ -226,15 +226,15 @@ def find_java(oldest: int = 17) -> str:
             return java
         found[java] = version
     raise ConfigurationError(
-        "no Java was found that is new enough" if found else "no Java was found",
+        "no recent enough Java was found" if found else "no Java was found",
         expected=f"Java {oldest} or newer",
         found=found or (f"JAVA_HOME={home}" if home else "none on the path"),
-        hint="install one, and name it in JAVA_HOME where it is not on the path",
+        hint="install one, and set JAVA_HOME if it is not on the path",
     )
 
 
 def _java_version(java: str) -> int:
-    """The major version of a Java, 0 where it does not say."""
+    """Return the major version of a Java, or 0 if it is unknown."""
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     match = re.search(r'version "(\d+)', told.stderr)
     return int(match[1]) if match else 0
@@ -242,10 +242,10 @@ def _java_version(java: str) -> int:
 
 @contextmanager
 def exclusively(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder, which is made where it is missing."""
+    """Lock a folder against other processes, and create it if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed, or the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed or the process ends
         yield
 
 
@@ -254,13 +254,13 @@ def _lacking(artifacts: Iterable[Artifact], folder: Path) -> list[Artifact]:
 
 
 def _ivy() -> Path:
-    """The Ivy that comes with PySpark, which need not be imported for it."""
+    """Return PySpark's Ivy, without importing PySpark."""
     pyspark = importlib.util.find_spec("pyspark")
     folders = pyspark.submodule_search_locations if pyspark else None
     found = [path for folder in folders or () for path in Path(folder, "jars").glob("ivy-*.jar")]
     if not found:
         raise MissingDependencyError(
-            "pyspark", install="pip install pyspark", feature="fetching what the server is made of"
+            "pyspark", install="pip install pyspark", feature="downloading the files of the server"
         )
     return found[0]
 

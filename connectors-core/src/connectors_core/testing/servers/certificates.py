@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates that are made on the spot, for servers on this machine and their clients."""
+"""Certificates for servers on this machine and for their clients, created on demand."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Identity:
 
 
 class Authority:
-    """Issues certificates that those trust who trust it. Needs the package ``cryptography``.
+    """A certificate authority of a test. Needs the package ``cryptography``.
 
     Args:
-        key: Its key.
-        identity: Its own certificate.
+        key: The authority's private key.
+        identity: The authority's own certificate.
     """
 
     def __init__(self, key: EllipticCurvePrivateKey, identity: Identity) -> None:
@@ -48,17 +48,17 @@ class Authority:
 
     @classmethod
     def create(cls) -> Self:
-        """A new one, that nobody trusts yet."""
+        """Create an authority, which no one trusts yet."""
         key = _new_key()
         return cls(key, _certify("test authority", key, key, issuer="test authority"))
 
     def issue(self, name: str, *, host: str = HOST, expired: bool = False) -> Identity:
-        """A certificate for a server or a client.
+        """Issue a certificate for a server or a client.
 
         Args:
-            name: Whose it is.
-            host: The address that it is for.
-            expired: Whether it was for yesterday.
+            name: The name of its owner.
+            host: The address of the owner.
+            expired: Whether the certificate expired yesterday.
         """
         return _certify(
             name, _new_key(), self._key, issuer="test authority", host=host, expired=expired

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a server of the tests."""
+"""Errors of the servers that tests start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["ServerError"]
 
 
 class ServerError(ConnectorError):
-    """A server of the tests, or a tool of it, did not do what it was started for."""
+    """A server of the tests, or one of its tools, failed."""
 
     code = "TEST_SERVER"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that cannot outlive the one that started it, however that ends.
+"""A process that ends with the process that started it, even after a crash.
 
-Between the two stands a guard: this file, run as a program. It starts the command, obeys the bytes
-that come through its standard input (each is a signal to pass on, and is sent back when that is
-done), and kills the command when the input ends: a pipe whose other end is gone. Unlike the signal
-that Linux can send to orphans, that does not depend on the thread that started the process. A
-signal goes to the command and all that it started itself; none of these is left when it has ended.
+A guard runs between the two: this file, as a program. The guard starts the command and reads
+signals as bytes from its standard input. It forwards each signal and then echoes its byte. When the
+input ends, the other end of the pipe is gone, and the guard kills the command. Unlike Linux's
+parent-death signal, this does not depend on the thread that started the process. A signal goes to
+the command and to all its child processes. None of them outlives the command.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Final
 _STOP_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.002
 _AT_REST: Final = "TtZX"
-"""Of a thread, as `/proc` says: stopped, or ended."""
+"""States of a thread in `/proc`: stopped, or ended."""
 
 
 @dataclass(frozen=True)
 class GuardedProcess:
-    """A process behind its guard.
+    """A process with a guard.
 
     Args:
         guard: The guard, with pipes to its input and output.
@@ -50,9 +50,9 @@ class GuardedProcess:
 
         Args:
             command: The command.
-            log: File that its output is added to.
-            environment: All its environment variables; those of this process if None.
-            user: Number of the user and the group that it runs as; those of this process if None.
+            log: The file to which the output is appended.
+            environment: The environment variables, or None for those of this process.
+            user: The ID of the user and group, or None for those of this process.
         """
         identity = "-" if user is None else str(user)
         with log.open("ab") as output:
@@ -64,24 +64,24 @@ class GuardedProcess:
                     stdout=subprocess.PIPE,
                     stderr=output,
                     bufsize=0,
-                    start_new_session=True,  # Ctrl-C is for those who run the tests
+                    start_new_session=True,  # Ctrl-C is for the test run
                 )
             )
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process is running."""
         return self.guard.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, as a shell says it; None while it runs."""
+        """The exit code, as in a shell, or None while it runs."""
         return self.guard.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal; it has been sent, or the process has ended, when this returns.
+        """Send a signal. On return, it was sent or the process has ended.
 
-        SIGSTOP has taken effect then, too.
+        SIGSTOP has also taken effect by then.
         """
         assert self.guard.stdin is not None
         assert self.guard.stdout is not None
@@ -92,10 +92,10 @@ class GuardedProcess:
         self.guard.stdout.read(1)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait for its end.
+        """Wait for the end of the process.
 
         Raises:
-            subprocess.TimeoutExpired: It did not end in that time.
+            subprocess.TimeoutExpired: The process did not end within the timeout.
         """
         self.guard.wait(seconds)
         for pipe in (self.guard.stdin, self.guard.stdout):
@@ -113,7 +113,7 @@ def _obey(group: int) -> None:
 
 
 def _wait_until_stopped(group: int) -> None:
-    """A busy machine may run other threads of a process before the one that takes the signal."""
+    """Wait until all threads have stopped, since only one of them handles the signal."""
     deadline = time.monotonic() + _STOP_SECONDS
     while time.monotonic() < deadline:
         if all(state in _AT_REST for state in _states(group)):
@@ -122,13 +122,13 @@ def _wait_until_stopped(group: int) -> None:
 
 
 def _states(group: int) -> Iterator[str]:
-    """The state of each thread of a group, where the system has `/proc`."""
+    """Return the state of each thread of a process group, if the system has `/proc`."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(path.name)) == group:
                 for thread in path.glob("task/*/stat"):
                     yield thread.read_text().rpartition(")")[2].split()[0]
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended
             continue
 
 
@@ -144,7 +144,7 @@ def _main(identity: str, *command: str) -> int:
         extra_groups=None if user is None else [],
     )
     threading.Thread(target=_obey, args=(process.pid,), daemon=True).start()
-    # Not reaped yet, it keeps its number, which is that of the group.
+    # Until the guard reaps it, the process keeps its ID, which is also the ID of its group.
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bad network between clients and their server."""
+"""A faulty network between clients and their server."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from connectors_core.testing.servers.ports import HOST, free_ports
 __all__ = ["FaultyNetwork"]
 
 _CHUNK: Final = 1 << 16
-# Not to linger, for no seconds: the other side sees a reset and not an end.
+# Linger for zero seconds, so that the other side sees a reset instead of an orderly end.
 _RESET: Final = struct.pack("ii", 1, 0)
-# Bytes of an answer whose connection ends in its middle; seconds that a slow packet is late.
+# The number of bytes before a response is cut, and the delay of a slow packet in seconds.
 _BEGUN: Final = 20
 _LATE: Final = 0.05
 
 
 class FaultyNetwork:
-    """Stands in front of a server on loopback, and slows, cuts or refuses its connections.
+    """A proxy before a server on loopback, which slows, cuts, or rejects its connections.
 
     ```python
     with FaultyNetwork() as network:
@@ -51,55 +51,55 @@ class FaultyNetwork:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which the network listens."""
         if self._loop is None:
             raise ServerError("the network was not started", hint="use it as a context manager")
         return self._port
 
     @property
     def address(self) -> str:
-        """Where clients connect that are to go through it: host and port."""
+        """The host and port for clients that connect through the network."""
         return f"{HOST}:{self.port}"
 
     @property
     def cuts(self) -> int:
-        """How often connections were cut."""
+        """The number of cuts so far."""
         return self._cuts
 
     def forward_to(self, port: int) -> None:
-        """Take a server, by its port."""
+        """Forward connections to the server on this port."""
         self._target = port
 
     def slow(self, *, bytes_per_second: float = float("inf"), latency: float = 0.0) -> None:
-        """Let each connection carry less in each direction.
+        """Slow each connection down, in both directions.
 
         Args:
-            bytes_per_second: The most that it carries.
-            latency: Seconds that every packet is late.
+            bytes_per_second: The maximum rate.
+            latency: The delay of every packet in seconds.
         """
         self._bytes_per_second = bytes_per_second
         self._latency = latency
 
     def cut(self) -> None:
-        """Reset all connections; new ones are welcome."""
+        """Reset all connections, but accept new ones."""
         self._run(self._cut())
 
     def cut_after(self, answered: int) -> None:
-        """Reset all connections once the server has answered so many more bytes: in mid-answer."""
+        """Reset all connections in the middle of a response, after this number of bytes."""
         self._left = answered
 
     def refuse(self) -> None:
-        """Reset all connections and refuse new ones, until `restore`."""
+        """Reset all connections and reject new ones, until `restore`."""
         self._run(self._refuse())
 
     def hang_up(self) -> None:
-        """Reset all connections, and end new ones as soon as they are there, until `restore`."""
+        """Reset all connections and close new ones immediately, until `restore`."""
         self._hangs_up = True
         self.cut()
 
     @contextmanager
     def outage(self, outage: Outage) -> Iterator[None]:
-        """Have the server be unavailable within this context; see `TestSystem.outage`."""
+        """Make the server unavailable within this context. See `TestSystem.outage`."""
         if outage is Outage.STOPPED:
             self.refuse()
         elif outage is Outage.REFUSING:
@@ -115,7 +115,7 @@ class FaultyNetwork:
             self.restore()
 
     def restore(self) -> None:
-        """Be a good network again."""
+        """End all faults."""
         self._left = float("inf")
         self._hangs_up = False
         self.slow()
@@ -161,7 +161,7 @@ class FaultyNetwork:
         self._cuts += 1
         for connection in self._connections:
             peer: socket.socket = connection.get_extra_info("socket")
-            if peer.fileno() >= 0:  # it may have been closed just now
+            if peer.fileno() >= 0:  # it may be closed by now
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.transport.abort()
 
@@ -172,7 +172,7 @@ class FaultyNetwork:
         self._connections.add(writer)
         try:
             answers, questions = await asyncio.open_connection(HOST, self._target)
-        except OSError:  # the server is down: so is this connection
+        except OSError:  # the server is down, so this connection is too
             self._connections.discard(writer)
             writer.close()
             return
@@ -184,7 +184,7 @@ class FaultyNetwork:
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
             pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)  # a cut is what we are here for
+        await asyncio.gather(*pumps, return_exceptions=True)  # cuts are the purpose of this class
         for connection in (writer, questions):
             self._connections.discard(connection)
             connection.close()

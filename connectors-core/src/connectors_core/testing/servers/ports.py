@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for what tests start."""
+"""Ports for the servers that tests start."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
-"""The address that servers for tests listen on."""
+"""The address on which test servers listen."""
 _FIRST: Final = 10_000
 _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FEWEST: Final = 1_000
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on, and that stay free while their owner is away.
+    """Return unused ports that stay free while their owner is down.
 
-    They are below those that the system gives to outgoing connections: one of these could take it
-    while a server restarts, and a client that tries to reach the server could connect to itself.
+    They are below the range for outgoing connections. Otherwise, an outgoing connection could take
+    the port during a restart of the server, and a client could even connect to itself.
 
     Args:
-        number: How many; they differ.
+        number: The number of distinct ports.
 
     Raises:
-        OSError: There are not so many.
+        OSError: Not enough ports are free.
     """
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
     found: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A relay of HTTP whose answers a test decides."""
+"""An HTTP relay whose responses a test controls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connectors_core.testing.servers.ports import HOST
 __all__ = ["HttpAnswer", "HttpRelay", "HttpRequest"]
 
 _SECONDS: Final = 60.0
-# Of one connection alone, or told anew by who sends the body.
+# Headers that belong to a single connection, or that the sender of the body sets again.
 _NOT_PASSED_ON: Final = frozenset(
     {"connection", "content-length", "expect", "keep-alive", "transfer-encoding"}
 )
@@ -23,13 +23,13 @@ _NOT_PASSED_ON: Final = frozenset(
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What a client asked.
+    """A request of a client.
 
     Attributes:
-        method: GET, PUT and the like.
-        path: From the first slash on, with its query.
-        headers: By their names as they were sent.
-        body: The bytes.
+        method: The method, such as GET or PUT.
+        path: The path from the first slash, with the query.
+        headers: The headers by name, spelled as the client sent them.
+        body: The body.
     """
 
     method: str
@@ -40,13 +40,13 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What a client is told.
+    """A response to a client.
 
     Attributes:
-        status: The code.
-        headers: By name, without those of the connection.
-        body: The bytes.
-        size: Length that is told instead of that of the body, as an answer to HEAD does.
+        status: The status code.
+        headers: The headers by name, without those of the connection.
+        body: The body.
+        size: The reported length if it differs from the body's, as in a response to HEAD.
     """
 
     status: int
@@ -55,12 +55,13 @@ class HttpAnswer:
     size: int | None = None
 
 
-#: Makes the answer to a request; the second argument asks the server, as often as it is called.
+#: Returns the response to a request. Each call of the second argument sends a request to the
+#: server.
 Answering: TypeAlias = Callable[[HttpRequest, Callable[[], HttpAnswer]], HttpAnswer]
 
 
 class HttpRelay:
-    """Stands in front of an HTTP server on loopback, for what the server itself cannot be told.
+    """An HTTP relay before a server on loopback, for behavior that the server does not offer.
 
     ```python
     def busy(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
@@ -70,12 +71,12 @@ class HttpRelay:
         client = connect(relay.endpoint)
     ```
 
-    Headers are passed on as they came, so that signatures stay valid.
+    It forwards headers unchanged, so that signatures stay valid.
 
     Args:
-        port: Of the server.
-        answering: Makes the answers; by default the server's own. Called on a thread for each
-            connection.
+        port: The port of the server.
+        answering: Returns the response, by default that of the server. Each connection calls it on
+            its own thread.
     """
 
     def __init__(self, port: int, answering: Answering | None = None) -> None:
@@ -86,7 +87,7 @@ class HttpRelay:
 
     @property
     def endpoint(self) -> str:
-        """Where clients connect that are to go through it."""
+        """The host and port for clients that connect through the relay."""
         assert self._server is not None, "use it as a context manager"
         return f"http://{HOST}:{self._server.server_address[1]}"
 
@@ -118,7 +119,7 @@ class HttpRelay:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Header and body are written apart; waiting for the first's receipt would cost 40 ms.
+    # Header and body are separate writes. Nagle's algorithm would delay the second one by 40 ms.
     disable_nagle_algorithm = True
     timeout = _SECONDS
 
@@ -150,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
 
 def _forward(port: int, request: HttpRequest) -> HttpAnswer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One object store that speaks S3, on loopback."""
+"""An object store with the S3 API, on loopback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["S3Server"]
 _PINNED: Final = Path(__file__).parent / "pinned" / "s3proxy-4.1.0.txt"
 _FOLDER_VARIABLE: Final = "CONNECTORS_S3_JARS"
 _USER: Final = "tests"
-# Short lives: quick compilation counts, not the best code.
+# The process is short-lived, so fast compilation matters more than optimal code.
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _LOGGING: Final = """\
 <configuration>
@@ -37,22 +37,22 @@ _LOGGING: Final = """\
 
 
 class S3Server(ServerProcess):
-    """An S3Proxy that keeps its objects in a folder: it is strict where clients must be right.
+    """An S3Proxy that stores its objects in a folder and is strict with clients.
 
     ```python
     with S3Server(buckets=["lake"]) as server:
         source = FileSource("s3://lake/flights", storage_options=server.storage_options())
     ```
 
-    It checks the signature of each request, creates an object exclusively where `If-None-Match: *`
-    asks for it, and answers 412 without a `<Condition>` element otherwise, as MinIO does. Times are
-    whole seconds, in listings too. It needs Java 17, and fetches its jars at its first start
-    (`CONNECTORS_S3_JARS` names a folder that holds them where there is no network). It dies with
-    the process that started it, however that ends. Port and objects stay the same over restarts,
-    until the context ends.
+    It verifies the signature of each request. It creates an object exclusively if
+    `If-None-Match: *` requests it. Otherwise it returns 412 without a `<Condition>` element, as
+    MinIO does. Timestamps are whole seconds, also in listings. It needs Java 17 and downloads its
+    jars at its first start. Without a network, set `CONNECTORS_S3_JARS` to a folder that contains
+    them. It ends with the process that started it, even after a crash. The port and the objects
+    stay the same across restarts, until the context ends.
 
     Args:
-        buckets: Buckets that are there from the start.
+        buckets: The initial buckets.
     """
 
     called = "object store"
@@ -65,19 +65,19 @@ class S3Server(ServerProcess):
 
     @property
     def port(self) -> int:
-        """Where it listens; 0 before its first start."""
+        """The port, or 0 before the first start."""
         return self._port
 
     @property
     def endpoint(self) -> str:
-        """Where clients find it; it stays the same over restarts."""
+        """The URL for clients, which stays the same across restarts."""
         return f"http://{HOST}:{self._port}"
 
     def storage_options(self, endpoint: str | None = None) -> dict[str, Any]:
-        """What s3fs needs to reach it.
+        """Return the arguments with which s3fs connects to the store.
 
         Args:
-            endpoint: Of a relay in front of it, by default its own.
+            endpoint: The URL of a relay before the store. The default is the store's own.
         """
         return {
             "key": _USER,
@@ -87,14 +87,14 @@ class S3Server(ServerProcess):
         }
 
     def start(self, seconds: float = 60.0) -> None:
-        """Start it where it does not run: on the objects and the port that it had, if it had some.
+        """Start the server if it is not running, with its former objects and port.
 
         Args:
-            seconds: How long it may take to be ready.
+            seconds: The timeout until the server is ready.
 
         Raises:
-            ServerError: It was not ready in that time; says what it printed.
-            ConfigurationError: There is no Java that is new enough.
+            ServerError: The server was not ready in time. The error shows its output.
+            ConfigurationError: No recent enough Java was found.
         """
         if self.running:
             return
@@ -110,7 +110,7 @@ class S3Server(ServerProcess):
         self._wait_until(self._is_ready, deadline, printed)
 
     def close(self) -> None:
-        """End it, and remove its objects."""
+        """End the server and delete its objects."""
         self.kill()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all servers of tests have in common: they start, end, crash, hang and come back."""
+"""The base of all test servers: they start, stop, crash, hang, and restart."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SHOWN: Final = 4000
 
 
 class ServerProcess(ABC):
-    """A server that a test starts; a context manager. Its process dies with ours.
+    """A server that a test starts, as a context manager. Its process ends with this process.
 
     Attributes:
-        called: What people call it.
-        error: What it raises.
+        called: The display name.
+        error: The class of its errors.
     """
 
     called: ClassVar[str] = "server"
@@ -36,12 +36,12 @@ class ServerProcess(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether its process is there, be it paused."""
+        """Whether the process exists, even if it is paused."""
         return self._process is not None and self._process.running
 
     @property
     def _home(self) -> Path:
-        """The folder of its data."""
+        """The folder of the server's data."""
         raise NotImplementedError
 
     @property
@@ -50,37 +50,37 @@ class ServerProcess(ABC):
 
     @property
     def log(self) -> str:
-        """What it printed since its data began."""
+        """The output of the server since its data was created."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     @abstractmethod
     def start(self) -> None:
-        """Start it where it does not run: on the data and the ports that it had, if it had some."""
+        """Start the server if it is not running, with its former data and ports."""
 
     def stop(self) -> None:
-        """End it in good order; its data stay."""
+        """Stop the server in an orderly way and keep its data."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would; its data stay."""
+        """Kill the server, as a crash would, and keep its data."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stop it, if it runs, and start it on the same data and the same ports."""
+        """Stop the server if it is running, and start it with the same data and ports."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Let it hang: its connections stay and nothing answers, until `resume`."""
+        """Freeze the server until `resume`: connections stay open, but it does not respond."""
         self._live_process().send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Let the server continue after `pause`."""
         self._live_process().send(signal.SIGCONT)
 
     @abstractmethod
     def close(self) -> None:
-        """End it, and remove its data."""
+        """Stop the server and delete its data."""
 
     def __enter__(self) -> Self:
         try:
@@ -94,18 +94,18 @@ class ServerProcess(ABC):
         self.close()
 
     def _wait_until(self, is_ready: Callable[[], bool], deadline: float, printed: int) -> None:
-        """Wait for the process that was started.
+        """Wait until the started process is ready.
 
         Args:
-            is_ready: Whether it answers.
-            deadline: On the monotonic clock.
-            printed: Length of the log before the start.
+            is_ready: Returns whether the server responds.
+            deadline: The deadline, on the monotonic clock.
+            printed: The length of the log before the start.
 
         Raises:
-            ServerError: It is not ready in time, or has ended; says what it printed.
+            ServerError: The server is not ready in time, or has ended. The error shows its output.
         """
         process = self._process
-        assert process is not None  # it was started
+        assert process is not None  # set by the start
         while not is_ready():
             if not process.running or time.monotonic() > deadline:
                 code = process.exit_code
@@ -115,13 +115,13 @@ class ServerProcess(ABC):
             time.sleep(_POLL_SECONDS)
 
     def _ended(self, code: int | None) -> None:
-        """The process has ended, with this code."""
+        """Handle the end of the process, with this exit code."""
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return
         self._process.send(number)
-        self._process.send(signal.SIGCONT)  # one that is paused would never see that it is to end
+        self._process.send(signal.SIGCONT)  # a paused process would not handle the signal
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -132,5 +132,5 @@ class ServerProcess(ABC):
 
     def _live_process(self) -> GuardedProcess:
         if self._process is None or not self._process.running:
-            raise self.error(f"the {self.called} does not run", hint="start it first")
+            raise self.error(f"the {self.called} is not running", hint="start it first")
         return self._process
