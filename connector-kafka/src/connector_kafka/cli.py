@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`connectors kafka transactions list|abort|commit`: transactions that sinks left in a cluster.
 
-Use it if an open transaction blocks the readers of a topic, or to remove a pipeline for good. A
+Use it if an open transaction blocks the readers of a topic, or to remove a pipeline permanently. A
 pipeline that restarts settles its own transactions.
 """
 
@@ -33,7 +33,9 @@ _OPEN: Final = "Ongoing"
 _ALL: Final = "all"
 _FAILED_EXIT: Final = 1
 
-app = typer.Typer(no_args_is_help=True, help="Manage what connector-kafka left in a cluster.")
+app = typer.Typer(
+    no_args_is_help=True, help="Manage the transactions that connector-kafka left in a cluster."
+)
 transactions = typer.Typer(
     no_args_is_help=True,
     help="Manage transactions of exactly-once sinks. Open transactions block readers of their "

@@ -549,7 +549,7 @@ def _survives_pickling(value: object) -> bytes | None:
 
 
 def _portable(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace values that cannot be pickled by their repr, so that an error always arrives."""
+    """Replace values that cannot be pickled with their repr, so that an error always arrives."""
     if _survives_pickling(dict(state)) is not None:
         return dict(state)
     return {

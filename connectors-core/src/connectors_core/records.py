@@ -271,7 +271,7 @@ class RecordErrorHandler:
         try:
             self._policy.check_total(self._skipped + self._dead_letters)
         except BadRecordLimitError as exc:
-            # The last record usually shows best what is wrong with all of them.
+            # The last record usually represents the problem of all of them.
             raise exc from (self._cause_of(cause) or self._error_of(record))
 
     def _error_of(self, record: BadRecord) -> BadRecordError:

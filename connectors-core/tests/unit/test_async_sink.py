@@ -316,7 +316,7 @@ def test_a_service_that_stays_busy_ends_the_attempt_when_its_time_is_over() -> N
     busy = RetryableError("busy", retry_after=0.001)
     with closing(_Failing(busy, retry_timeout=timedelta(milliseconds=20))) as writer:
         writer.write(rows([1]))
-        with pytest.raises(RetryableError, match="did not take 1 entries") as caught:
+        with pytest.raises(RetryableError, match="did not accept 1 entries") as caught:
             writer.flush()
         assert writer.requests > 1
     assert caught.value.__cause__ is busy
@@ -356,7 +356,7 @@ def test_a_service_that_asks_for_more_time_than_there_is_gets_a_last_chance_at_t
     for_an_hour = RetryableError("busy", retry_after=3600.0)
     with closing(_Failing(for_an_hour, retry_timeout=SHORT)) as writer:
         writer.write(rows([1]))
-        with pytest.raises(RetryableError, match="did not take 1 entries"):
+        with pytest.raises(RetryableError, match="did not accept 1 entries"):
             writer.flush()
         assert writer.requests == 2
 

@@ -89,7 +89,7 @@ def test_a_second_pipeline_of_this_process_is_refused_at_once_with_its_own_remed
 ) -> None:
     time.acquire(store)
 
-    with pytest.raises(LeaseError, match="this very process"):
+    with pytest.raises(LeaseError, match="this process holds it"):
         time.acquire(store)
     assert time.waited == 0
 

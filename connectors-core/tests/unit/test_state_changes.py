@@ -130,7 +130,7 @@ def test_it_is_taken_back_to_the_start(setup):
 def test_what_is_known_of_a_start_is_said_and_no_more(setup):
     with pytest.raises(FaultInjected):
         setup.run(Fault(FaultPoint.AFTER_DECISION, nth=2, action=FaultAction.RAISE))
-    for position, place in (([], "where its options say"), (["--at", "numbers=90"], "at 90")):
+    for position, place in (([], "as its options specify"), (["--at", "numbers=90"], "at 90")):
         said = done(setup, "rewind", "--to-start", *position, "--dry-run")
         assert f"numbers starts {place}. Rows after that position are read again" in said
         assert "unread rows before it are never read" in said

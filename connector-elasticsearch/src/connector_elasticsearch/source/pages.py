@@ -124,4 +124,4 @@ def _last_sort(body: bytes) -> tuple[int | float | str, ...]:
     try:
         return tuple(orjson.loads(b"{" + end[end.rindex(_SORT) :])["sort"])
     except ValueError as error:
-        raise pa.ArrowInvalid("a page with another end") from error
+        raise pa.ArrowInvalid("a page without sort values at its end") from error

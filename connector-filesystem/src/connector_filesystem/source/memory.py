@@ -294,7 +294,7 @@ class ListedFiles:
         return [file for file, each in zip(files, known, strict=True) if not each]
 
     def replace(self, files: Sequence[FileStatus]) -> None:
-        """Replace the filter by a new listing."""
+        """Replace the filter with a new listing."""
         exact = frozenset(files)
         if exact != self._exact or self._files is None:
             self._stored = None

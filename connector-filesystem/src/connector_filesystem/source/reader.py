@@ -221,7 +221,7 @@ class _SplitReading:
                     expected="lines that end in LF or CRLF",
                     found="CR",
                     option="csv.newlines-in-values",
-                    hint="turn quoted line breaks off, or convert the file, e.g. with mac2unix",
+                    hint="turn off quoted line breaks, or convert the file, e.g. with mac2unix",
                 )
             is_plain = self._compression is Compression.NONE
             to_skip = split.position

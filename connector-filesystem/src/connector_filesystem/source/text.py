@@ -27,7 +27,7 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 class ByteStream:
     """The decompressed bytes of a file, read forward. Fetcher thread.
 
-    If the first lines end in CR, the stream replaces CR by LF.
+    If the first lines end in CR, the stream replaces CR with LF.
 
     Args:
         location: A location on the file's filesystem.

@@ -427,7 +427,7 @@ class Fetcher:
         if self._settings.on_data_loss == "fail":
             raise DataLossError(
                 f"the broker does not return the planned offsets {lost} of {read.partition}",
-                expected=f"records in {self._patience:g} seconds",
+                expected=f"records within {self._patience:g} seconds",
                 found=f"the high watermark {high_watermark}",
                 option="on-data-loss",
                 hint="an unclean leader election lost the end of the log, or a transaction is "

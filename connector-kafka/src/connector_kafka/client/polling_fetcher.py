@@ -214,7 +214,7 @@ class PollingFetcher:
         if waiting and time.monotonic() - self._moved_at > self._patience:
             raise KafkaRetryableError(
                 f"no records arrive from {', '.join(waiting)}",
-                expected=f"records in {self._patience:g} seconds",
+                expected=f"records within {self._patience:g} seconds",
             )
 
     def _lost(self, error: Exception) -> Iterator[Fetched]:

@@ -399,7 +399,7 @@ class Wire:
 
     async def _find_brokers(self, deadline: float) -> None:
         """Query the bootstrap brokers one after another for all brokers, until one responds."""
-        last: Exception = kafka_errors.KafkaTimeoutError("no time is left")
+        last: Exception = kafka_errors.KafkaTimeoutError("the timeout has expired")
         policy = RetryPolicy(
             initial_backoff=self._config[properties.RECONNECT_BACKOFF_MS] / 1000,
             max_backoff=self._config[properties.RECONNECT_BACKOFF_MAX_MS] / 1000,

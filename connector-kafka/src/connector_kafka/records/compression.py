@@ -198,7 +198,7 @@ def _snappy_into(block: memoryview, buffer: _Bytes) -> int:
     except cramjam.DecompressionError as error:
         raise _not_of_codec("snappy", error) from error
     if size != len(buffer):
-        raise MalformedError("a snappy block has another length than it claims")
+        raise MalformedError("a snappy block has a different length than it claims")
     return size
 
 

@@ -75,14 +75,14 @@ class KafkaSink(
         serialization = self.serialization
         if self.upsert is not None and serialization.value_format and not serialization.key_fields:
             raise ConfigurationError(
-                "an upsert replaces the record with the same key",
+                "an upsert needs a key",
                 expected="columns of the key",
                 found="none",
                 option="key.fields",
             )
         if self.upsert is not None and self.partitioner is not KafkaPartitioner.DEFAULT:
             raise InvalidOptionError(
-                "an upsert goes to the partition of the record that it replaces",
+                "an upsert needs the default partitioner",
                 expected=KafkaPartitioner.DEFAULT,
                 found=self.partitioner,
                 option="sink.partitioner",

@@ -26,6 +26,6 @@ class NonTransactionalCommitter(Committer[KafkaCommittable]):
                     "a transaction of an earlier run is still open",
                     expected="the original delivery guarantee exactly-once",
                     option="sink.delivery-guarantee",
-                    hint="start once more with exactly-once, and change it afterward",
+                    hint="start once with exactly-once, then change the delivery guarantee",
                 )
             )

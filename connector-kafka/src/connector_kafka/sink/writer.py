@@ -177,5 +177,5 @@ class KafkaSinkWriter(CommittingSinkWriter[KafkaCommittable]):
 
     def _open(self) -> Producer:
         if self._producer is None or self._is_complete:
-            raise FatalError("a writer was used after its end")
+            raise FatalError("a writer was used after it ended")
         return self._producer

@@ -91,7 +91,7 @@ class _Ends:
 
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
-    """The end of a partition that was found to be shorter than what was read.
+    """The end of a partition that is before the position that was read.
 
     Attributes:
         number: How often this has happened. A split that has seen fewer cuts resumes at `end`.
@@ -242,7 +242,7 @@ class KafkaEnumerator(
             return  # what appears after the end belongs to a later run
         self._note_vanished(found)
         # A discovery that started before another one ended can return the same partitions again.
-        # One for a partition that has disappeared can return more than there is to read.
+        # For a partition that has disappeared, it can return more than the existing records.
         new = [
             each
             for each in found.new
@@ -342,7 +342,7 @@ class KafkaEnumerator(
             self._set_gauges()
 
     def _note_cut_off(self, ends: Mapping[TopicPartition, int], now: float) -> None:
-        """Report the lost end of a partition that stays shorter than what was read."""
+        """Report the lost end of a partition that still ends before the position that was read."""
         for partition, end in ends.items():
             position = self._positions.get(partition)
             if position is None or end >= position:

@@ -42,10 +42,11 @@ def doctor(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     spark_master: Annotated[
-        str, typer.Option(help="Master of the Spark that is started for the check.")
+        str, typer.Option(help="Master of the Spark session that the check starts.")
     ] = "local[1]",
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Do not start Spark; check only what is installed.")
+        bool,
+        typer.Option("--no-spark", help="Do not start Spark; check only the installed packages."),
     ] = False,
 ) -> None:
     """Check that Spark, Java, Python, libraries, and connectors are compatible."""

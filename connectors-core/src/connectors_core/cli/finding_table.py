@@ -31,5 +31,5 @@ def show(findings: list[Finding], console: Console) -> None:
         problem = Text(f"{finding.check}: {finding.problem}", style=styles[finding.level])
         console.print(problem, soft_wrap=True)
         if finding.fix is not None:
-            # Neither wrapped nor styled, so that it can be copied.
+            # The text is neither wrapped nor styled, so that it can be copied.
             console.print(f"  {finding.fix}", markup=False, highlight=False, soft_wrap=True)

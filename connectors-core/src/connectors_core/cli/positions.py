@@ -26,4 +26,4 @@ def stored_text(stored: Versioned, most: int | None = None) -> str:
 
 def position_text(stored: Versioned, skip: int) -> str:
     """Format a position: the state of a split, and the rows after it."""
-    return stored_text(stored) + (f" and {skip:,} rows on" if skip else "")
+    return stored_text(stored) + (f" and {skip:,} rows after it" if skip else "")

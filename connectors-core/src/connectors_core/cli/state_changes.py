@@ -217,7 +217,7 @@ def _show_beginnings(
         stand = {}
     more = "at least " if found.forgotten else ""
     for uid, rows in found.read_again.items():
-        place = f"at {starts[uid]}" if uid in starts else "where its options say"
+        place = f"at {starts[uid]}" if uid in starts else "as its options specify"
         typer.echo(
             f"{uid} starts {place}. Rows after that position are read again; unread rows before "
             f"it are never read. The number of rows is unknown; {more}{count(rows)} were read."

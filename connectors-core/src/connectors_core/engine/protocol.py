@@ -53,7 +53,7 @@ class PlannedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What one reader does in one plan.
+    """The work of one reader in one plan.
 
     Attributes:
         pipeline_id: The pipeline.
@@ -104,7 +104,7 @@ class AssignedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord:
-    """What the coordinator knows of an assigned, unfinished split; times are microseconds.
+    """The coordinator's record of an assigned, unfinished split; times are microseconds.
 
     Attributes:
         split: The split at its position.
@@ -168,7 +168,7 @@ class SourcePlan:
     Attributes:
         entries: One per reader that has work to do; at least one.
         assigned: Splits new to the readers.
-        no_more_splits: Readers that have been told so far that they get no more splits.
+        no_more_splits: Readers that know that they get no more splits.
         watermark: The source's watermark (microseconds) as of this plan.
         finished: The source is read to its end.
         discovery: The progress of the source, for splits that are found later.
@@ -195,7 +195,7 @@ class SourcePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What all readers of a query do in one micro-batch, or a fence.
+    """The work of all readers of a query in one micro-batch, or a fence.
 
     A driver that takes over a pipeline creates a fence under the next number. Earlier drivers can
     then no longer create that plan. A fence has no sources, and no one reads rows under its number.
@@ -246,7 +246,8 @@ class SplitReport:
         skip: Rows that were emitted after that position, or after the end of a finished split.
         finished: The reader has read all of it.
         rows: Rows taken from it in this entry. Every later read of the entry takes the same number.
-        asked: Whether it returned rows, or the reader waited for it in vain. False if a limit ended
+        asked: Whether it returned rows, or the reader waited for it without result. False if a
+            limit ended
             the entry first.
         watermark: Its watermark (microseconds).
         head: Event time (microseconds) of the first row that alignment holds back.
@@ -268,7 +269,7 @@ class SplitReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What one reader did in one plan; it fixes where the reader's entry ends.
+    """The result of one reader in one plan; it fixes where the reader's entry ends.
 
     Attributes:
         pipeline_id: The pipeline.
@@ -311,7 +312,7 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What a batch run reads; kept as long as its rows may have to be rewritten.
+    """The entries of a batch run; kept as long as its rows may have to be rewritten.
 
     Attributes:
         pipeline_id: The pipeline.

@@ -75,7 +75,9 @@ class Option(Setting[T, Any]):
         if self.required and self.default is not None:
             raise ConfigurationError(f"the required option {self.key!r} cannot have a default")
         if self.is_prefix and self._type.name != JSON_MAP.name:
-            raise ConfigurationError(f"the option {self.key!r} gathers a map: its type is dict")
+            raise ConfigurationError(
+                f"the option {self.key!r} collects a map, so its type must be dict"
+            )
         if self.type is Secret:
             object.__setattr__(self, "secret", True)
 

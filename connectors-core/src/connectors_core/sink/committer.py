@@ -105,7 +105,7 @@ class CommitRequest(Generic[CommT]):
 
 
 class Committer(ABC, Generic[CommT]):
-    """Commits what a decision names; idempotent, because a restart commits it again.
+    """Commits the committables of a decision; idempotent, because a restart commits them again.
 
     The order of the calls is guaranteed:
 

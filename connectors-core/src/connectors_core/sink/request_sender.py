@@ -229,7 +229,7 @@ class RequestSender(Generic[EntryT]):
         tries = max(held.attempts for held in failed)
         if self._retries.is_over(tries, elapsed):
             raise RetryableError(
-                f"the service did not take {_count(failed)} entries for "
+                f"the service did not accept {_count(failed)} entries for "
                 f"{self._retries.timeout:g} seconds",
                 found=self._retry_reason,
                 option="retry_timeout",

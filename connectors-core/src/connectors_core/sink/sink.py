@@ -51,7 +51,7 @@ class WriterInitContext:
             the ability :class:`~connectors_core.sink.SupportsLeases`.
         claim: Claims a name for this attempt: True for the first of all attempts of this job
             that
-            asks for it, False for all others forever. A name has at most 200 letters, digits,
+            asks for it, False for all others. A name has at most 200 letters, digits,
             '_',
             '.' and '-'. A job that writes the epoch again has separate names.
     """

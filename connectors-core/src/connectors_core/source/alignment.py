@@ -283,7 +283,7 @@ class CoordinatorStore:
         if group.alignment != alignment:
             drift = group.alignment.max_drift != alignment.max_drift
             raise ConfigurationError(
-                f"the sources of the alignment group {alignment.group!r} do not agree",
+                f"the sources of the alignment group {alignment.group!r} have different settings",
                 expected=group.alignment,
                 found=alignment,
                 option="max_drift" if drift else "update_interval",
@@ -313,7 +313,7 @@ class IdlenessClock:
         self._asked_at: dict[str, float] = {}
 
     def observe(self, split_id: str, asked: bool, rows: int, seconds: float | None = None) -> None:
-        """Record what a plan did with a split.
+        """Record the effect of a plan on a split.
 
         Args:
             split_id: The split.

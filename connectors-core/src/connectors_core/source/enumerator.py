@@ -219,7 +219,7 @@ class SupportsUnassignedSplits(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRead(Generic[SplitT]):
-    """What the next plan reads of an active split.
+    """The read of an active split in the next plan.
 
     Attributes:
         split: The split at its position, with its stop for this plan.
@@ -253,7 +253,7 @@ class SupportsPlannedStops(ABC, Generic[SplitT]):
     def plan_reads(
         self, splits: Sequence[SplitT], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[SplitT]]:
-        """Return what the next plan reads of each split.
+        """Return the read of each split in the next plan.
 
         The coordinator calls this often on its thread, and more than once for a plan. It
         must be

@@ -312,7 +312,7 @@ class WatermarkStrategy:
         if assigner.column_name in schema.names:
             raise InvalidOptionError(
                 f"the source already has a column {assigner.column_name!r}",
-                expected="a name for the event time that no column has",
+                expected="a name that no other column has",
                 found=assigner.column_name,
                 option="column_name",
             )

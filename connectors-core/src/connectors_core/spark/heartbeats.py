@@ -57,7 +57,7 @@ def check_watermarks(df: DataFrame, sources: Mapping[str, SourceSettings]) -> No
     if driven and others:
         raise ConfigurationError(
             f"withWatermark on rows of {', '.join(sorted(set(driven)))}, whose watermark the "
-            "pipeline drives: Spark has one watermark per query, and would lose rows by it",
+            "pipeline drives: Spark has one watermark per query, so rows would be lost",
             found=f"a watermark with a delay of {', '.join(others)}",
             hint="remove withWatermark, and give every source of the query a watermark_strategy",
         )

@@ -481,11 +481,11 @@ def check_stable(sinks: Sequence[RegisteredSink], lookups: Collection[Registered
             if uid in unstable and mover is not None:
                 raise UnsupportedError(
                     f"rows of lookup {uid!r} move between tasks before they reach sink "
-                    f"{sink.uid!r}: a lookup that runs again after a failure may return other "
+                    f"{sink.uid!r}: a lookup that runs again after a failure may return different "
                     "rows, and rows would be lost or duplicated",
                     expected="no operator that moves rows after a lookup by key",
                     found=mover,
                     option="allow_unstable",
                     hint="move the lookup after the operator, cache the whole table, or accept "
-                    "it with lookup_join(..., allow_unstable=True)",
+                    "the risk with lookup_join(..., allow_unstable=True)",
                 )

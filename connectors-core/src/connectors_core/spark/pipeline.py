@@ -249,7 +249,7 @@ class Pipeline:
             parallelism: Number of writers. The default is the DataFrame's number of partitions,
                 which is cheapest. A `StatefulSink` requires a number.
             output_mode: Spark's output mode: "append", or "update" for sinks that replace an older
-                row of an aggregate by a newer one. "update" requires a DataFrame that shares no
+                row of an aggregate with a newer one. "update" requires a DataFrame that shares no
                 source with another. A batch run writes final rows in both modes.
             record_policy: Handles rows that cannot be written.
 

@@ -240,7 +240,7 @@ def _refuse_orphans(
         raise _missing(
             store,
             f"{needs} {lost[0]} is missing",
-            expected=f"{needs} {lost[0]}, as {what} of it is there",
+            expected=f"{needs} {lost[0]}, because it has {what}",
             found=f"{needs}s {known[0]} to {known[-1]}" if known else f"no {needs}",
         )
 

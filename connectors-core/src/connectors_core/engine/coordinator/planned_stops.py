@@ -65,7 +65,7 @@ def planned_split(
 
 
 def position_after(planned: PlannedSplit, report: SplitReport) -> PlannedSplit | None:
-    """Return the position of a split after a plan; None if it is finished for good."""
+    """Return the position of a split after a plan; None if it has ended permanently."""
     state: Versioned | None = report.state
     if report.finished:
         state = None if report.ended else planned.then

@@ -81,7 +81,7 @@ class SplitLedger:
 
     @property
     def no_more_to_come(self) -> bool:
-        """Whether all readers have been told that they get no more splits."""
+        """Whether all readers know that they get no more splits."""
         return len(self.no_more) == self._parallelism
 
     # --- restart --------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ _BEATS_PER_EXPIRY: Final = 6
 # Interval at which a driver that wants to take over checks the holder's heartbeat.
 _LOOK_SECONDS: Final = 0.5
 _HINT_THIS_PROCESS: Final = (
-    "this very process holds it: stop the other Pipeline object of this location first"
+    "this process holds it: stop the other Pipeline object of this location first"
 )
 _HINT_ANOTHER: Final = (
     "its last heartbeat is recent: stop that driver; give each pipeline its own location"

@@ -117,7 +117,7 @@ class StateStore:
             )
         if not listed:
             raise StateLocationError(
-                f"the state location {self} does not list what was just written",
+                f"the state location {self} does not list a file that was just written",
                 expected="listing that is consistent with writes",
                 option="state_location",
                 hint=_HINT_STORAGE,

@@ -58,8 +58,8 @@ class SourceSwitchContext:
             raise ConfigurationError(
                 "the last event time before the switch is unknown",
                 expected="a streaming pipeline with a watermark strategy that uses event times",
-                hint="pass watermark_strategy= to from_source(), and stream; or create the next "
-                "source from something else, such as the info of the switch",
+                hint="stream, and pass watermark_strategy= to from_source(); or create the next "
+                "source from other information, such as the info of the switch",
             )
         return _EPOCH + timedelta(microseconds=micros)
 

@@ -201,7 +201,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
             row_type = spark_type(field.type)
             wire = arrow_type(row_type)
         except Exception as error:
-            raise _type_error(field, "a type that Spark has") from error
+            raise _type_error(field, "a type that Spark supports") from error
         if not _nullable(wire).equals(_nullable(field.type)):
             raise _type_error(field, str(wire))
         fields.append(StructField(field.name, row_type, field.nullable))
