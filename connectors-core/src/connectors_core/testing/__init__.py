@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools for testing connectors and pipelines; the runtime never imports them."""
+"""Tools for testing connectors and pipelines. The runtime never imports them."""
 
 from __future__ import annotations
 

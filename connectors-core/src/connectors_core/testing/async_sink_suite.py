@@ -26,27 +26,29 @@ from connectors_core.testing.trial import PipelineSuite
 
 _ROWS: Final = 23
 _LETTERS: Final = 1000
-# Of texts alone; what else an entry needs makes it fewer.
+# Only the text counts. Whatever else an entry needs reduces the number of entries.
 _MOST_LONG_ENTRIES: Final = BOUNDS.max_batch_size_in_bytes // _LETTERS
 _SHORT: Final = timedelta(milliseconds=300)
 
 
 class AsyncSinkWriterTestSuite(PipelineSuite):
-    """Cases for the writer of an `AsyncSink`, without a pipeline. Derive as from `SinkTestSuite`.
+    """Cases for the writer of an `AsyncSink`, without a pipeline.
+
+    Derive as from `SinkTestSuite`.
 
     Attributes:
-        seconds: Within which each call of a writer must end.
+        seconds: The timeout for each call of a writer.
     """
 
     seconds: ClassVar[float] = 15.0
 
     @abstractmethod
     def external_context(self, folder: Path) -> AsyncSinkExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case, with a folder of its own."""
 
     @pytest.fixture
     def trial(self, tmp_path: Path) -> Iterator[AsyncSinkTrial]:
-        """One case's external system and rows."""
+        """Return the external system and the rows of a case."""
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
@@ -73,7 +75,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
 
     @case(since="1.2", after="test_a_request_has_no_more_entries_than_the_bound")
     def test_a_request_has_no_more_bytes_than_the_bound(self, trial: AsyncSinkTrial) -> None:
-        """The text of a row counts in the size of its entry."""
+        """The text of a row counts toward the size of its entry."""
         with trial.writing() as writing:
             writing.write(trial.rows(_ROWS, letters=_LETTERS))
             writing.flush()
@@ -123,7 +125,8 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             assert beside <= BOUNDS.max_in_flight_requests, f"{beside} requests at a time"
         trial.assert_taken(rows)
 
-    # --- For now --------------------------------------------------------------------------------
+    # --- Temporary rejections
+    # -------------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_only_what_is_refused_is_sent_again(self, trial: AsyncSinkTrial) -> None:
@@ -164,7 +167,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
 
     @case(since="1.2", after="test_a_request_that_is_refused_for_now_is_sent_again")
     def test_a_system_that_stays_busy_ends_the_attempt(self, trial: AsyncSinkTrial) -> None:
-        """In time, with an error that names the option."""
+        """The writer fails in time, with an error that names the option."""
         trial.context.treat(RequestFault.REFUSE)
         with trial.writing(retry_timeout=_SHORT) as writing:
             with pytest.raises(RetryableError) as failure:
@@ -184,7 +187,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
     def test_entries_of_a_key_are_sent_one_after_the_other(
         self, trial: AsyncSinkTrial, fault: RequestFault
     ) -> None:
-        """Also after failures: later entries wait for a rejected one."""
+        """The order also holds after failures: later entries wait for a rejected one."""
         splits = [trial.rows(_ROWS // 3, split=split) for split in range(3)]
         trial.context.treat(fault, 3)
         with trial.writing() as writing:
@@ -194,17 +197,18 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             for request in writing.requests.all:
                 keys = set(request.keys)
                 assert len(keys) == len(request.keys), "a request has two entries of a key"
-                assert request.keys_beside.isdisjoint(keys), "a key is on its way twice"
+                assert request.keys_beside.isdisjoint(keys), "a key is in flight twice"
                 seen |= keys
         assert None not in seen, "an entry has no key"
         assert len(seen) == len(splits), f"{len(seen)} keys of {len(splits)} splits"
         trial.assert_taken(*splits)
 
-    # --- For good -------------------------------------------------------------------------------
+    # --- Permanent rejections
+    # -------------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_a_rejected_entry_goes_to_the_record_policy(self, trial: AsyncSinkTrial) -> None:
-        """Once, and is not sent again; all others are taken."""
+        """A rejected entry is reported once and not sent again. All others are accepted."""
         rows = trial.rows(_ROWS)
         trial.context.reject(seq=8)
         with trial.writing(RecordPolicy.skip(), retry_timeout=_SHORT) as writing:
@@ -222,7 +226,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
         with trial.writing() as writing:
             with pytest.raises(BadRecordError) as failure:
                 _write_and_flush(writing, trial.rows(1))
-            assert failure.value.raw, "the bad record does not hold what was sent"
+            assert failure.value.raw, "the bad record does not contain the sent data"
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_what_is_refused_for_good_ends_the_attempt_at_once(self, trial: AsyncSinkTrial) -> None:
@@ -235,7 +239,8 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             )
             assert len(writing.requests.all) == 1, "it was sent again"
 
-    # --- What is left, what is seen -------------------------------------------------------------
+    # --- Leaks and secrets
+    # ----------------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_nothing_is_left_when_it_is_closed(self, trial: AsyncSinkTrial, tmp_path: Path) -> None:
@@ -263,7 +268,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             trial.writing(request_timeout=timedelta(minutes=5)) as writing,
         ):
             writing.write(trial.rows(2 * BOUNDS.max_batch_size))
-            writing.wait(lambda: bool(writing.requests.open()), "a request is on its way")
+            writing.wait(lambda: bool(writing.requests.open()), "a request is in flight")
         trial.context.treat(None)
 
     @case(since="1.2")
@@ -283,7 +288,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
     def test_a_secret_is_seen_in_no_error(
         self, trial: AsyncSinkTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Nor in a log: whether the login is wrong, the system busy, or an entry bad."""
+        """Logs do not show it either, after a wrong login, a busy system, or a bad entry."""
         secrets = trial.context.secrets()
         assert secrets, "the context names no secret"
         caplog.set_level(logging.DEBUG)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools of the `AsyncSinkWriter` suite: a writer, and its recorded requests."""
+"""The tools of the `AsyncSinkWriter` suite: a writer and its recorded requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from connectors_core.testing.data import assert_at_least, make_rows
 from connectors_core.testing.pace import Deadline
 from connectors_core.testing.sink_unit import writer_context
 
-# Bounds that a few rows reach. The writer never sends because of a long wait.
+# Limits that a few rows reach. The timeout of the buffer never triggers a request.
 BOUNDS: Final = AsyncSinkWriterConfiguration(
     max_batch_size=5,
     max_in_flight_requests=2,
@@ -46,14 +46,14 @@ BOUNDS: Final = AsyncSinkWriterConfiguration(
 
 @dataclass(eq=False)
 class SentRequest:
-    """A request as the core saw it.
+    """A request as the core sent it.
 
     Attributes:
-        entries: What was to be sent.
-        keys: Those of the entries.
-        beside: Requests that were on their way then, this one among them.
-        keys_beside: Keys of the entries of the others.
-        again: Entries that must be sent again; None while there is no answer.
+        entries: The entries of the request.
+        keys: The keys of the entries.
+        beside: The number of requests in flight at that time, including this one.
+        keys_beside: The keys of the entries in the other requests.
+        again: The entries to retry, or None until the response arrives.
     """
 
     entries: tuple[Any, ...]
@@ -64,10 +64,10 @@ class SentRequest:
 
 
 class SentRequests:
-    """Writes down the requests of a writer, between it and what it derives from.
+    """Records the requests of a writer, between the writer and its base class.
 
     Args:
-        writer: The writer; it is changed.
+        writer: The writer, which is modified in place.
     """
 
     def __init__(self, writer: AsyncSinkWriter[Any]) -> None:
@@ -101,11 +101,11 @@ class SentRequests:
         self._reject(entry, *arguments, **named)
 
     def open(self) -> list[SentRequest]:
-        """Requests without an answer."""
+        """Return the requests without a response."""
         return [request for request in self.all if request.again is None]
 
     def times_sent(self, entry: Any) -> int:
-        """How often this very entry was sent; bytes may be cut of their column anew each time."""
+        """Return how often this entry was sent. Each request may copy its bytes."""
         is_it = operator.eq if isinstance(entry, bytes) else operator.is_
         return sum(is_it(entry, sent) for request in self.all for sent in request.entries)
 
@@ -121,7 +121,7 @@ class Writing:
     Args:
         writer: The writer.
         errors: What its context does with bad records.
-        seconds: Within which each call must end.
+        seconds: The timeout for each call.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Writing:
 
     @property
     def held(self) -> int:
-        """Entries that the writer took and that are neither accepted nor rejected."""
+        """The number of entries that are neither accepted nor rejected."""
         return self.writer._sending._buffer.count
 
     def write(self, rows: pa.Table) -> None:
@@ -147,7 +147,7 @@ class Writing:
         self.end(self.begin(self.writer.flush), "flush")
 
     def begin(self, call: Callable[[], None]) -> Future[None]:
-        """Call the writer on another thread, since it may wait for the test's next step."""
+        """Call the writer on another thread, because it may wait for the test's next step."""
         ended: Future[None] = Future()
 
         def run() -> None:
@@ -162,12 +162,12 @@ class Writing:
         return ended
 
     def end(self, call: Future[None], what: str) -> None:
-        """Wait for the end of a call and raise its error."""
+        """Wait for the end of a call, and raise its error."""
         self.wait(call.done, f"{what} ends")
         call.result()
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition that must become true."""
+        """Wait for a condition."""
         deadline = Deadline(self._seconds)
         while not condition():
             assert not deadline.passed, f"not within {deadline}: {what}"
@@ -175,12 +175,12 @@ class Writing:
 
 
 class AsyncSinkTrial:
-    """One case at work: its external system and its rows.
+    """The external system and the rows of a case.
 
     Args:
         context: The external system.
-        seed: Of the rows.
-        seconds: Within which each call of a writer must end.
+        seed: The seed of the rows.
+        seconds: The timeout for each call of a writer.
     """
 
     def __init__(self, context: AsyncSinkExternalContext, seed: int, seconds: float) -> None:
@@ -189,16 +189,16 @@ class AsyncSinkTrial:
         self._seconds = seconds
 
     def sink(self, **bounds: Any) -> AsyncSink[Any]:
-        """A sink with the bounds of the suite, or others."""
+        """Create a sink with the limits of the suite, or with others."""
         return self.context.create_async_sink(replace(BOUNDS, **bounds))
 
     @contextlib.contextmanager
     def writing(self, policy: RecordPolicy | None = None, **bounds: Any) -> Iterator[Writing]:
-        """A writer, closed at the end.
+        """Run a writer, and close it at the end.
 
         Args:
             policy: The record policy.
-            **bounds: Those that are not `BOUNDS`.
+            **bounds: The limits that differ from `BOUNDS`.
         """
         errors = RecordErrorHandler(policy or RecordPolicy.fail())
         context = writer_context(pipeline_id=uuid.uuid4().hex, record_errors=errors)
@@ -207,12 +207,12 @@ class AsyncSinkTrial:
             yield Writing(writer, errors, self._seconds)
 
     def rows(self, count: int, *, split: int | None = None, letters: int | None = None) -> pa.Table:
-        """Rows from ``seq`` 0, each of a split of its own where none is given.
+        """Return rows from ``seq`` 0, each in its own split by default.
 
         Args:
-            count: How many.
-            split: The split of all of them.
-            letters: Length of their texts.
+            count: The number of rows.
+            split: The split of all rows.
+            letters: The length of their texts.
         """
         if split is None:
             each = (make_rows(seq, seq, 1, self._seed) for seq in range(count))
@@ -225,5 +225,5 @@ class AsyncSinkTrial:
         return rows.set_column(3, ROWS.field("text"), texts)
 
     def assert_taken(self, *rows: pa.Table) -> None:
-        """Check that the external system has exactly these rows."""
+        """Check that the external system contains exactly these rows."""
         assert_at_least(self.context.read_back(), rows)

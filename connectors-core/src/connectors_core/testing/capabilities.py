@@ -9,58 +9,69 @@ from enum import StrEnum
 
 
 class Capability(StrEnum):
-    """An ability of a source or sink, or of its tests."""
+    """A capability of a source or sink, or of its tests."""
 
     # --- Sources ---
     BOUNDED = "bounded"
-    """The source can be read to an end."""
+    """The source can be read to its end."""
     UNBOUNDED = "unbounded"
     """The source can be read without an end."""
     DISCOVERY = "discovery"
-    """An unbounded source finds splits that appear while it runs."""
+    """An unbounded source discovers splits that appear while it runs."""
     GROWING_SPLITS = "growing splits"
-    """Rows can be added to a split that is being read."""
+    """Rows can be added to a split while it is read."""
     POISON_READS = "poison reads"
-    """A record that cannot be read can be put into the external system."""
+    """The tests can put an unreadable record into the external system."""
     REPLAYABLE = "replayable"
-    """A split returns the same rows when it is read again; otherwise it is at-least-once."""
+    """A second read of a split returns the same rows.
+
+    Without it, the guarantee is at-least-once.
+    """
     # --- Sinks ---
     EXACTLY_ONCE = "exactly-once"
-    """A commit makes rows visible exactly once; otherwise the guarantee is at-least-once."""
+    """A commit makes rows visible exactly once. Without it, the guarantee is at-least-once."""
     LEASES = "leases"
-    """The committer leases to the writers of an epoch; nothing is staged while an earlier epoch
-    waits for its commit."""
+    """The committer leases resources to the writers of an epoch.
+
+    Nothing is staged while an earlier epoch waits for its commit.
+    """
     REWRITING = "rewriting"
-    """What was prepared can be lost after the decision, and is written again; the tests can make
-    the external system lose it."""
+    """Prepared data can be lost after the decision and is then rewritten.
+
+    The tests can make the external system lose it.
+    """
     KEYS = "keys"
-    """Entries of an `AsyncSink` have keys, and those of one key are sent one after the other."""
+    """The entries of an `AsyncSink` have keys. Entries with the same key are sent in order."""
     WRITER_STATE = "writer state"
-    """Its writers keep state from epoch to epoch: it is a `StatefulSink`."""
+    """The sink is a `StatefulSink`, whose writers keep state between epochs."""
     TOPOLOGIES = "topologies"
-    """It has a step before its writers, before its decisions or after its commits:
-    `SupportsPreWriteTopology`, `SupportsPreCommitTopology`, `SupportsPostCommitTopology`."""
+    """The sink has a step around its writers or its commits.
+
+    It is a `SupportsPreWriteTopology`, `SupportsPreCommitTopology`, or
+    `SupportsPostCommitTopology`.
+    """
     # --- Lookup tables ---
     LOOKUP_BY_KEY = "lookup by key"
     """The table supports lookups by key."""
     ASYNC_LOOKUP = "asynchronous lookup"
-    """It supports lookups with an asynchronous client."""
+    """The table supports lookups with an asynchronous client."""
     FULL_CACHE = "full cache"
-    """The table can be read as a whole."""
+    """The table can be cached as a whole."""
     # --- All ---
     OUTAGES = "outages"
-    """The tests can make the external system unavailable and available again: `TestSystem.outage`,
-    of a lookup table `LookupExternalContext.away`.
+    """The tests can make the external system unavailable for a while.
+
+    They use `TestSystem.outage`, or `LookupExternalContext.away` for a lookup table.
     """
     DATA_TYPES = "data types"
-    """Columns of other types than those of the suites' rows can be carried."""
+    """The connector supports columns of other types than those of the suites' rows."""
     SCHEMA_CHANGE = "schema change"
-    """An additional column may appear in the data, or after a restart."""
+    """A new column can appear in the data, or after a restart."""
     SECRETS = "secrets"  # pragma: allowlist secret
-    """A source or sink can be given a secret, such as a password."""
-    # --- Answered by the environment, not by the connector ---
+    """The source or sink accepts a secret, such as a password."""
+    # --- Capabilities of the environment, not of the connector ---
     WORKERS_CAN_DIE = "workers can die"
-    """Tasks run in separate processes, which can be killed."""
+    """Tasks run in separate processes, which the tests can kill."""
     ONE_PROCESS = "one process"
     """The whole pipeline runs in the process of the tests, which can detect leaks."""
 
@@ -70,11 +81,12 @@ class Capabilities:
     """The capabilities of a connector, with the reason for each missing one.
 
     Attributes:
-        can: What it can do.
-        cannot: What it cannot do, each with the reason that the report shows.
-        cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that it has
-            no place for, each with the reason; or some of their values, by type and name of
-            :data:`~connectors_core.testing.data_types.HARD_VALUES` as in ``"double: NaN"``.
+        can: The capabilities that the connector has.
+        cannot: The missing capabilities, each with the reason that the report shows.
+        cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that the
+            connector does not support, each with the reason. A type and a name of
+            :data:`~connectors_core.testing.data_types.HARD_VALUES`, as in ``"double: NaN"``,
+            excludes only these values.
     """
 
     can: frozenset[Capability] = frozenset()
@@ -103,6 +115,6 @@ class Capabilities:
         return sorted(asked - self.can - self.cannot.keys())
 
     def reason_against(self, needed: frozenset[Capability]) -> str | None:
-        """Why a case that needs these does not apply; None if it does."""
+        """Return why a case with these needs does not apply, or None if it does."""
         missing = sorted(each for each in needed if each in self.cannot)
         return "; ".join(f"{each}: {self.cannot[each]}" for each in missing) or None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases and suites: marks test methods of a suite as selectable cases."""
+"""Cases and suites: marks the test methods of a suite as selectable cases."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from packaging.version import Version
 from connectors_core.testing.capabilities import Capabilities, Capability
 
 SUITE_VERSION: Final = "1.3"
-"""Version of the suites here. A connector says for which one it was written."""
+"""The current version of the suites. A connector states the version that it was written for."""
 SLOW_ON_SPARK: Final = "slow_on_spark"
-"""Marker of a case, or a parameter of it, that shows little on Spark which it does not show in this
-process: a full run has it on Spark too."""
+"""Marker of a case, or of one of its parameters, that is mostly redundant on Spark.
+
+A full run also executes it there.
+"""
 
 _CASE: Final = "__connector_case__"
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -26,10 +28,10 @@ class Case:
     """The declaration of a case.
 
     Attributes:
-        since: The suite version that brought it.
-        needs: Capabilities without which it does not apply.
-        after: Cases that it presupposes; where one of them failed, it is not judged.
-        unless: Capabilities with which it does not apply.
+        since: The suite version that introduced the case.
+        needs: The capabilities that the case requires.
+        after: The cases that this case presupposes. If one of them failed, this case is not judged.
+        unless: The capabilities that exclude the case.
     """
 
     since: str
@@ -47,11 +49,11 @@ def case(
     """Mark a test method of a suite as a case.
 
     Args:
-        *needs: Capabilities without which it does not apply.
-        since: The suite version that brought it.
-        after: Cases that stand before it in the suite and that it presupposes. Where one of them
-            failed it is reported as not judged, so that what fails names the cause.
-        unless: A capability with which it does not apply.
+        *needs: The capabilities that the case requires.
+        since: The suite version that introduced the case.
+        after: Earlier cases of the suite that this case presupposes. If one of them failed, this
+            case is reported as not judged, so that the failure points to the cause.
+        unless: The capability that excludes the case.
     """
 
     def mark(function: _F) -> _F:
@@ -64,21 +66,21 @@ def case(
 
 
 def case_of(function: object) -> Case | None:
-    """Return the case of a function, None if it is not a case."""
+    """Return the case of a function, or None if it is not a case."""
     found: Case | None = getattr(function, _CASE, None)
     return found
 
 
 class ConnectorSuite:
-    """Base of all suites. A connector derives from a suite and says what it can do.
+    """The base of all suites. A connector derives from a suite and declares its capabilities.
 
     Attributes:
         capabilities: The capabilities of the connector, with the reason for each missing one.
-        written_for: The suite version that the connector was written for. Younger cases run and
-            are reported as new; a failure of one is no failure of the run.
-        on_spark: Whether its pipelines run on Spark, that of the fixture ``spark_environment``, or
-            in this process.
-        judged_by: Capabilities that do not select cases and say how strictly they judge.
+        written_for: The suite version that the connector was written for. Later cases run and are
+            reported as new. Their failures do not fail the run.
+        on_spark: Whether its pipelines run on the Spark of the fixture ``spark_environment``, or in
+            this process.
+        judged_by: Capabilities that do not select cases, but determine how strict they are.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
@@ -90,7 +92,8 @@ class ConnectorSuite:
         """Check that every case comes after cases of its suite.
 
         Args:
-            part: The class has the cases of one theme; they may come after those of other parts.
+            part: Whether the class has the cases of one theme, which may come after those of other
+                parts.
         """
         super().__init_subclass__()
         if part:
@@ -102,7 +105,7 @@ class ConnectorSuite:
 
     @classmethod
     def cases(cls) -> Iterator[tuple[str, Case]]:
-        """Names and cases of this suite."""
+        """Return the names and cases of this suite."""
         for name in dir(cls):
             found = case_of(getattr(cls, name))
             if found is not None:
@@ -110,19 +113,19 @@ class ConnectorSuite:
 
     @classmethod
     def possible(cls) -> Capabilities:
-        """What can be tested: what the connector can do, where a suite runs it."""
+        """Return the capabilities of the connector in the environment of the suite."""
         return cls.capabilities
 
     @classmethod
     def undeclared(cls) -> list[Capability]:
-        """Return the capabilities that cases need and that the connector does not declare."""
+        """Return the capabilities that cases need and the connector does not declare."""
         known = (found for _, found in cls.cases() if not cls.is_new(found))
         asked = frozenset(need for found in known for need in found.needs)
         return cls.possible().undeclared(asked | cls.judged_by)
 
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
-        """Why a case with these parameters does not apply; None if it does."""
+        """Return why a case with these parameters does not apply, or None if it does."""
         possible = cls.possible()
         for carried in _carried(parameters):
             if carried in possible.cannot_carry:
@@ -135,12 +138,12 @@ class ConnectorSuite:
 
     @classmethod
     def is_new(cls, found: Case) -> bool:
-        """Whether a case is younger than the version that the connector was written for."""
+        """Whether a case is newer than the version that the connector was written for."""
         return Version(found.since) > Version(cls.written_for)
 
 
 def _carried(parameters: Mapping[str, object]) -> Iterator[str]:
-    """What a case with these parameters carries: a type, and some of its values."""
+    """Return what a case with these parameters carries: a type, or some of its values."""
     data_type, values = parameters.get("data_type"), parameters.get("values")
     if isinstance(data_type, str):
         yield data_type

@@ -11,10 +11,10 @@ from typing import Any
 
 
 def move_wall_clock(ahead: timedelta) -> None:
-    """Shift the wall clock of this process; monotonic clocks do not change.
+    """Shift the wall clock of this process. Monotonic clocks do not change.
 
     Args:
-        ahead: The shift; negative sets the clock back.
+        ahead: The shift. A negative value sets the clock back.
     """
     seconds, nanoseconds, now = time.time, time.time_ns, datetime.now
 
@@ -23,7 +23,7 @@ def move_wall_clock(ahead: timedelta) -> None:
 
     time.time = lambda: seconds() + ahead.total_seconds()
     time.time_ns = lambda: nanoseconds() + ahead // timedelta(microseconds=1) * 1_000
-    # Modules hold the class itself, so it is changed in place.
+    # Modules import the class itself, so it is changed in place.
     attributes: Any = gc.get_referents(datetime.__dict__)[0]
     attributes["now"] = classmethod(moved)
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A standalone Spark cluster on this machine: a master, and two workers that pose as two hosts.
+"""A standalone Spark cluster on this machine: a master and two workers that act as two hosts.
 
 Spark never runs a speculative copy of a task on the host of its first attempt, so the workers are
 127.0.0.2 and 127.0.0.3. The module ends only processes that it started.
@@ -29,7 +29,7 @@ SPECULATION: Final = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.minTaskRuntime": "100ms",
 }
-"""Settings of a session that starts copies of slow tasks early."""
+"""Return the settings of a session that starts speculative copies of slow tasks early."""
 _END_SECONDS: Final = 30.0
 
 
@@ -38,17 +38,17 @@ class Cluster:
     """A running cluster.
 
     Attributes:
-        url: Address of the master.
-        workers: Process ids of the workers.
+        url: The address of the master.
+        workers: The process IDs of the workers.
     """
 
     url: str
     workers: tuple[int, ...]
 
     def settings(self) -> dict[str, str]:
-        """Settings of a session that has an executor with one core on each worker.
+        """Return the settings of a session with a one-core executor on each worker.
 
-        Executors find the modules that this process finds.
+        The executors can import the same modules as this process.
         """
         return {
             "spark.master": self.url,
@@ -61,7 +61,7 @@ class Cluster:
         }
 
     def executors(self) -> list[int]:
-        """Process ids of the executors."""
+        """Return the process IDs of the executors."""
         found = []
         for process in Path("/proc").iterdir():
             try:
@@ -77,13 +77,13 @@ class Cluster:
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """Start a master and its workers; end them and their executors after the context.
+    """Start a master and its workers, and end them and their executors after the context.
 
     A worker has cores for two drivers: one that runs the tests, and one that a test kills.
 
     Args:
-        folder: Takes the logs: ``master.log``, ``worker-2.log``, ``worker-3.log``, and below
-            ``work-2`` and ``work-3`` those of the executors.
+        folder: The folder for the logs: ``master.log``, ``worker-2.log``, ``worker-3.log``, and
+            those of the executors in ``work-2`` and ``work-3``.
     """
     import pyspark
 
@@ -127,8 +127,8 @@ def running(
 
     Args:
         command: The command.
-        log: Takes its output.
-        env: Added to the environment of this process.
+        log: The file for its output.
+        env: Variables to add to the environment of this process.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603  # commands of the tests themselves
@@ -150,7 +150,7 @@ def running(
 
 
 def wait_for(condition: Callable[[], bool], what: str, log: Path) -> None:
-    """Wait until a condition holds; a failure shows the end of a log."""
+    """Wait for a condition. The error after a timeout shows the end of a log."""
     deadline = Deadline(START_SECONDS)
     while not condition():
         text = log.read_text(errors="replace") if log.exists() else ""

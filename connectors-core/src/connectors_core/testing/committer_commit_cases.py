@@ -24,7 +24,7 @@ DONE: Final = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
 class CommitterCommitCases(PipelineSuite, part=True):
     """Cases of the commits and sweeps of a committer."""
 
-    # --- Committing -------------------------------------------------------------------------------
+    # --- Commits ----------------------------------------------------------------------------------
 
     @case(Capability.EXACTLY_ONCE)
     def test_nothing_is_visible_before_the_commit(self, trial: SinkUnitTrial) -> None:
@@ -55,7 +55,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
     @case(Capability.EXACTLY_ONCE, after="test_a_second_commit_changes_nothing")
     @pytest.mark.parametrize("committed", [0, 1, 2])
     def test_another_life_commits_the_rest(self, trial: SinkUnitTrial, committed: int) -> None:
-        """The driver dies before, in the middle of, or after a commit; the next one repeats it."""
+        """The driver dies before, during, or after a commit, and the next driver repeats it."""
         staged = trial.stage(1, writers=2)
         if committed:
             commit(trial.committer(), staged[:committed])
@@ -92,13 +92,13 @@ class CommitterCommitCases(PipelineSuite, part=True):
         assert_done(commit(committer, []))
         assert trial.context.read_back().num_rows == 0
 
-    # --- Sweeping ---------------------------------------------------------------------------------
+    # --- Sweeps -----------------------------------------------------------------------------------
 
     @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
     def test_a_sweep_removes_what_nobody_decided_on(self, trial: SinkUnitTrial) -> None:
         staged = trial.stage(1)
         decided = list(trial.rows[1])
-        trial.stage(1, first=1)  # of an attempt that lost
+        trial.stage(1, first=1)  # of a losing attempt
         trial.fail_writer(1)
         trial.rows[1] = decided
         committer = trial.committer()
@@ -133,7 +133,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
         committer = trial.committer()
         for _ in range(2):
             committer.sweep(1)
-            committer.sweep(7)  # of which there was never anything
+            committer.sweep(7)  # without any staged data
         with contextlib.suppress(ConnectorError):  # it may have been fenced
             trial.stage(1)  # of a killed attempt that continued
         committer.sweep(1)

@@ -34,11 +34,11 @@ class CommitterTestSuite(CommitterCommitCases):
 
     @abstractmethod
     def external_context(self, folder: Path) -> SinkExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case, with a folder of its own."""
 
     @pytest.fixture
     def trial(self, tmp_path: Path) -> Iterator[SinkUnitTrial]:
-        """One case's external system and sink."""
+        """Return the external system and the sink of a case."""
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
@@ -59,7 +59,7 @@ class CommitterTestSuite(CommitterCommitCases):
         for epoch in (2, 11):
             trial.stage(epoch)
         committer = trial.committer()
-        for epoch in (2, 11):  # as the next driver does with what it has fenced
+        for epoch in (2, 11):  # as the next driver does with the fenced epochs
             committer.sweep(epoch)
         committer.recover(11)
         trial.assert_nothing_left()
@@ -71,7 +71,7 @@ class CommitterTestSuite(CommitterCommitCases):
         unless=Capability.LEASES,
     )
     def test_recovery_leaves_what_a_later_driver_staged(self, trial: SinkUnitTrial) -> None:
-        """A driver froze while it started, another took over, and the first one resumes."""
+        """A driver freezes during its start, another one takes over, and the first one resumes."""
         staged = trial.stage(4)
         committer = trial.committer()
         committer.recover(1)
@@ -118,7 +118,7 @@ class CommitterTestSuite(CommitterCommitCases):
         after=("test_a_commit_makes_rows_visible", "test_a_sweep_removes_what_nobody_decided_on"),
     )
     def test_attempts_of_one_number_have_leases_of_their_own(self, trial: SinkUnitTrial) -> None:
-        """Spark counts attempts from 0 again when it runs a stage again, beside the old ones."""
+        """A rerun stage counts its attempts from 0 again, while old attempts still run."""
         (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
         writers = [trial.writer(1, 0, attempt_number=0) for _ in range(2)]
         for writer, part in zip(writers, (rows.slice(0, 300), rows.slice(300)), strict=True):
@@ -138,13 +138,12 @@ class CommitterTestSuite(CommitterCommitCases):
     @case(Capability.LEASES, since="1.1", after="test_another_life_commits_the_rest")
     @pytest.mark.parametrize("epoch", [1, 2])
     def test_a_commit_is_known_after_another_lease(self, trial: SinkUnitTrial, epoch: int) -> None:
-        """What a driver committed before it died is committed again by the next one.
+        """The next driver repeats the commits of a driver that died.
 
-        Between the two its epoch was leased anew, since something else of it was lost, or the next
-        one was.
+        In between, its epoch or the next one was leased again, because of another loss.
         """
         staged = trial.stage(1, writers=2)
-        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+        with contextlib.closing(trial.committer()) as committer:  # closing may complete a sweep
             assert_done(commit(committer, staged))
             committer.sweep(1)
         trial.new_job(1)
@@ -162,7 +161,7 @@ class CommitterTestSuite(CommitterCommitCases):
         Capability.LEASES, since="1.1", after="test_attempts_of_one_number_have_leases_of_their_own"
     )
     def test_an_attempt_of_the_driver_before_changes_nothing(self, trial: SinkUnitTrial) -> None:
-        """It goes on to write while the next driver writes the same epoch."""
+        """It continues to write while the next driver writes the same epoch."""
         late = trial.writer(1, 0)
         (rows,) = make_rows(1, 0, LATE_ROWS, self.seed).to_batches()
         late.write(rows.slice(0, 1))
@@ -180,14 +179,14 @@ class CommitterTestSuite(CommitterCommitCases):
         trial.assert_visible(1)
         trial.assert_nothing_left()
 
-    # --- What is lost -----------------------------------------------------------------------------
+    # --- Losses -----------------------------------------------------------------------------------
 
     @case(Capability.REWRITING, since="1.1", after="test_a_commit_is_known_after_another_lease")
     def test_what_is_lost_is_known_and_written_again(self, trial: SinkUnitTrial) -> None:
         staged = trial.stage(1, writers=2)
         lost, kept = trial.rows[1]
         trial.context.lose(staged[:1])
-        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+        with contextlib.closing(trial.committer()) as committer:  # closing may complete a sweep
             outcomes = [request.outcome for request in commit(committer, staged)]
             assert outcomes[0] is CommitOutcome.LOST, f"it is {outcomes[0].value}"
             assert outcomes[1] in DONE, f"it is {outcomes[1].value}"
@@ -256,7 +255,7 @@ class CommitterTestSuite(CommitterCommitCases):
     def test_a_rollback_that_an_outage_interrupts_is_finished_by_the_next(
         self, trial: SinkUnitTrial, outage: Outage
     ) -> None:
-        """Undecided data must not remain because its driver could not remove it."""
+        """Undecided data must not remain if an outage prevented its removal."""
         trial.stage(2)
         with contextlib.closing(trial.committer()) as committer, self.outage(outage):
             try:
@@ -264,7 +263,7 @@ class CommitterTestSuite(CommitterCommitCases):
                 committer.recover(2)
             except Exception as error:
                 assert_worth_another_attempt(error)
-        with contextlib.closing(trial.committer()) as committer:  # a sweep may end with its life
+        with contextlib.closing(trial.committer()) as committer:  # closing may complete a sweep
             committer.sweep(2)
             committer.recover(2)
         trial.assert_nothing_left()
@@ -296,7 +295,7 @@ class CommitterTestSuite(CommitterCommitCases):
     def test_no_secret_is_shown_by_a_failure(
         self, trial: SinkUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Nor by its causes and their notes."""
+        """The causes and notes of an error do not show it either."""
         caplog.set_level(logging.DEBUG)
         staged = trial.stage(1)
         errors: list[BaseException | None] = []
@@ -313,7 +312,7 @@ class CommitterTestSuite(CommitterCommitCases):
         seen = [text for error in errors if error is not None for text in error_texts(error)]
         assert_unseen(trial.context.secrets(), [*seen, caplog.text], tmp_path / "nowhere")
 
-    # --- Closing ----------------------------------------------------------------------------------
+    # --- Close ------------------------------------------------------------------------------------
 
     @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")
     def test_closing_twice_does_nothing(self, trial: SinkUnitTrial) -> None:
@@ -329,7 +328,7 @@ class CommitterTestSuite(CommitterCommitCases):
         assert_done(commit(trial.committer(), staged))
         trial.assert_visible(1)
 
-    # --- Beside a successor -----------------------------------------------------------------------
+    # --- Together with a successor ----------------------------------------------------------------
 
     @case(
         Capability.EXACTLY_ONCE,

@@ -22,19 +22,22 @@ ROWS: Final = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
-"""Schema of the rows that the suites write and expect: which split, which row of it, its event
-time (a second after the one before), and a text of random length."""
+"""Schema of the rows that the suites write and expect.
+
+A row has its split, its number in the split, its event time (one second after the previous row's),
+and a text of random length.
+"""
 
 
 class SplitDataWriter(ABC):
-    """Writes the rows of one split; Flink's ``ExternalSystemSplitDataWriter``."""
+    """Writes the rows of one split, like Flink's ``ExternalSystemSplitDataWriter``."""
 
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
-        """Add rows of :data:`ROWS` to the split; they are available when this returns.
+        """Add rows of :data:`ROWS` to the split. They are available on return.
 
-        A split that cannot grow is a new split of the external system each time. With the
-        capability `SCHEMA_CHANGE` rows may have a further column, a text with the name ``extra``.
+        If splits cannot grow, each call creates a new split of the external system. With the
+        capability `SCHEMA_CHANGE`, rows may have an additional text column ``extra``.
         """
 
     def write_poison(self) -> None:
@@ -46,9 +49,9 @@ class SplitDataWriter(ABC):
         raise NotImplementedError
 
     def write_around_poison(self, *rows: pa.Table) -> None:
-        """Add parts of a split with one record between each two that cannot be read.
+        """Add parts of a split, with an unreadable record between each two parts.
 
-        A split that cannot grow is one split here, in a form that holds the bad records, too.
+        If splits cannot grow, the parts are one split here, in a format that allows bad records.
 
         Raises:
             NotImplementedError: The connector lacks the capability `POISON_READS`.
@@ -60,11 +63,11 @@ class SplitDataWriter(ABC):
             self.write(part)
 
     def close(self) -> None:
-        """Release what the writer holds."""
+        """Release the resources of the writer."""
 
 
 class SourceExternalContext(ABC):
-    """The external system of one case of a source; initially empty and not shared."""
+    """The external system of one source case, initially empty and not shared."""
 
     @abstractmethod
     def create_source(self, boundedness: Boundedness) -> AnySource:
@@ -75,10 +78,11 @@ class SourceExternalContext(ABC):
         """Return a new, empty split."""
 
     def create_typed_source(self, rows: pa.Table) -> AnySource:
-        """Put rows of any types into the external system; a bounded source of them, in one split.
+        """Write rows of any types into one split, and return a bounded source of them.
 
         Args:
-            rows: Of two columns, ``id`` and ``value``; the source gives both with these types.
+            rows: Rows with two columns, ``id`` and ``value``. The source returns both with these
+                types.
 
         Raises:
             NotImplementedError: The connector lacks the capability `DATA_TYPES`.
@@ -86,7 +90,7 @@ class SourceExternalContext(ABC):
         raise NotImplementedError
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all sources of this context were given; no output may show them."""
+        """Return the secrets given to all sources of this context. No output may show them."""
         return ()
 
     def to_rows(self, read: pa.Table) -> pa.Table:
@@ -94,24 +98,24 @@ class SourceExternalContext(ABC):
         return read.select(ROWS.names).cast(ROWS)
 
     def close(self) -> None:
-        """Remove what the case left in the external system."""
+        """Remove the remaining data of the case from the external system."""
 
 
 class SinkExternalContext(ABC):
-    """The external system of one case of a sink; initially empty and not shared."""
+    """The external system of one sink case, initially empty and not shared."""
 
     @abstractmethod
     def create_sink(self) -> Sink:
-        """A sink for rows of :data:`ROWS`, or of other schemas with some of the capabilities."""
+        """Return a sink for rows of :data:`ROWS`. Some capabilities need other schemas."""
 
     @abstractmethod
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
-        """Return all rows that a reader of the external system sees now.
+        """Return all rows that a reader of the external system currently sees.
 
         Args:
-            schema: Of the rows to return. :data:`ROWS`; with a further column ``extra``, null in
-                rows that have none (`SCHEMA_CHANGE`); or two columns ``id`` and ``value``
-                (`DATA_TYPES`).
+            schema: The schema of the returned rows. It is :data:`ROWS`, or :data:`ROWS` with the
+                column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or the two
+                columns ``id`` and ``value`` (`DATA_TYPES`).
         """
 
     def lose(self, committables: Sequence[Any]) -> None:
@@ -129,7 +133,7 @@ class SinkExternalContext(ABC):
 
         Args:
             states: The states of all writers in the newest decision.
-            rows: Number of decided rows so far; all are visible.
+            rows: The number of decided rows so far, all of them visible.
 
         Raises:
             AssertionError: The states miss decided rows, or include undecided rows.
@@ -141,11 +145,11 @@ class SinkExternalContext(ABC):
         """Check that the post-commit topology has processed exactly these committables, once each.
 
         Args:
-            committables: All that was decided on so far, of the newest decision at last.
+            committables: All decided committables so far. Those of the newest decision come last.
 
         Raises:
             AssertionError: It has missed a committable, or processed one twice.
-            NotImplementedError: The sink is no `SupportsPostCommitTopology`.
+            NotImplementedError: The sink is not a `SupportsPostCommitTopology`.
         """
         raise NotImplementedError
 
@@ -154,52 +158,54 @@ class SinkExternalContext(ABC):
         return ()
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all sinks of this context were given; no output may show them."""
+        """Return the secrets given to all sinks of this context. No output may show them."""
         return ()
 
     def close(self) -> None:
-        """Remove what the case left in the external system."""
+        """Remove the remaining data of the case from the external system."""
 
 
 class RequestFault(StrEnum):
-    """The failure of a request to the external system of an `AsyncSink`."""
+    """A fault of a request to the external system of an `AsyncSink`."""
 
     REFUSE_SOME = "refuse some"
-    """It takes some entries and refuses at least one for now; never all where there are two."""
+    """The system accepts some entries and temporarily rejects at least one.
+
+    It never rejects all of several entries.
+    """
     REFUSE = "refuse"
-    """It refuses the whole request for now, as a service that is asked too often."""
+    """The system temporarily rejects the whole request, as a busy service does."""
     REFUSE_FOR_GOOD = "refuse for good"
-    """It refuses the whole request, and sending it again cannot help, as with a wrong login."""
+    """The system permanently rejects the whole request, as after a wrong login."""
     LOSE_ANSWER = "lose answer"
-    """It takes all entries; then the connection ends without an answer."""
+    """The system accepts all entries, but the connection ends before the response."""
     STALL = "stall"
-    """It stalls the request until it treats requests well again."""
+    """The system stalls the request until the fault ends."""
 
 
 class AsyncSinkExternalContext(SinkExternalContext):
-    """The external system of an `AsyncSink`, which can be told to treat requests badly."""
+    """The external system of an `AsyncSink`, which can make requests fail."""
 
     def create_sink(self) -> Sink:
-        """A sink with bounds of the connector's choice."""
+        """Return a sink with limits of the connector's choice."""
         return self.create_async_sink(AsyncSinkWriterConfiguration())
 
     @abstractmethod
     def create_async_sink(self, configuration: AsyncSinkWriterConfiguration) -> AsyncSink[Any]:
-        """A sink for rows of :data:`ROWS` that keeps to these bounds.
+        """Return a sink for rows of :data:`ROWS` with these limits.
 
-        With the capability `KEYS` the rows of one ``split`` have one key.
+        With the capability `KEYS`, the rows of one ``split`` have the same key.
         """
 
     @abstractmethod
     def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
-        """Set the treatment of the next requests; effective when this returns.
+        """Set the fault of the next requests. It is effective on return.
 
         Args:
-            fault: What becomes of them; None treats all requests well from now on, and sets free
-                those that stall.
-            requests: How many; None is all, until this is called again.
+            fault: The fault. None ends all faults and releases stalled requests.
+            requests: The number of requests. None means all, until the next call.
         """
 
     @abstractmethod
     def reject(self, seq: int) -> None:
-        """From now on, never take a row with this ``seq``, as often as it is sent."""
+        """Reject every row with this ``seq`` from now on, as often as it is sent."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of known content, and checks of their arrival."""
+"""Rows with known content, and checks that they arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _LONGEST_TEXT = 40
 
 
 def make_rows(split: int, first: int, count: int, seed: int) -> pa.Table:
-    """Rows ``first`` to ``first + count - 1`` of a split; the same arguments give the same rows."""
+    """Return rows ``first`` to ``first + count - 1`` of a split.
+
+    Equal arguments give equal rows.
+    """
     start = int(BASE_TIME.timestamp())
     texts = []
     for seq in range(first, first + count):
@@ -36,10 +39,11 @@ def make_rows(split: int, first: int, count: int, seed: int) -> pa.Table:
 
 
 def assert_exactly(found: pa.Table, expected: Iterable[pa.Table]) -> None:
-    """Check that every expected row is there once and unchanged, and no other row.
+    """Check that each expected row exists exactly once and unchanged, and no other row exists.
 
     Raises:
-        AssertionError: Names rows that are missing, doubled, strange or changed.
+        AssertionError: Rows are missing, duplicated, unexpected, or changed. The message names
+            them.
     """
     assert_at_least(found, expected, doubled_allowed=False)
 
@@ -47,7 +51,7 @@ def assert_exactly(found: pa.Table, expected: Iterable[pa.Table]) -> None:
 def assert_at_least(
     found: pa.Table, expected: Iterable[pa.Table], *, doubled_allowed: bool = True
 ) -> None:
-    """Check that every expected row is there, perhaps more than once, and no other row."""
+    """Check that each expected row exists, perhaps more than once, and no other row exists."""
     wanted = {key: row for table in expected for key, row in _keyed(table)}
     counts: Counter[tuple[int, int]] = Counter()
     changed = []
@@ -67,21 +71,21 @@ def assert_at_least(
 
 
 def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
-    """The rows of ``found``, in any order, are those of ``expected``, and have its types.
+    """Check that ``found`` has the rows and types of ``expected``, in any order.
 
     Args:
         found: Rows with the columns ``id`` and ``value``.
         expected: The rows by ascending ``id``.
 
     Raises:
-        AssertionError: Names the types or the values that differ.
+        AssertionError: Types or values differ. The message names them.
     """
     assert found.num_columns, "no row came"
     found = found.select(["id", "value"])
     types = [str(table.schema.field("value").type) for table in (found, expected)]
     assert types[0] == types[1], f"the type is {types[0]} and was {types[1]}"
     pairs = zip(found.sort_by("id").to_pylist(), expected.to_pylist(), strict=False)
-    # By their text: NaN is not equal to itself, and -0.0 is equal to 0.0.
+    # Compare text, because NaN is not equal to itself, and -0.0 is equal to 0.0.
     changed = [(row, wanted) for row, wanted in pairs if repr(row) != repr(wanted)]
     assert not changed, f"{len(changed)} values changed, found and expected: {_some(changed)}"
     assert found.num_rows == expected.num_rows, f"{found.num_rows} of {expected.num_rows} rows"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One column of every data type that Spark has in Arrow, with its extremes and nulls."""
+"""A column of each Spark data type that Arrow supports, with its extremes and nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _int(bits: int) -> list[int | None]:
 
 
 def _list_of(kind: pa.DataType) -> pa.DataType:
-    # Spark's name for what Arrow calls "item".
+    # Spark's name for the field that Arrow calls "item".
     return pa.list_(pa.field("element", kind))
 
 
@@ -128,17 +128,17 @@ _HARD_VALUES: Mapping[tuple[str, str], list[Any]] = {
 }
 
 HARD_VALUES: Final = tuple(_HARD_VALUES)
-"""Types, each with a name of some of its values that a way through text, floats or JSON changes."""
+"""For each type, named values that a conversion to text, floats, or JSON changes."""
 
 
 def hard_values_of(data_type: str, values: str) -> pa.Table:
-    """Rows with the columns ``id`` and ``value``, as of `example_of`, of :data:`HARD_VALUES`."""
+    """Return rows of :data:`HARD_VALUES` with the columns ``id`` and ``value``."""
     arrow, _ = _VALUES[data_type]
     return _rows(arrow, [*_HARD_VALUES[data_type, values], None])
 
 
 def example_of(data_type: str) -> pa.Table:
-    """Rows with the columns ``id`` (0, 1, ...) and ``value``, a null among the values."""
+    """Return rows with the columns ``id`` (0, 1, ...) and ``value``. One value is null."""
     return _rows(*_VALUES[data_type])
 
 

@@ -42,11 +42,11 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
         self.path = Path(path)
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
-        """A writer with one file."""
+        """Create a writer with one file."""
         return DirectoryWriter(self.path, context)
 
     def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
-        """A committer that renames."""
+        """Create a committer, which renames files."""
         return _Committer(self.path, context.sink_uid)
 
     def committable_serializer(self) -> VersionedSerializer[StagedFile]:
@@ -54,7 +54,7 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
         return JsonDataclassSerializer(StagedFile)
 
     def read(self, epoch: int | None = None) -> pa.Table:
-        """All committed rows in the order of their epochs, or those of one."""
+        """Return the committed rows of all epochs in order, or of one epoch."""
         prefix = "" if epoch is None else f"{epoch:010d}-"
         return read_files(sorted(self.path.glob(f"{prefix}*.arrow")))
 
@@ -64,7 +64,7 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
 
 
 def read_files(files: Iterable[Path]) -> pa.Table:
-    """The rows of some files, one after the other."""
+    """Return the rows of some files, in their order."""
     tables = []
     for file in files:
         with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:
@@ -76,9 +76,9 @@ class DirectoryWriter(CommittingSinkWriter[StagedFile]):
     """Writes one Arrow file.
 
     Args:
-        path: The sink's folder.
-        context: The attempt.
-        staged_as: Name of the file until it is committed; that of the attempt by default.
+        path: The folder of the sink.
+        context: The context of the attempt.
+        staged_as: The name of the file until its commit. The default contains the attempt.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class DirectoryWriter(CommittingSinkWriter[StagedFile]):
         self._writer.write_batch(batch)
 
     def flush(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._writer.close()
         self._sink.close()
 
     def prepare_commit(self) -> Sequence[StagedFile]:
-        """The file."""
+        """Return the file."""
         return [self._file]
 
     def close(self) -> None:

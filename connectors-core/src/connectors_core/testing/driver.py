@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver in a separate process, so that it can be killed.
+"""A driver in a separate process, which a test can kill.
 
-The test that starts it sends its pickled job through standard input.
+The test starts the process and sends the pickled job to its standard input.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ RUN_SECONDS: Final = 240.0
 
 @dataclass(frozen=True, kw_only=True)
 class DriverJob:
-    """A pipeline from one source to some sinks, and its environment.
+    """A pipeline from one source to some sinks, with its environment.
 
     Attributes:
-        location: Its checkpoint location.
+        location: The checkpoint location.
         source: The source.
         sinks: The sinks by uid.
-        settings: Further arguments of `Pipeline.from_source`.
-        parallelism: Number of readers.
-        spark: Settings of the Spark session that it runs on, None for a run without Spark.
-        writers: Number of writers of each sink, None for as many as it has by itself.
-        peak: File that takes the most memory that the process ever had, in bytes.
-        clock_ahead: By how much the wall clock of the process is wrong.
+        settings: Additional arguments of `Pipeline.from_source`.
+        parallelism: The number of readers.
+        spark: The settings of its Spark session, or None to run without Spark.
+        writers: The number of writers of each sink, or None for the default.
+        peak: The file for the peak memory of the process, in bytes.
+        clock_ahead: The error of the process's wall clock.
     """
 
     location: str
@@ -55,7 +55,7 @@ class DriverJob:
     clock_ahead: timedelta = timedelta(0)
 
     def build(self, environment: TestEnvironment, **settings: Any) -> Any:
-        """The pipeline, with further arguments of its constructor."""
+        """Return the pipeline, with additional arguments for its constructor."""
         pipeline = environment.pipeline(
             "suite", Path(self.location), parallelism=self.parallelism, **settings
         )
@@ -65,7 +65,7 @@ class DriverJob:
         return pipeline
 
     def __call__(self) -> None:
-        """Run it to its end."""
+        """Run the pipeline to its end."""
         if self.clock_ahead:
             move_wall_clock(self.clock_ahead)
         environment: TestEnvironment = InProcess()
@@ -80,15 +80,15 @@ class DriverJob:
 
 
 def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
-    """Run a job in a separate driver until it ends in any way.
+    """Run a job in a separate driver until the driver ends in any way.
 
     Args:
-        job: What it runs; modules that are found here are found there.
-        log: File that takes the output of the process.
-        *faults: What is to happen to it.
+        job: The job. The driver can import the same modules as this process.
+        log: The file for the output of the process.
+        *faults: The faults to inject.
 
     Returns:
-        Its exit code; minus the number of the signal that killed it.
+        The exit code, or the negative number of the signal that killed the process.
     """
     with running_driver(job, log, *faults) as process:
         process.wait(stretched(RUN_SECONDS))
@@ -99,12 +99,12 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
 def running_driver(
     job: Callable[[], None], log: Path, *faults: Fault
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a job in a separate driver, which is killed at the end of the context.
+    """Run a job in a separate driver, and kill the driver at the end of the context.
 
     Args:
-        job: What it runs; modules that are found here are found there.
-        log: File that takes the output of the process.
-        *faults: What is to happen to it.
+        job: The job. The driver can import the same modules as this process.
+        log: The file for the output of the process.
+        *faults: The faults to inject.
     """
     from pyspark import cloudpickle
 
@@ -115,7 +115,7 @@ def running_driver(
             env={
                 **os.environ,
                 "PYSPARK_PYTHON": sys.executable,
-                "PYTHONFAULTHANDLER": "1",  # so that `abort` shows where it is
+                "PYTHONFAULTHANDLER": "1",  # so that `abort` shows the stacks
                 "PYTHONPATH": os.pathsep.join(sys.path),  # for modules of the tests themselves
                 **faults_env(*faults),
             },
@@ -147,7 +147,7 @@ def resume(process: subprocess.Popen[bytes]) -> None:
 
 
 def abort(process: subprocess.Popen[bytes]) -> None:
-    """End a hanging driver; its log then shows the stack of each thread."""
+    """End a hanging driver. Its log then shows the stack of each thread."""
     process.send_signal(signal.SIGABRT)
     process.wait()
 
@@ -166,7 +166,7 @@ def survivors(log: Path) -> list[int]:
 
 
 def wait_for_survivors(log: Path, seconds: float = 60) -> None:
-    """Wait until no task of a killed driver can write any more."""
+    """Wait until the tasks of a killed driver can no longer write."""
     deadline = Deadline(seconds)
     while left := survivors(log):
         assert not deadline.passed, f"processes {left} outlive their driver"
@@ -174,13 +174,13 @@ def wait_for_survivors(log: Path, seconds: float = 60) -> None:
 
 
 def _peak_memory() -> int:
-    # Not `ru_maxrss`: that begins with the memory of the process that started this one.
+    # Do not use `ru_maxrss`, which starts with the memory of the parent process.
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 def main() -> None:
-    """Run the job of the standard input."""
+    """Run the job from standard input."""
     from pyspark import cloudpickle
 
     os.environ[DRIVER_VARIABLE] = str(os.getpid())
@@ -188,7 +188,7 @@ def main() -> None:
     job: Callable[[], None] = pickling.load(sys.stdin.buffer)
     job()
     sys.stdout.flush()
-    os._exit(0)  # quick: the orderly end of a session is not what is tested
+    os._exit(0)  # exit immediately, because the orderly end of a session is not tested
 
 
 if __name__ == "__main__":

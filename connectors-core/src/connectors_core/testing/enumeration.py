@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An enumerator and its coordinator without threads: the test triggers every step."""
+"""An enumerator and its coordinator without threads. The test triggers every step."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _MOST_ROUNDS = 1000
 
 
 class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
-    """A coordinator that records its enumerator's actions; after Flink's mock.
+    """A coordinator that records its enumerator's actions, like Flink's mock.
 
     Args:
-        parallelism: Number of readers; none is registered at first.
+        parallelism: The number of readers. Initially, none is registered.
         event_time_order: See `SplitEnumeratorContext`.
-        passed_over: Ids of splits that were assigned after the snapshot from which the enumerator
-            was restored; when they are assigned again, nothing happens.
+        passed_over: The IDs of splits assigned after the snapshot from which the enumerator was
+            restored. Assigning them again has no effect.
 
     Attributes:
-        passed_over: Those of them that were not assigned again yet.
-        assigned: What was assigned, as (reader, split), in order.
-        assignments: How many splits were assigned, those that were passed over included.
-        no_more: Readers that were told that there are no more splits.
-        sent: Events, as (reader, event).
-        limits: Limits of readers.
-        errors: What was raised on the coordinator's thread; the first one stops it.
-        calls: How many asynchronous calls were made.
-        failure: Raised by asynchronous calls in place of what they do.
+        passed_over: Those of them that are not reassigned yet.
+        assigned: The assigned splits in order, as (reader, split).
+        assignments: The number of assigned splits, including skipped ones.
+        no_more: The readers with the signal that no more splits follow.
+        sent: The sent events, as (reader, event).
+        limits: The limits of the readers.
+        errors: The errors on the coordinator's thread. The first one stops it.
+        calls: The number of asynchronous calls.
+        failure: The error that asynchronous calls raise instead of running.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
     def call_async(
         self, call: Callable[[], T], handler: CallHandler[T], **schedule: Unpack[CallSchedule]
     ) -> None:
-        """See :class:`SplitEnumeratorContext`; the call runs in :meth:`work`."""
+        """See :class:`SplitEnumeratorContext`. The call runs in :meth:`work`."""
 
         def counted() -> T:
             self.calls += 1
@@ -126,10 +126,10 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self.mailbox.call_async(counted, handler, **schedule)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
-        """See :class:`SplitEnumeratorContext`; the action runs in :meth:`work`."""
+        """See :class:`SplitEnumeratorContext`. The action runs in :meth:`work`."""
         self.mailbox.execute(action)
 
-    # --- What the test does ---
+    # --- Actions of the test ---
 
     def register(self, subtask: int) -> None:
         """Register a reader, which can then receive splits."""
@@ -140,10 +140,10 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self._registered.discard(subtask)
 
     def work(self) -> None:
-        """Run waiting actions, and calls with their handlers.
+        """Run waiting actions, and asynchronous calls with their handlers.
 
         Raises:
-            BaseException: What the enumerator raised in one of them.
+            BaseException: The enumerator's error in one of them.
         """
         self.mailbox.run()
         self.mailbox.run_calls()
@@ -161,13 +161,15 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
 
 
 class Enumeration:
-    """One life of an enumerator, started as the coordinator does.
+    """One run of an enumerator, started as the coordinator starts it.
 
     Args:
-        source: Whose enumerator.
-        parallelism: Number of readers.
-        state: Serialised state to go on from, with the number of its layout; None to begin.
-        returned: Splits of readers that are gone, by reader; given back before others register.
+        source: The source of the enumerator.
+        parallelism: The number of readers.
+        state: The serialized state to resume from, with its layout version, or None for a new
+            start.
+        returned: The splits of lost readers, by reader. They are returned before other readers
+            register.
         passed_over: See `ManualEnumeratorContext`.
     """
 
@@ -197,7 +199,7 @@ class Enumeration:
         return self
 
     def begin(self) -> Enumeration:
-        """Start the enumerator and register the readers; asynchronous calls wait."""
+        """Start the enumerator and register the readers. Asynchronous calls wait."""
         self.enumerator.start()
         for subtask, splits in sorted(self._returned.items()):
             self.enumerator.add_splits_back(splits, subtask)
@@ -208,11 +210,11 @@ class Enumeration:
 
     @property
     def splits(self) -> list[Any]:
-        """What was assigned, in order."""
+        """The assigned splits in order."""
         return [split for _, split in self.context.assigned]
 
     def request(self, subtask: int = 0) -> None:
-        """A reader asks for a split."""
+        """Let a reader request a split."""
         self.enumerator.handle_split_request(subtask)
         self.context.work()
 
@@ -229,12 +231,12 @@ class Enumeration:
         raise AssertionError(f"it assigns for ever, {len(self.context.assigned)} splits by now")
 
     def snapshot(self, checkpoint_id: int = 0) -> tuple[int, bytes]:
-        """Return the stored state with the number of its layout."""
+        """Return the serialized state with its layout version."""
         state = self.enumerator.snapshot_state(checkpoint_id)
         return self._serializer.version, self._serializer.serialize(state)
 
     def planned(self, splits: Sequence[Any]) -> list[Any]:
-        """The splits as a plan made now would have them read: with stops, if it plans them."""
+        """Return the splits as a plan made now would read them, with any planned stops."""
         enumerator = self.enumerator
         if not (isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops):
             return list(splits)
@@ -244,7 +246,10 @@ class Enumeration:
         ]
 
     def lose_reader(self, subtask: int) -> list[Any]:
-        """A reader goes away; its splits are given back. Returns those of the others."""
+        """Remove a reader and return its splits to the enumerator.
+
+        Returns the splits of the other readers.
+        """
         lost = [split for reader, split in self.context.assigned if reader == subtask]
         kept = [split for reader, split in self.context.assigned if reader != subtask]
         self.context.assigned.clear()
@@ -256,9 +261,10 @@ class Enumeration:
 
 
 def all_splits(source: AnySource) -> list[Any]:
-    """All splits that a source has now, as one reader gets them.
+    """Return all current splits of a source, as a single reader gets them.
 
-    Those of a source with an end as they are assigned: in a batch nobody plans their stops.
+    Splits of a bounded source are returned as assigned, because no stops are planned in a batch
+    run.
     """
     enumeration = Enumeration(source).start()
     try:

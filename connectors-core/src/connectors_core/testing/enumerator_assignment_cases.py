@@ -104,7 +104,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
     def test_a_split_that_appears_before_every_request_keeps_no_other_waiting(
         self, trial: SourceUnitTrial
     ) -> None:
-        """Later ones are smaller: a source may give the largest first."""
+        """Later splits are smaller, because a source may assign the largest first."""
         trial.write_splits(SPLITS)
         source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
         first = {split.split_id for split in all_splits(source)}
@@ -144,11 +144,11 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
     def test_events_that_come_again_before_their_splits_are_found_again_double_nothing(
         self, trial: SourceUnitTrial
     ) -> None:
-        """As when a driver crashes in the first epoch of a run with available_now."""
+        """This happens when a driver crashes in the first epoch of a run with available_now."""
         trial.write_splits(2)
         source = trial.source(Boundedness.CONTINUOUS_UNBOUNDED)
         life = Enumeration(source).begin()
-        state = life.snapshot()  # the plan before the one that has the splits
+        state = life.snapshot()  # the plan before the one with the splits
         freeze_end(life)
         batches, events = _read_to_the_end(trial, source, life.planned(life.splits))
         restored = Enumeration(source, state=state, passed_over=ids_of(life.splits)).begin()
@@ -158,7 +158,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
         again, _ = _read_to_the_end(trial, source, restored.planned(restored.splits))
         trial.assert_complete(source, batches + again)
 
-    # --- Splits that come back --------------------------------------------------------------------
+    # --- Returned splits --------------------------------------------------------------------------
 
     @case(after="test_several_readers_share_the_splits")
     def test_splits_of_a_reader_that_goes_away_go_to_others(self, trial: SourceUnitTrial) -> None:
@@ -218,7 +218,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
 
 
 def freeze_end(life: Enumeration) -> None:
-    """Let an enumerator end at the currently available data."""
+    """Let an enumerator end with the currently available data."""
     assert isinstance(life.enumerator, SupportsAvailableNow), (
         "the enumerator of an unbounded source has no freeze_end"
     )
@@ -239,13 +239,13 @@ def _read_to_the_end(
 
 
 def assert_all_told(life: Enumeration) -> None:
-    """Check that every reader was told that there are no more splits."""
+    """Check that every reader got the signal that no more splits follow."""
     untold = sorted(life.context.registered_readers - life.context.no_more)
     assert not untold, f"readers that wait for ever: {untold}"
 
 
 def ids_of(splits: Sequence[Any]) -> list[str]:
-    """The ids of splits, sorted."""
+    """Return the sorted IDs of splits."""
     return sorted(split.split_id for split in splits)
 
 

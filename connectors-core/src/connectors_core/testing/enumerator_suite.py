@@ -39,7 +39,10 @@ _MOST_SPLITS_IN_A_WALK: Final = 12
 
 
 class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
-    """Cases for the enumerators of a source, without a pipeline. Derive as `SourceTestSuite`."""
+    """Cases for the enumerators of a source, without a pipeline.
+
+    Derive as from `SourceTestSuite`.
+    """
 
     # --- Snapshots --------------------------------------------------------------------------------
 
@@ -239,7 +242,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     def test_no_secret_is_shown_by_a_failure(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Nor by its causes and their notes."""
+        """The causes and notes of an error do not show it either."""
         caplog.set_level(logging.DEBUG)
         trial.write_splits(2)
         failures = self._failures(trial, FAILING)
@@ -257,7 +260,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
                 except Exception as error:
                     yield error
 
-    # --- Anything in any order --------------------------------------------------------------------
+    # --- Random orders ----------------------------------------------------------------------------
 
     @case(
         Capability.BOUNDED,
@@ -327,10 +330,10 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
 
 
 class _Walk:
-    """Actions in random order, with crashes; records the reader of each split.
+    """Actions in random order, with crashes, which record the reader of each split.
 
-    What the coordinator does is done here in its order: splits that were assigned since the last
-    snapshot are passed over, those of readers that are gone are given back if nobody read them.
+    The test acts as the coordinator, in its order. It skips splits assigned since the last
+    snapshot, and returns the unread splits of lost readers.
     """
 
     def __init__(
@@ -353,7 +356,7 @@ class _Walk:
         self._take()
 
     def go(self) -> None:
-        """Walk to the end, and compare the splits with all existing ones."""
+        """Run to the end, and compare the splits with all existing ones."""
         actions = [self.request] * 4 + [self.restart] * 3
         actions += [self.snapshot, self.snapshot, self.finish, self.let_time_pass]
         if self._appear:
@@ -414,7 +417,7 @@ class _Walk:
             passed_over=self._since_snapshot,
         ).start()
         self._take()
-        self.snapshot()  # as the first plan of every start has one
+        self.snapshot()  # like the first plan of every start
 
     def _take(self) -> None:
         for subtask, split in self._life.context.assigned:

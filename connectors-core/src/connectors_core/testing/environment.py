@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environments for the pipelines of a suite's cases: this process, or Spark."""
+"""The environments of the pipelines in a suite's cases: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class TestEnvironment(ABC):
     """Creates pipelines: objects with the methods of `Pipeline`.
 
     Attributes:
-        name: What a failing case calls it.
-        capabilities: What can be made to happen in it.
-        session: Settings of a Spark session in another process that runs what would run here,
-            None where there is none.
-        worker_death: How a fault kills the worker that passes its point.
-        patience: How many times as long as in this process a case may take.
+        name: The name in the output of a failing case.
+        capabilities: The capabilities of the environment.
+        session: The settings of a Spark session in another process that runs the same jobs, or None
+            without Spark.
+        worker_death: The action of a fault that kills the worker at its point.
+        patience: The factor of timeouts, relative to this process.
     """
 
     __test__ = False
@@ -38,22 +38,22 @@ class TestEnvironment(ABC):
 
     @abstractmethod
     def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
-        """Create a streaming pipeline at a checkpoint location; a second one resumes from it.
+        """Create a streaming pipeline at a checkpoint location. A second one resumes from it.
 
         Args:
-            name: Its name.
-            location: Its checkpoint location.
-            parallelism: Number of readers.
-            **settings: Further arguments that all pipelines have.
+            name: The name of the pipeline.
+            location: The checkpoint location.
+            parallelism: The number of readers.
+            **settings: Additional arguments that all pipelines accept.
         """
 
     @abstractmethod
     def forget_last_batch(self, location: Path) -> None:
-        """Make the engine believe that it did not end the last batch of a pipeline."""
+        """Make the engine believe that the last batch of a pipeline did not end."""
 
 
 class InProcess(TestEnvironment):
-    """Without Spark: the protocol in this process."""
+    """Without Spark, the protocol runs in this process."""
 
     name = "in process"
     capabilities = Capabilities(
@@ -70,12 +70,12 @@ class InProcess(TestEnvironment):
         )
 
     def forget_last_batch(self, location: Path) -> None:
-        """Remove its mark."""
+        """Remove the mark of the last batch."""
         _forget_last_commit(location)
 
 
 class LocalSpark(TestEnvironment):
-    """A Spark session in this process, with retries of tasks; its Python workers can be killed."""
+    """A Spark session in this process, with task retries. The tests can kill its Python workers."""
 
     capabilities = Capabilities(
         can=frozenset({Capability.WORKERS_CAN_DIE}),
@@ -108,7 +108,7 @@ class LocalSpark(TestEnvironment):
 
 
 class StandaloneCluster(LocalSpark):
-    """A Spark session whose executors are processes of a cluster; they can be killed."""
+    """A Spark session whose executors are processes of a cluster. The tests can kill them."""
 
     worker_death = FaultAction.KILL_EXECUTOR
     patience = 4.0

@@ -18,7 +18,7 @@ def needs_extra() -> Iterator[None]:
     """Raise an error that names the extra if one of its packages is missing.
 
     Raises:
-        MissingDependencyError: One is not installed.
+        MissingDependencyError: A package is not installed.
     """
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink with one faulty commit: it fails, or it comes too late."""
+"""Sinks with one faulty commit, which fails or comes too late."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _Before = Callable[[Committer[Any], Sequence[CommitRequest[Any]]], None]
 
 
 def with_failing_commit(sink: _S, marker: Path) -> _S:
-    """A copy of a two-phase sink with all its abilities; its driver fails in one commit.
+    """Copy a two-phase sink with all its capabilities. Its driver fails in one commit.
 
     Args:
         sink: The sink.
-        marker: File that appears when the commit fails.
+        marker: The file that appears when the commit fails.
     """
 
     def fail(committer: Committer[Any], requests: Sequence[CommitRequest[Any]]) -> None:
@@ -38,11 +38,11 @@ def with_failing_commit(sink: _S, marker: Path) -> _S:
 
 
 def with_lost_commit(sink: _S, marker: Path, lose: Callable[[Sequence[Any]], None]) -> _S:
-    """A copy of a two-phase sink with all its abilities; one committable is lost before its commit.
+    """Copy a two-phase sink with all its capabilities. It loses a committable before its commit.
 
     Args:
         sink: The sink.
-        marker: File that appears when it is lost.
+        marker: The file that appears at the loss.
         lose: `SinkExternalContext.lose`.
     """
 
@@ -53,12 +53,12 @@ def with_lost_commit(sink: _S, marker: Path, lose: Callable[[Sequence[Any]], Non
 
 
 def with_interrupted_commit(sink: _S, marker: Path, begin: Callable[[], None]) -> _S:
-    """A copy of a two-phase sink with all its abilities; something begins before its first commit.
+    """Copy a two-phase sink with all its capabilities. An action starts before its first commit.
 
     Args:
         sink: The sink.
-        marker: File that appears when it begins.
-        begin: Called by the driver.
+        marker: The file that appears when the action starts.
+        begin: The action, which the driver calls.
     """
 
     def interrupt(_: Committer[Any], __: Sequence[CommitRequest[Any]]) -> None:
@@ -69,7 +69,8 @@ def with_interrupted_commit(sink: _S, marker: Path, begin: Callable[[], None]) -
 
 def _with_committer(sink: _S, create: _CreateCommitter) -> _S:
     copied = copy.copy(sink)
-    # Its class is not touched: the copy keeps what it is an instance of. It may be frozen.
+    # The original class stays unchanged, so the copy is still an instance of it. The sink may be
+    # frozen.
     object.__setattr__(copied, "create_committer", create)
     return copied
 
@@ -87,11 +88,11 @@ class _CreateCommitter:
         return (_OnceLeasing if leases else _Once)(committer, self)
 
     def __getstate__(self) -> None:
-        """Executors get the sink, and make no committers."""
+        """Executors use the sink, but create no committers."""
 
 
 class _Once(Committer[Any]):
-    """Lets something happen before the first commit of at least so many requests."""
+    """Runs an action before the first commit with at least this number of requests."""
 
     def __init__(self, committer: Any, what: _CreateCommitter) -> None:
         self._committer = committer

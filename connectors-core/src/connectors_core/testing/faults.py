@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash tests: kill, fail, or stop a pipeline at a named point, in the driver or in a worker.
+"""Crash tests, which kill, fail, or stop a pipeline at a named point, in the driver or in a worker.
 
-The environment carries the faults, so that a Spark driver, its Python workers and a restarted
-driver all see them:
+The environment carries the faults, so a Spark driver, its Python workers, and a restarted driver
+all see them:
 
     fault = Fault(FaultPoint.AFTER_DECISION, once=tmp_path / "killed")
     subprocess.run(command, env={**os.environ, **faults_env(fault)})
@@ -44,56 +44,56 @@ __all__ = [
 
 
 class FaultPoint(StrEnum):
-    """The points the runtime passes, in the order of an epoch."""
+    """The points that the runtime passes, in the order of an epoch."""
 
     BEFORE_FENCE = "before_fence"
-    """A driver has its lease but has not fenced off former drivers yet."""
+    """A driver has its lease but has not fenced off earlier drivers."""
     AFTER_FENCE = "after_fence"
-    """A driver has fenced off former drivers but has not read where to continue."""
+    """A driver has fenced off earlier drivers but has not read where to resume."""
     BEFORE_RECOVERY = "before_recovery"
-    """Decided epochs are finished; a committer's recovery comes next."""
+    """Decided epochs are finished. A committer's recovery comes next."""
     BEFORE_PLAN = "before_plan"
-    """All reports of the last plan are durable, the next plan is not."""
+    """All reports of the last plan are durable, but the next plan is not."""
     AFTER_PLAN = "after_plan"
-    """The plan is durable, the carrier does not have it."""
+    """The plan is durable, but the carrier does not have it."""
     AFTER_FEED = "after_feed"
-    """The carrier has the plan, Spark has not logged the batch."""
+    """The carrier has the plan, but Spark has not logged the batch."""
     READER_STARTED = "reader_started"
-    """A reader has its entry and has read nothing."""
+    """A reader has its entry but has read nothing."""
     READER_FETCHED = "reader_fetched"
     """A reader has read a batch of its entry."""
     BEFORE_REPORT = "before_report"
-    """A reader knows where its entry ends; its report is not durable."""
+    """A reader knows where its entry ends, but its report is not durable."""
     AFTER_REPORT = "after_report"
     """The report is durable."""
     WRITER_WROTE = "writer_wrote"
-    """A writer has taken a batch."""
+    """A writer has received a batch."""
     BEFORE_PREPARE = "before_prepare"
-    """A writer has taken everything and has prepared no commit."""
+    """A writer has received all rows but has prepared no commit."""
     AFTER_PREPARE = "after_prepare"
-    """A writer's committables are ready, the driver does not have them."""
+    """A writer's committables are ready, but the driver does not have them."""
     BEFORE_DECISION = "before_decision"
-    """The driver has all committables; the epoch is undecided."""
+    """The driver has all committables, but the epoch is undecided."""
     AFTER_DECISION = "after_decision"
-    """The epoch is decided, nothing is committed."""
+    """The epoch is decided, but nothing is committed."""
     BEFORE_COMMIT = "before_commit"
     """A sink's commit comes next."""
     AFTER_COMMIT = "after_commit"
-    """A sink's commit and its post-commit topology are done and not marked."""
+    """A sink's commit and its post-commit topology are done but not marked."""
     AFTER_DONE = "after_done"
-    """A sink is marked as done, the next one has not begun."""
+    """A sink is marked as done, but the next one has not started."""
     BEFORE_SWEEP = "before_sweep"
-    """An epoch is committed; its other staged data still exists."""
+    """An epoch is committed, but its other staged data still exists."""
     BEFORE_ROLL_BACK = "before_roll_back"
-    """An epoch failed before its decision; its staged data still exists."""
+    """An epoch failed before its decision, and its staged data still exists."""
     BEFORE_REWRITE = "before_rewrite"
-    """A sink has lost its committables; their rows are not rewritten yet."""
+    """A sink has lost its committables, and their rows are not rewritten yet."""
     BEFORE_REWRITE_RECORD = "before_rewrite_record"
-    """The rows are rewritten; the rewrite document is not durable."""
+    """The rows are rewritten, but the rewrite document is not durable."""
     AFTER_REWRITE_RECORD = "after_rewrite_record"
-    """The rewrite document is durable; the new committables are not committed."""
+    """The rewrite document is durable, but the new committables are not committed."""
     BEFORE_SPARK_COMMIT = "before_spark_commit"
-    """The epoch is over for us, Spark has not committed the batch."""
+    """The epoch is complete in the state location, but Spark has not committed the batch."""
 
 
 READING_POINTS: Final = (
@@ -107,7 +107,7 @@ READING_POINTS: Final = (
     FaultPoint.AFTER_DECISION,
     FaultPoint.BEFORE_SPARK_COMMIT,
 )
-"""Where a crash could harm a source."""
+"""The points at which a crash could harm a source."""
 WRITING_POINTS: Final = (
     FaultPoint.WRITER_WROTE,
     FaultPoint.BEFORE_PREPARE,
@@ -118,7 +118,7 @@ WRITING_POINTS: Final = (
     FaultPoint.AFTER_DONE,
     FaultPoint.BEFORE_SPARK_COMMIT,
 )
-"""Where a crash could harm a sink."""
+"""The points at which a crash could harm a sink."""
 
 
 REWRITING_POINTS: Final = (
@@ -126,7 +126,7 @@ REWRITING_POINTS: Final = (
     FaultPoint.BEFORE_REWRITE_RECORD,
     FaultPoint.AFTER_REWRITE_RECORD,
 )
-"""Where a crash could harm rows that are written again because they were lost."""
+"""The points at which a crash could harm the rewrite of lost rows."""
 
 
 SUCCESSORS: Final[Mapping[str, FaultPoint | None]] = {
@@ -136,7 +136,7 @@ SUCCESSORS: Final[Mapping[str, FaultPoint | None]] = {
     "commits": FaultPoint.BEFORE_COMMIT,
     "has ended": None,
 }
-"""What a driver that took over does, and where it can be held while it does."""
+"""The steps of a driver that takes over, at which a test can hold it."""
 READING_FREEZES: Final = (
     FaultPoint.BEFORE_PLAN,
     FaultPoint.AFTER_PLAN,
@@ -146,7 +146,7 @@ READING_FREEZES: Final = (
     FaultPoint.BEFORE_REPORT,
     FaultPoint.AFTER_REPORT,
 )
-"""Where a driver that freezes could harm, when it resumes, what its successor reads."""
+"""The points at which a frozen driver could, after it resumes, harm the reads of its successor."""
 WRITING_FREEZES: Final = (
     FaultPoint.WRITER_WROTE,
     FaultPoint.BEFORE_PREPARE,
@@ -159,31 +159,42 @@ WRITING_FREEZES: Final = (
     FaultPoint.BEFORE_SWEEP,
     FaultPoint.BEFORE_SPARK_COMMIT,
 )
-"""Where a driver that freezes could harm, when it resumes, what its successor writes."""
+"""The points at which a frozen driver could, after it resumes, harm the writes of its successor."""
 
 
 class FaultAction(StrEnum):
     """The action of a fault at its point."""
 
     KILL = "kill"
-    """The process kills itself by SIGKILL: no handler, no `finally` runs."""
+    """The process kills itself with SIGKILL, so no handler and no `finally` runs."""
     KILL_DRIVER = "kill-driver"
-    """The driver is killed by SIGKILL, from whatever process passes the point; Spark's JVM and the
-    tasks that run live on for a moment. The driver names itself in `DRIVER_VARIABLE` first."""
+    """The process that passes the point kills the driver with SIGKILL.
+
+    Spark's JVM and running tasks survive for a moment. The driver first sets its process ID in
+    `DRIVER_VARIABLE`.
+    """
     KILL_EXECUTOR = "kill-executor"
-    """The executor whose Python worker passes the point is killed by SIGKILL. On a cluster: in a
-    local session the executor is the driver's own JVM."""
+    """SIGKILL ends the executor whose Python worker passes the point.
+
+    This needs a cluster, because the executor of a local session is the driver's own JVM.
+    """
     RAISE = "raise"
-    """`FaultInjected` is raised."""
+    """The process raises `FaultInjected`."""
     FREEZE_DRIVER = "freeze-driver"
-    """The driver is stopped by SIGSTOP with its process group (on Spark its JVM), from whatever
-    process passes the point. It resumes with SIGCONT and does not know that time passed. The driver
-    names itself in `DRIVER_VARIABLE` first, and leads a group of its own."""
+    """SIGSTOP freezes the driver and its process group, including Spark's JVM.
+
+    Any process that passes the point sends the signal. The driver resumes with SIGCONT and does not
+    know that time passed. The driver first sets its process ID in `DRIVER_VARIABLE` and leads its
+    own process group.
+    """
     HANG = "hang"
     """The thread waits until the file `until` exists, or forever."""
     NO_SPACE = "no-space"
-    """The state location is full: from here on whatever would write there gets ENOSPC, in all
-    processes, until the fault is no longer asked for. Such a fault has a marker."""
+    """The state location is full.
+
+    From now on, each write there gets ENOSPC in all processes, until the fault is removed. This
+    fault needs a marker.
+    """
 
 
 @dataclass(frozen=True)
@@ -191,14 +202,14 @@ class Fault:
     """One fault at one point.
 
     Args:
-        point: The point, one of `FaultPoint` or a connector's own.
-        action: What happens there.
-        nth: At which pass of the point, counted from 1. With a marker all processes count
-            together, else each for itself.
-        once: File that marks that it has happened, so that it happens once across all processes
-            and restarts. Two faults may share a marker: then only one of them happens.
-        where: Labels that a pass must carry to count, e.g. `{"subtask": 1}`.
-        until: For `HANG`: the file whose appearance ends the wait.
+        point: The point, from `FaultPoint` or one of the connector's own.
+        action: The action at the point.
+        nth: The pass of the point that triggers the fault, counted from 1. With a marker, all
+            processes count together. Otherwise, each process counts separately.
+        once: The marker file. The fault creates it and therefore happens only once across all
+            processes and restarts. If two faults share a marker, only one of them happens.
+        where: The labels that a pass needs to count, such as `{"subtask": 1}`.
+        until: For `HANG`, the file that ends the wait when it appears.
     """
 
     point: str
@@ -214,13 +225,13 @@ class Fault:
 
     @property
     def fired(self) -> bool:
-        """Whether the fault has occurred; only for a fault with a marker."""
+        """Whether the fault has occurred. It needs a marker."""
         if self.once is None:
             raise ValueError("only a fault with a marker (once=...) knows whether it has happened")
         return os.path.exists(self.once)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form in which the environment carries it."""
+        """Return the fault in the format of the environment variable."""
         shown: dict[str, Any] = {"action": self.action.value, "nth": self.nth}
         if self.once is not None:
             shown["once"] = os.fspath(self.once)
@@ -232,7 +243,7 @@ class Fault:
 
 
 def crash_chain(folder: Path, points: Sequence[str]) -> list[Fault]:
-    """A kill of the driver at each point, each once, one for every run of a driver."""
+    """Return a kill of the driver at each point. Each run of a driver triggers one kill."""
     return [
         Fault(point, action=FaultAction.KILL_DRIVER, once=folder / f"fault-{number:02d}-{point}")
         for number, point in enumerate(points)
@@ -240,31 +251,31 @@ def crash_chain(folder: Path, points: Sequence[str]) -> list[Fault]:
 
 
 def faults_env(*faults: Fault) -> dict[str, str]:
-    """Return the environment variable that asks for faults, for a subprocess.
+    """Return the environment variable that injects faults into a subprocess.
 
     Args:
-        *faults: The faults; several may stand at one point.
+        *faults: The faults. Several faults can share a point.
     """
     return {ENVIRONMENT_VARIABLE: _to_json(faults)}
 
 
 def faults_file_env(path: Path) -> dict[str, str]:
-    """Return the environment variable by which processes take their faults from a file.
+    """Return the environment variable that makes processes read their faults from a file.
 
-    For a Spark session and its workers, which were started before a test asks for faults.
+    Use it for a Spark session and its workers, which start before a test injects faults.
 
     Args:
-        path: The file; :func:`injected` writes it. None there is no fault.
+        path: The file, which :func:`injected` writes. None means no fault.
     """
     return {ENVIRONMENT_VARIABLE: f"{FILE_PREFIX}{path}"}
 
 
 @contextlib.contextmanager
 def injected(*faults: Fault) -> Iterator[None]:
-    """Inject faults for the context.
+    """Inject faults within the context.
 
-    They strike in this process and in those that it starts. Where this process takes its faults
-    from a file (:func:`faults_file_env`), they strike in all that take them from there.
+    They occur in this process and in its subprocesses. If this process reads its faults from a file
+    (:func:`faults_file_env`), they occur in all processes that read the file.
     """
     before = os.environ.get(ENVIRONMENT_VARIABLE)
     reset_counts()
@@ -284,7 +295,7 @@ def injected(*faults: Fault) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written(path: Path, text: str) -> Iterator[None]:
-    """A file that is there, complete, while the context lasts."""
+    """Write a complete file atomically, and remove it at the end of the context."""
     complete = path.with_suffix(".new")
     complete.write_text(text, encoding="utf-8")
     complete.replace(path)
