@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,30 +256,35 @@ def test_what_was_released_is_recorded_and_pinned(rehearsal):
 
 
 @pytest.mark.slow
-def test_a_patch_from_the_maintenance_branch_reaches_an_environment(rehearsal, installed):
+def test_a_patch_from_the_maintenance_branch_reaches_an_environment(patched, installed):
     environment, spark_line = installed
     before = of(environment.versions())
-    release_patch(rehearsal)
-    rehearsal.pip(environment, f"{CONNECTOR}[spark]=={rehearsal.patch}.*", spark_line.pin)
-    assert of(environment.versions()) == {**before, CONNECTOR: f"{rehearsal.patch}.{spark_line}"}
+    patched.pip(environment, f"{CONNECTOR}[spark]=={patched.patch}.*", spark_line.pin)
+    assert of(environment.versions()) == {**before, CONNECTOR: f"{patched.patch}.{spark_line}"}
     subprocess.run([environment.python, "-c", "import connector_filesystem"], check=True)
+    patched.pip(environment, f"{CONNECTOR}[spark]=={patched.version}.*", spark_line.pin)
+    assert of(environment.versions()) == before
 
 
-def release_patch(rehearsal: Rehearsal) -> None:
-    """Let main go on with the next major, and release a fix of the one before from its line."""
-    root, major = rehearsal.root, str(rehearsal.version.major)
-    branch = f"{CONNECTOR}-{major}.x"
-    if (root / "releases" / f"{CONNECTOR}-{rehearsal.patch}.yaml").exists():
-        return
-    run(root, "matrix", "rotate", "--major", CONNECTOR)
-    git(root, "commit", "--quiet", "--all", "--message", "the next major")
-    run(root, "release", "branch", CONNECTOR, "--major", major)
-    git(root, "switch", "--quiet", branch)
-    write_fragment(root, "+fix.bugfix.md")
-    run(root, "release", "update", CONNECTOR, "--version", str(rehearsal.patch), "--commit")
-    git(root, "switch", "--quiet", "main")
-    run(root, "release", "branch", CONNECTOR, "--major", major, "--merge")
-    record = rehearsal.release(rehearsal.patch, "--major", major)
-    pinned = MatrixFile.of(Repository(root)).matrix().connectors[CONNECTOR].majors[major]
-    assert (pinned.version, pinned.commit) == (str(rehearsal.patch), record.commit)
-    assert f"## {rehearsal.patch} " not in (root / CONNECTOR / "CHANGELOG.md").read_text()
+@pytest.fixture(scope="module")
+def patched(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """A copy of the rehearsal, whose main has the next major, with a fix of the released one."""
+    folder = tmp_path_factory.mktemp("patched")
+    root = shutil.copytree(rehearsal.root, folder / "clone", symlinks=True)
+    index = DirectoryIndex(shutil.copytree(rehearsal.index.folder, folder / "index"))
+    major, patch = str(rehearsal.version.major), str(rehearsal.patch)
+    with serving(index.folder) as url:
+        copied = replace(rehearsal, root=root, index=index, url=url)
+        run(root, "matrix", "rotate", "--major", CONNECTOR)
+        git(root, "commit", "--quiet", "--all", "--message", "the next major")
+        run(root, "release", "branch", CONNECTOR, "--major", major)
+        git(root, "switch", "--quiet", f"{CONNECTOR}-{major}.x")
+        write_fragment(root, "+fix.bugfix.md")
+        run(root, "release", "update", CONNECTOR, "--version", patch, "--commit")
+        git(root, "switch", "--quiet", "main")
+        run(root, "release", "branch", CONNECTOR, "--major", major, "--merge")
+        record = copied.release(rehearsal.patch, "--major", major)
+        pinned = MatrixFile.of(Repository(root)).matrix().connectors[CONNECTOR].majors[major]
+        assert (pinned.version, pinned.commit) == (patch, record.commit)
+        assert f"## {patch} " not in (root / CONNECTOR / "CHANGELOG.md").read_text()
+        yield copied
