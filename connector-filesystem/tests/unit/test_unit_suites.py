@@ -41,7 +41,9 @@ class SmallBatches(CsvFiles):
         return super().create_source(boundedness, batch_rows=7)
 
 
-class TestFileReader(SourceReaderTestSuite):
+class OnStorage:
+    """What the suites of the parts of the source share on storage that can be unavailable."""
+
     system = Storage()
     written_for = SUITES
     capabilities = with_outages(SOURCE)
@@ -50,13 +52,12 @@ class TestFileReader(SourceReaderTestSuite):
         return SmallBatches(folder, self.address)
 
 
-class TestFileEnumerator(SplitEnumeratorTestSuite):
-    system = Storage()
-    written_for = SUITES
-    capabilities = with_outages(SOURCE)
+class TestFileReader(OnStorage, SourceReaderTestSuite):
+    pass
 
-    def external_context(self, folder: Path) -> CsvFiles:
-        return SmallBatches(folder, self.address)
+
+class TestFileEnumerator(OnStorage, SplitEnumeratorTestSuite):
+    pass
 
 
 class FilesInAnyOrder(SmallBatches):

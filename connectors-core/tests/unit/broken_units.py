@@ -18,6 +18,16 @@ from typing import ClassVar
 
 import pyarrow as pa
 from broken_async_sinks import ASYNC_SINKS, async_sink_suite
+from broken_log import (
+    DoesNotFreeze,
+    DropsWhatComesBack,
+    FindsMoreBehindTheEnd,
+    ForgetsWhatWaits,
+    NeverSaysNoMore,
+    PlacesABadRecordInItsBatch,
+    RaisesPoison,
+    SwallowsPoison,
+)
 from broken_outages import OUTAGE_COMMITTERS, OUTAGE_ENUMERATORS, OUTAGE_READERS
 from toy_connector import BATCH_LINES, LogEnumerator, LogFolder, LogReader, LogSource, LogState
 from toy_disk import Disk
@@ -241,16 +251,6 @@ class ClosesSlowly(LogReader):
             threading.Event().wait(stretched(2.0))
 
 
-class SwallowsPoison(LogReader):
-    def bad(self, split, number, line, error):
-        pass
-
-
-class RaisesPoison(LogReader):
-    def bad(self, split, number, line, error):
-        raise RuntimeError("a line cannot be read") from error
-
-
 class NamesNoPlace(LogReader):
     def bad(self, split, number, line, error):
         super().bad(replace(split, split_id=""), number, line, error)
@@ -290,11 +290,6 @@ class MeetsABadRecordAgain(LogReader):
         data = (Path(self.source.folder) / split.split_id).read_bytes()[: split.position]
         again = len(POISON) if data.endswith(b"\n" + POISON) else 0
         return replace(split, position=split.position - again)
-
-
-class PlacesABadRecordInItsBatch(LogReader):
-    def bad(self, split, position, line, error):
-        super().bad(split, position - split.position, line, error)
 
 
 class PlacesABadRecordAtItsBatch(LogReader):
@@ -422,14 +417,6 @@ class NamesSplitsByChance(LogEnumerator):
         return replace(super().split_of(name), split_id=f"{name}?{next(self.numbers)}")
 
 
-class NeverSaysNoMore(LogEnumerator):
-    def assign(self):
-        for subtask in sorted(self.asking):
-            if self.waiting:
-                self.context.assign_split(self.waiting.pop(0), subtask)
-                self.asking.discard(subtask)
-
-
 class AnswersTheFirstReaderOnly(NeverSaysNoMore):
     def assign(self):
         super().assign()
@@ -461,16 +448,6 @@ class FindsNothingNew(LogEnumerator):
         super().freeze_end()
 
 
-class DoesNotFreeze(LogEnumerator):
-    def freeze_end(self):
-        pass
-
-
-class DropsWhatComesBack(LogEnumerator):
-    def add_splits_back(self, splits, subtask_id):
-        pass
-
-
 class DropsWhatComesBackLate(LogEnumerator):
     def add_splits_back(self, splits, subtask_id):
         if self.waiting:
@@ -482,14 +459,6 @@ class PutsSeveralInPlaceOfWhatWaits(LogEnumerator):
         if len(splits) > 1:
             self.waiting[: len(splits)] = []
         super().add_splits_back(splits, subtask_id)
-
-
-class FindsMoreBehindTheEnd(LogEnumerator):
-    def start(self):
-        if self.bounded:
-            self.found(self.discover(), None)
-        else:
-            super().start()
 
 
 class ForgetsPositions(LogEnumerator):
@@ -508,11 +477,6 @@ class ChangesItsSnapshots(LogEnumerator):
         super().assign()
         if self.last is not None:
             object.__setattr__(self.last, "waiting", tuple(self.waiting))
-
-
-class ForgetsWhatWaits(LogEnumerator):
-    def snapshot_state(self, checkpoint_id):
-        return LogState((), tuple(sorted(self.known)))
 
 
 class ForgetsWhatItFound(LogEnumerator):

@@ -32,7 +32,6 @@ BY_KIND = {
         broken_units.PlacesABadRecordInItsBatch,
         broken_units.PlacesABadRecordAtItsBatch,
         broken_units.PlacesABadRecordSinceItsStart,
-        broken_sources.PlacesABadRecordInItsBatch,
     },
     "values that are hard to preserve, written": {
         broken_sinks.WritesDecimalsAsFloats,
@@ -48,7 +47,6 @@ BY_KIND = {
         broken_sources.MovesTheEnd,
         broken_sources.FindsMoreBehindTheEnd,
         broken_sources.ReadsToTheEndThatItFinds,
-        broken_units.FindsMoreBehindTheEnd,
     },
     "several splits that wait when some are handed back": {
         broken_units.DropsWhatComesBackLate,

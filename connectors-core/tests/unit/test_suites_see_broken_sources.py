@@ -15,6 +15,16 @@ from pathlib import Path
 
 import pytest
 from broken_connectors import failed_cases
+from broken_log import (
+    DoesNotFreeze,
+    DropsWhatComesBack,
+    FindsMoreBehindTheEnd,
+    ForgetsWhatWaits,
+    NeverSaysNoMore,
+    PlacesABadRecordInItsBatch,
+    RaisesPoison,
+    SwallowsPoison,
+)
 from broken_outages import (
     SkipsWhatItCannotRead,
     TakesAnOutageForNothing,
@@ -134,16 +144,6 @@ class StaysWhereItWas(LogReader):
         return state
 
 
-class SwallowsPoison(LogReader):
-    def bad(self, split, position, line, error):
-        pass
-
-
-class RaisesPoison(LogReader):
-    def bad(self, split, position, line, error):
-        raise RuntimeError("a line cannot be read") from error
-
-
 class HandsPoisonOnTwice(LogReader):
     def bad(self, split, position, line, error):
         super().bad(split, position, line, error)
@@ -204,11 +204,6 @@ class LogsItsToken(LogReader):
 # --- Broken enumerators ------------------------------------------------------------------------
 
 
-class ForgetsWhatWaits(LogEnumerator):
-    def snapshot_state(self, checkpoint_id):
-        return LogState((), tuple(sorted(self.known)))
-
-
 class ForgetsWhatItFound(LogEnumerator):
     """Finds files again under other ids after a restart of an unbounded run."""
 
@@ -231,14 +226,6 @@ class FindsNothingNew(LogEnumerator):
         super().found(() if self.known else names, error)
 
 
-class NeverSaysNoMore(LogEnumerator):
-    def assign(self):
-        for subtask in sorted(self.asking):
-            if self.waiting:
-                self.context.assign_split(self.waiting.pop(0), subtask)
-                self.asking.discard(subtask)
-
-
 class ForgetsWhoAsked(LogEnumerator):
     """Says to the readers that got a split that there are no more, and not to the others."""
 
@@ -259,16 +246,6 @@ class AssignsTwice(LogEnumerator):
 
     def size(self, name):
         return super().size(name.removeprefix("./"))
-
-
-class DropsWhatComesBack(LogEnumerator):
-    def add_splits_back(self, splits, subtask_id):
-        pass
-
-
-class DoesNotFreeze(LogEnumerator):
-    def freeze_end(self):
-        pass
 
 
 class FreezesNewSplitsOnly(LogEnumerator):
@@ -313,14 +290,6 @@ class MovesTheEnd(LogEnumerator):
             self.waiting = [replace(each, end=self.size(each.split_id)) for each in self.waiting]
 
 
-class FindsMoreBehindTheEnd(LogEnumerator):
-    def start(self):
-        if self.bounded:
-            self.found(self.discover(), None)
-        else:
-            super().start()
-
-
 class GivesUpWhatWaitedLong(LogEnumerator):
     """As one that takes old state for the state of another run."""
 
@@ -359,11 +328,6 @@ class NormalizesTexts(LogReader):
         if isinstance(row.get("value"), str):
             row["value"] = unicodedata.normalize("NFC", row["value"])
         return row
-
-
-class PlacesABadRecordInItsBatch(LogReader):
-    def bad(self, split, position, line, error):
-        super().bad(split, position - split.position, line, error)
 
 
 # --- Broken sources ----------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broken readers and enumerators that both the suite of sources and the unit suites must see."""
+
+from __future__ import annotations
+
+from toy_connector import LogEnumerator, LogReader, LogState
+
+
+class SwallowsPoison(LogReader):
+    def bad(self, split, position, line, error):
+        pass
+
+
+class RaisesPoison(LogReader):
+    def bad(self, split, position, line, error):
+        raise RuntimeError("a line cannot be read") from error
+
+
+class PlacesABadRecordInItsBatch(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, position - split.position, line, error)
+
+
+class ForgetsWhatWaits(LogEnumerator):
+    def snapshot_state(self, checkpoint_id):
+        return LogState((), tuple(sorted(self.known)))
+
+
+class NeverSaysNoMore(LogEnumerator):
+    def assign(self):
+        for subtask in sorted(self.asking):
+            if self.waiting:
+                self.context.assign_split(self.waiting.pop(0), subtask)
+                self.asking.discard(subtask)
+
+
+class DropsWhatComesBack(LogEnumerator):
+    def add_splits_back(self, splits, subtask_id):
+        pass
+
+
+class DoesNotFreeze(LogEnumerator):
+    def freeze_end(self):
+        pass
+
+
+class FindsMoreBehindTheEnd(LogEnumerator):
+    def start(self):
+        if self.bounded:
+            self.found(self.discover(), None)
+        else:
+            super().start()
