@@ -74,7 +74,9 @@ VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
 {% if cookiecutter.source %}
 
 
-class TestReader(SourceReaderTestSuite):
+class OfSource:
+    """What the suites of the parts of the source share."""
+
     system = LogSystem()
     written_for = SUITES
     capabilities = SOURCE
@@ -83,23 +85,16 @@ class TestReader(SourceReaderTestSuite):
         return SourceTopic(self.address)
 
 
-class TestEnumerator(SplitEnumeratorTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
+class TestReader(OfSource, SourceReaderTestSuite):
+    pass
 
 
-class TestSourceSerializers(SerializerTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
+class TestEnumerator(OfSource, SplitEnumeratorTestSuite):
+    pass
+
+
+class TestSourceSerializers(OfSource, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
 
     def examples(self) -> Mapping[str, list[object]]:
         split = PartitionSplit(split_id="flights/3/100", partition=3, offset=120, end=200)
@@ -127,7 +122,9 @@ class TestWriter(AsyncSinkWriterTestSuite):
     def external_context(self, folder: Path) -> SinkTopic:
         return SinkTopic(self.address)
 {% else %}
-class TestCommitter(CommitterTestSuite):
+class OfSink:
+    """What the suites of the parts of the sink share."""
+
     system = LogSystem()
     written_for = SUITES
     capabilities = SINK
@@ -136,14 +133,12 @@ class TestCommitter(CommitterTestSuite):
         return SinkTopic(self.address)
 
 
-class TestSinkSerializer(SerializerTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SINK
+class TestCommitter(OfSink, CommitterTestSuite):
+    pass
+
+
+class TestSinkSerializer(OfSink, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> SinkTopic:
-        return SinkTopic(self.address)
 
     def examples(self) -> Mapping[str, list[object]]:
         transaction = "p-1/out/0000000001/00000-0-1a2b"
