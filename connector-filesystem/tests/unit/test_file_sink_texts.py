@@ -42,14 +42,17 @@ SCHEMA = pa.schema(
         ("attributes", pa.map_(pa.string(), pa.float64())),
     ]
 )
+PLAIN = {
+    "text": TEXTS,
+    "number": FLOATS,
+    "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "flag": st.none() | st.booleans(),
+    "ts": MOMENTS,
+}
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "text": TEXTS,
-            "number": FLOATS,
-            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
-            "flag": st.none() | st.booleans(),
-            "ts": MOMENTS,
+            **PLAIN,
             "nested": NESTED,
             "attributes": st.none()
             | st.dictionaries(TEXTS.filter(lambda key: key is not None), FLOATS, max_size=3),
@@ -177,19 +180,7 @@ def test_types_that_a_format_lacks_are_named(
 
 
 CSV_SCHEMA = pa.schema([field for field in SCHEMA if not pa.types.is_nested(field.type)])
-CSV_ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "text": TEXTS,
-            "number": FLOATS,
-            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
-            "flag": st.none() | st.booleans(),
-            "ts": MOMENTS,
-        }
-    ),
-    min_size=1,
-    max_size=8,
-)
+CSV_ROWS = st.lists(st.fixed_dictionaries(PLAIN), min_size=1, max_size=8)
 DIALECTS = [
     CsvOptions(newlines_in_values=True),
     CsvOptions(newlines_in_values=True, delimiter="\t", null_values=("\\N", "")),

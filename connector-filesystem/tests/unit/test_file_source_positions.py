@@ -49,6 +49,13 @@ def read(path, *, split_size, block_size, batch_rows=3, **options):
     return rows
 
 
+def read_text(name, content, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content.encode())
+        return read(path, **options)
+
+
 def csv_line(row, quote=False):
     out = io.StringIO()
     csv.writer(
@@ -77,11 +84,9 @@ def test_csv(rows, ends, blank, header, last_break, split_size, block_size):
         content += line
         if at < len(lines) - 1 or last_break:
             content += ends[at % len(ends)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.csv"
-        path.write_bytes(content.encode())
-        options = CsvOptions(header=header)
-        assert read(path, split_size=split_size, block_size=block_size, csv=options) == rows
+    options = CsvOptions(header=header)
+    found = read_text("a.csv", content, split_size=split_size, block_size=block_size, csv=options)
+    assert found == rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,11 +99,9 @@ def test_csv(rows, ends, blank, header, last_break, split_size, block_size):
 def test_csv_with_line_breaks_in_values(rows, last_break, split_size, block_size):
     content = "\n".join(csv_line(row, quote=True) for row in [("a", "b"), *rows])
     content += "\n" if last_break else ""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.csv"
-        path.write_bytes(content.encode())
-        options = CsvOptions(newlines_in_values=True)
-        assert read(path, split_size=split_size, block_size=block_size, csv=options) == rows
+    options = CsvOptions(newlines_in_values=True)
+    found = read_text("a.csv", content, split_size=split_size, block_size=block_size, csv=options)
+    assert found == rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,10 +123,7 @@ def test_json_lines(rows, end, blank, ascii, last_break, split_size, block_size)
         content += end if at in blank else ""
         content += json.dumps({"b": b, "a": a}, ensure_ascii=ascii)
         content += end if at < len(rows) - 1 or last_break else ""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.jsonl"
-        path.write_bytes(content.encode())
-        assert read(path, split_size=split_size, block_size=block_size) == rows
+    assert read_text("a.jsonl", content, split_size=split_size, block_size=block_size) == rows
 
 
 @settings(max_examples=30, deadline=None)

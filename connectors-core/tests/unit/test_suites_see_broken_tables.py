@@ -11,26 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
-from toy_table import Rows, ToyFunction, ToyTable, ToyTables
+from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
 from connectors_core.lookup import PartialCachingLookupProvider
 from connectors_core.source import DataGeneratorSource
-from connectors_core.testing import Capabilities, Capability, LookupTestSuite
+from connectors_core.testing import LookupTestSuite
 
 pytest_plugins = ["pytester"]
 
-CAN = Capabilities(
-    can=frozenset(
-        {
-            Capability.LOOKUP_BY_KEY,
-            Capability.ASYNC_LOOKUP,
-            Capability.FULL_CACHE,
-            Capability.OUTAGES,
-            Capability.DATA_TYPES,
-            Capability.SECRETS,
-        }
-    )
-)
 MOST_KEYS = 1_000
 
 

@@ -24,8 +24,25 @@ from connectors_core.options import OptionSet
 from connectors_core.secrets import Secret
 from connectors_core.source import DataGeneratorSource
 from connectors_core.table import LookupTableSource
-from connectors_core.testing import LOOKUP_ROWS, LookupExternalContext
+from connectors_core.testing import (
+    LOOKUP_ROWS,
+    Capabilities,
+    Capability,
+    LookupExternalContext,
+)
 
+CAN = Capabilities(
+    can=frozenset(
+        {
+            Capability.LOOKUP_BY_KEY,
+            Capability.ASYNC_LOOKUP,
+            Capability.FULL_CACHE,
+            Capability.OUTAGES,
+            Capability.DATA_TYPES,
+            Capability.SECRETS,
+        }
+    )
+)
 OPTIONS = OptionSet(*LOOKUP_OPTIONS, scope="toy table")
 QUICK = LookupRequestConfiguration(
     initial_backoff=LookupRequestConfiguration().initial_backoff / 100,

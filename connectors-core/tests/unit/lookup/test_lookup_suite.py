@@ -3,24 +3,13 @@
 
 from __future__ import annotations
 
-from toy_table import ToyTables
+from toy_table import CAN, ToyTables
 
-from connectors_core.testing import Capabilities, Capability, LookupTestSuite
+from connectors_core.testing import LookupTestSuite
 
 
 class TestToyTable(LookupTestSuite):
-    capabilities = Capabilities(
-        can=frozenset(
-            {
-                Capability.LOOKUP_BY_KEY,
-                Capability.ASYNC_LOOKUP,
-                Capability.FULL_CACHE,
-                Capability.OUTAGES,
-                Capability.DATA_TYPES,
-                Capability.SECRETS,
-            }
-        )
-    )
+    capabilities = CAN
 
     def external_context(self, folder):
         return ToyTables(folder)
