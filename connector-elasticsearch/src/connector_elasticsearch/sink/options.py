@@ -209,8 +209,8 @@ class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink", sin
         str,
         validator=not_empty,
         aliases=("es.resource", "es.resource.write", "resource"),
-        doc="Index, alias, or data stream. The name can be a column, `{to}`, or contain one, "
-        "`flights-{to}`, formatted if it is a date, `flights-{at|yyyy-MM-dd}`. "
+        doc="Index, alias, or data stream. A name can contain columns, as in `{to}` or "
+        "`flights-{to}`, and dates with a format, as in `flights-{at|yyyy-MM-dd}`. "
         "`{now()|yyyy-MM-dd}` is the time of writing. All times are in UTC.",
         kw_only=False,
     )

@@ -83,7 +83,7 @@ class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAv
         selection: The selection of files.
         order: What makes a file new.
         monitor_interval: The interval between listings. None lists once.
-        late_file_window: How much older than the newest file a file can be when it becomes visible.
+        late_file_window: How late a file may become visible, relative to the newest file.
         forget_after: In the order `any`, how long a removed file counts as read.
         state: The state to resume from.
         clock: Monotonic seconds, for tests.

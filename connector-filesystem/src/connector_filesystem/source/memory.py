@@ -101,8 +101,7 @@ class ByTime(Memory):
     """See `FileOrder.MODIFICATION_TIME`.
 
     Args:
-        window: How much older than the newest file a file can be when it becomes visible, in
-            microseconds.
+        window: How late a file may become visible, relative to the newest file, in microseconds.
         newest: The highest modification time of the files taken.
         recent: The versions of files within the window.
     """

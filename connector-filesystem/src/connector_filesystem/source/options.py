@@ -188,9 +188,9 @@ class FileSourceOptions(
         default=timedelta(hours=1),
         validator=at_least(timedelta(0)),
         aliases=("late-file-window", "max-file-age"),
-        doc="In the order of modification times, how much older than the newest file a file can "
-        "be when it becomes visible, for example by a rename. The source remembers the files of "
-        "this period.",
+        doc="In the order of modification times, how late a file may become visible: the maximum "
+        "difference between its time and that of the newest file. The source remembers the files "
+        "of this period.",
     )
     forget_after: Setting[timedelta, timedelta | str] = option(
         "source.forget-after",

@@ -239,7 +239,7 @@ class KafkaEnumerator(
         self._failures = 0
         self._look_log.succeeded()
         if self._last_stops is not None:
-            return  # what appears after the end belongs to a later run
+            return  # partitions found after the end belong to a later run
         self._note_vanished(found)
         # A discovery that started before another one ended can return the same partitions again.
         # For a partition that has disappeared, it can return more than the existing records.

@@ -213,7 +213,7 @@ def _show_beginnings(
     try:
         views = view_sources(locations.state.child(query.folder), query)
         stand = {source.uid: source.splits for source in views}
-    except StateCorruptedError:  # read-again avoids exactly that
+    except StateCorruptedError:  # the positions are unknown
         stand = {}
     more = "at least " if found.forgotten else ""
     for uid, rows in found.read_again.items():

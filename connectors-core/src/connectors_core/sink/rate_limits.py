@@ -319,7 +319,7 @@ class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
         # Requests that are limited by bytes may never have the maximum number of entries.
         current = min(self._max_messages, self._max_requests * self._largest)
         request = min(self._largest, self.max_batch_size)
-        share = min(1.0, messages / request)  # a small request that is rejected, a small one
+        share = min(1.0, messages / request)  # small for a small request
         if self._refused_whole >= _REFUSED_BY_CHANCE:
             least = 1
         else:

@@ -126,7 +126,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
                 changed = True
                 self._ledger.assign(split, subtask)
         self.answered = True
-        if changed:  # else a fruitless request would trigger the next one at once
+        if changed:  # else a request without splits would trigger the next one
             self._on_change()
 
     def split_found(self, split: Any) -> int | None:

@@ -133,7 +133,7 @@ class FoundSplits:
     # --- in plans -------------------------------------------------------------------------------
 
     def planned(self, *, snapshot: bool) -> Discovery:
-        """Return the progress for a plan; each found split is in one plan.
+        """Return the progress for a plan; each found split is recorded in only one plan.
 
         Args:
             snapshot: The plan holds a snapshot, which already contains the splits.

@@ -296,7 +296,7 @@ class SourceCoordinator:
             self._switch(self._watermark.max_event_time)
             none_waits = self._request_splits()
         if none_waits and not context.asynchronous:
-            context.answered = True  # that it has no splits
+            context.answered = True  # the answer is that it has no splits
         self._planner.note_empty_splits()
         self._watermark.advance(none_waits=none_waits, ends_time=self._bounded or self._drain)
 

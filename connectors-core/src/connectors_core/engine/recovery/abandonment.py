@@ -263,7 +263,7 @@ def give_up(
     store = locations.state.child(query.folder)
     epoch = giving_up.epoch
     if giving_up.lost_decision:
-        log = locations.spark(query)  # the fence covers what Spark has finished
+        log = locations.spark(query)  # the fence covers Spark's finished batches
         previous = [number for number in decisions_since(store, 0) if number < epoch]
         fence = Decision(
             pipeline_id=pipeline_id,
