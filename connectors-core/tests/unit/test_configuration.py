@@ -25,6 +25,7 @@ from connectors_core.options import (
     format_memory_size,
     list_of,
     option,
+    option_like,
     optional,
     part,
     positive,
@@ -236,3 +237,21 @@ def test_help_and_table_follow_from_the_declarations() -> None:
     table = Pump.OPTIONS.markdown()
     assert "| `rolling.size` | `rolling.size` | memory size, above 0 | `128` |" in table
     assert "| `start.time` | `start` | integer |" in table
+
+
+class Sluice(Configured, scope="sluice", since="2.0"):
+    """Writes what `Rolling` limits under other keys."""
+
+    rows: Setting[int | None] = option_like(Rolling.rows, "sluice.rows", default=9)
+    size: Setting[int, int | str] = option_like(Rolling.size, since="2.1")
+
+
+def test_an_option_is_declared_once_and_reused_with_changes() -> None:
+    rows, size = Sluice.OPTIONS
+    assert (rows.key, rows.default, rows.since) == ("sluice.rows", 9, "2.0")
+    assert (size.key, size.default, size.since) == ("rolling.size", 128, "2.1")
+    assert {each.since for each in Rolling.OPTIONS} == {None}
+    with pytest.raises(UnknownOptionError, match=r"sluice\.rows"):
+        Sluice.from_options({"rolling.rows": 1})
+    with pytest.raises(InvalidOptionError):
+        Sluice(rows=0)
