@@ -66,7 +66,7 @@ def json_text(value: Any) -> str:
     """Write a value as JSON, with its original spelling of numbers.
 
     Raises:
-        ValueError: The value cannot be written. The error has the reason.
+        ValueError: The value cannot be written. The error contains the reason.
     """
     try:
         return orjson.dumps(value, _fragment, orjson.OPT_PASSTHROUGH_DATACLASS).decode()

@@ -319,7 +319,7 @@ def moment_of(value: Any) -> datetime | None:
         value: The value in the document.
 
     Raises:
-        ValueError: It is not a timestamp. The error has the reason.
+        ValueError: It is not a timestamp. The error contains the reason.
         OverflowError: It is outside the supported range.
     """
     if value is None:

@@ -118,7 +118,8 @@ def _entries(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _leaves_out_what_fails(fs: Any) -> bool:
-    """Whether `find` and `glob` are fsspec's defaults, which report a failure as no files."""
+    """Whether `find` and `glob` are fsspec's defaults, which report a failure as an empty
+    listing."""
     if isinstance(fs, AsyncFileSystem):
         return type(fs)._find is AsyncFileSystem._find
     return type(fs).find is AbstractFileSystem.find

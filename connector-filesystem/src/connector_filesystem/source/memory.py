@@ -263,7 +263,7 @@ class ListedFiles:
         if bits & (bits - 1) or bits > _MAX_FILTER_BITS:
             raise StateCorruptedError(
                 "the stored filter of listed files cannot be decoded",
-                expected=f"a power of two of bytes, at most {_MAX_FILTER_BITS // 8}",
+                expected=f"a power of two, at most {_MAX_FILTER_BITS // 8}, as number of bytes",
                 found=f"{len(stored)} bytes",
             )
         self._stored: bytes | None = stored

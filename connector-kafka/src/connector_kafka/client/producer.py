@@ -26,7 +26,7 @@ from connectors_core.errors import ConnectorError
 __all__ = ["NOT_IDEMPOTENT", "Producer"]
 
 NOT_IDEMPOTENT: Final = ProducerIdentity(-1, -1)
-"""The identity of a producer, whose duplicate records brokers cannot detect."""
+"""The identity of a producer without idempotence, whose duplicates brokers cannot detect."""
 
 _DUPLICATE_SEQUENCE: Final = 46
 _TOO_LARGE: Final = frozenset({10, 18})  # MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE

@@ -64,12 +64,12 @@ class FoundPartitions:
     Attributes:
         partitions: All existing partitions, with the IDs of their topics.
         new: Splits of the new partitions.
-        made_anew: The start offsets of partitions whose topic was recreated.
+        recreated: The start offsets of partitions whose topic was recreated.
     """
 
     partitions: Mapping[TopicPartition, str]
     new: tuple[KafkaPartitionSplit, ...]
-    made_anew: Mapping[TopicPartition, int]
+    recreated: Mapping[TopicPartition, int]
 
 
 class Discovery:
@@ -105,7 +105,7 @@ class Discovery:
         if not started:
             settings.subscription.check_complete(partitions)
         new = [each for each in partitions if str(each) not in known]
-        made_anew = [
+        recreated = [
             each
             for each, topic_id in partitions.items()
             if topic_id and known.get(str(each), topic_id) not in ("", topic_id)
@@ -121,11 +121,11 @@ class Discovery:
                 for each in sorted(new)
                 for split in self._splits_of(each, partitions[each], starts[each], stops.get(each))
             ),
-            made_anew=self._resolve(
+            recreated=self._resolve(
                 OffsetsInitializer.latest()
                 if settings.on_data_loss == "latest"
                 else OffsetsInitializer.earliest(),
-                made_anew,
+                recreated,
             ),
         )
 

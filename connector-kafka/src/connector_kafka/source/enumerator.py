@@ -145,7 +145,7 @@ class KafkaEnumerator(
         self._poll_log = retry_log("discovering records of", settings.config)
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
-        self._made_anew: dict[TopicPartition, tuple[str, int]] = {}
+        self._recreated: dict[TopicPartition, tuple[str, int]] = {}
         self._short_since: dict[TopicPartition, float] = {}
         self._cut_off: dict[TopicPartition, _Cut] = {}
         self._positions: dict[TopicPartition, int] = {}
@@ -287,10 +287,10 @@ class KafkaEnumerator(
                 self._lost(each, "the partition was deleted")
                 self._gone.add(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
-        for each, offset in found.made_anew.items():
+        for each, offset in found.recreated.items():
             self._lost(each, "the topic was deleted and recreated")
             self._former_ids.setdefault(str(each), self._known[str(each)])
-            self._made_anew[each] = (found.partitions[each], offset)
+            self._recreated[each] = (found.partitions[each], offset)
             self._gone.discard(each)
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
@@ -367,7 +367,7 @@ class KafkaEnumerator(
         partition = split.topic_partition
         if partition in self._gone and split.last_stop is not None:
             return replace(split, last_stop=split.offset)
-        topic_id, offset = self._made_anew.get(partition, (split.topic_id, split.offset))
+        topic_id, offset = self._recreated.get(partition, (split.topic_id, split.offset))
         cut = self._cut_off.get(partition)
         resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:

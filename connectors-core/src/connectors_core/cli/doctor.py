@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors doctor`: checks that the installed packages are compatible, with fixes."""
+"""`connectors doctor`: checks that the installed packages are compatible, and names fixes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table sorted by the hashes of its keys, which can be searched on disk.
 
-Rows and hashes are two files. All searching processes map them into memory and build nothing.
+Rows and hashes are two files. All searching processes map them into memory and need no index of
+their own.
 """
 
 from __future__ import annotations

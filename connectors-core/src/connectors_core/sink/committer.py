@@ -147,9 +147,8 @@ class Committer(ABC, Generic[CommT]):
         """Remove everything staged for this epoch that was not committed.
 
         Decided data is committed or lost by then. The core calls this immediately after the
-        epoch's commit, when an epoch is rolled back, and again later, because a killed
-        attempt may
-        write for some seconds more. Idempotent. It may continue in the background, but must
+        epoch's commit, when an epoch is rolled back, and again later, because a killed attempt may
+        keep writing for some seconds. Idempotent. It may continue in the background, but must
         finish
         before the next lease of this committer and before :meth:`close`.
         """

@@ -89,7 +89,7 @@ class SplitWatermarks(ABC):
 
         Args:
             batch_times: Event times of the rows that come next.
-            max_watermark: Maximum of the watermark. None and :data:`MAX_WATERMARK` are no limit;
+            max_watermark: Maximum of the watermark. None and :data:`MAX_WATERMARK` mean no limit;
                 :data:`MIN_WATERMARK` holds every row that has an event time.
         """
 

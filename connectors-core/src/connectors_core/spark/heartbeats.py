@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives Spark's watermark by the heartbeats of the plans. Driver."""
+"""Drives Spark's watermark with the heartbeats of the plans. Driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRIVEN_BY_HEARTBEAT: Final = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
 
 
 def with_heartbeats(df: DataFrame, strategy: WatermarkStrategy) -> DataFrame:
-    """Set Spark's watermark by the heartbeats of a source, and return only its rows.
+    """Set Spark's watermark with the heartbeats of a source, and return only its rows.
 
     Args:
         df: Rows and heartbeats.

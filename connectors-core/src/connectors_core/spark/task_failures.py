@@ -28,7 +28,8 @@ from connectors_core.spark.ownership import local_property
 
 LOOK_EVERY_SECONDS: Final = 0.2
 _LOGGER: Final = logging.getLogger(__name__)
-# An expression that fails on a row fails on it again. Spark puts the error class in brackets.
+# An expression that fails on a row fails again on the same row. Spark puts the error class in
+# brackets.
 _EXPRESSION: Final = re.compile(
     r"org\.apache\.spark\.Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NoSuchElement"
     r"|NumberFormat)Exception: \[|org\.apache\.spark\.\S+Exception: \[USER_RAISED_EXCEPTION\]"

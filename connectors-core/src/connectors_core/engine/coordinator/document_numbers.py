@@ -28,7 +28,7 @@ def folder_numbers(store: StateStore, folder: str) -> list[int]:
 
 
 def unrelated_files(store: StateStore, folder: str) -> list[str]:
-    """Return the files in a folder of documents that no pipeline wrote.
+    """Return the files that no pipeline wrote, in a folder of documents.
 
     Args:
         store: The state location of a query.

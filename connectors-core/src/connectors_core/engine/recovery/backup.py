@@ -125,7 +125,7 @@ def back_up(
 
     Raises:
         ConfigurationError: The target already exists.
-        FatalError: The pipeline removed files that the copy needs during the backup.
+        FatalError: During the backup, the pipeline removed files that the copy needs.
         StateCorruptedError: The state is incomplete, and so is the copy.
     """
     copied: list[CopiedFile] = []

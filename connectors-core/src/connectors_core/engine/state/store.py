@@ -127,7 +127,7 @@ class StateStore:
         """Create a file unless it exists; durable when this returns.
 
         If an object store's client repeats a request after a lost response, the store may report
-        the file as existing although this very call created it. A caller that gets False reads the
+        the file as existing even though this call created it. A caller that gets False reads the
         file and recognizes its own by the nonce.
 
         Args:
