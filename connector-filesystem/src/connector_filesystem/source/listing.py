@@ -118,8 +118,7 @@ def _entries(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _leaves_out_what_fails(fs: Any) -> bool:
-    """Whether `find` and `glob` are fsspec's defaults, which report a failure as an empty
-    listing."""
+    """Whether `find` and `glob` are fsspec's defaults, which return an empty list on failure."""
     if isinstance(fs, AsyncFileSystem):
         return type(fs)._find is AsyncFileSystem._find
     return type(fs).find is AbstractFileSystem.find

@@ -213,7 +213,7 @@ class StateStore:
 
     @contextlib.contextmanager
     def _named(self, path: str) -> Iterator[None]:
-        """Add the file name to an error of the operating system; a full disk does not name it."""
+        """Add the file name to an error of the operating system, such as that of a full disk."""
         try:
             yield
         except OSError as error:
