@@ -44,7 +44,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
 
     @abstractmethod
     def external_context(self, folder: Path) -> AsyncSinkExternalContext:
-        """Return a new external system for one case, with a folder of its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def trial(self, tmp_path: Path) -> Iterator[AsyncSinkTrial]:
@@ -125,8 +125,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             assert beside <= BOUNDS.max_in_flight_requests, f"{beside} requests at a time"
         trial.assert_taken(rows)
 
-    # --- Temporary rejections
-    # -------------------------------------------------------------------------
+    # --- Temporary rejections -------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_only_what_is_refused_is_sent_again(self, trial: AsyncSinkTrial) -> None:
@@ -203,8 +202,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
         assert len(seen) == len(splits), f"{len(seen)} keys of {len(splits)} splits"
         trial.assert_taken(*splits)
 
-    # --- Permanent rejections
-    # -------------------------------------------------------------------------
+    # --- Permanent rejections -------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_a_rejected_entry_goes_to_the_record_policy(self, trial: AsyncSinkTrial) -> None:
@@ -239,8 +237,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             )
             assert len(writing.requests.all) == 1, "it was sent again"
 
-    # --- Leaks and secrets
-    # ----------------------------------------------------------------------------
+    # --- Leaks and secrets ----------------------------------------------------------------------
 
     @case(since="1.2", after="test_all_rows_are_taken")
     def test_nothing_is_left_when_it_is_closed(self, trial: AsyncSinkTrial, tmp_path: Path) -> None:

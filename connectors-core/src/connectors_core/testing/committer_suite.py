@@ -34,7 +34,7 @@ class CommitterTestSuite(CommitterCommitCases):
 
     @abstractmethod
     def external_context(self, folder: Path) -> SinkExternalContext:
-        """Return a new external system for one case, with a folder of its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def trial(self, tmp_path: Path) -> Iterator[SinkUnitTrial]:

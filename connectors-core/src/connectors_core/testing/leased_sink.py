@@ -28,22 +28,22 @@ _LOSSES = "_losses"
 
 @dataclass(frozen=True)
 class SlotLease:
-    """Slots for the writers of one job; each attempt takes one."""
+    """Slots for the writers of one job. Each attempt takes one."""
 
     generation: str
     slots: tuple[str, ...]
 
 
 class LeasedDirectorySink(DirectorySink, SupportsRewriting):
-    """Like its base, but files are staged in slots, of which there are not many.
+    """A `DirectorySink` that stages files in a limited number of slots.
 
-    It behaves as transactions do whose ids are leased: a new lease throws away what is staged,
-    whosever it is; two attempts in one slot destroy each other's rows; a staged file that is gone
-    is lost.
+    It behaves like a system with leased transaction IDs. A new lease deletes the staged files of
+    all owners. Two attempts in the same slot destroy each other's rows. A missing staged file
+    counts as lost.
 
     Args:
         path: A local folder.
-        attempts: Attempts for which there are slots, for each writer.
+        attempts: The number of attempts per writer for which slots exist.
     """
 
     def __init__(self, path: str | Path, attempts: int = 4) -> None:
@@ -51,19 +51,19 @@ class LeasedDirectorySink(DirectorySink, SupportsRewriting):
         self.attempts = attempts
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
-        """A writer with one file, in a slot of its own."""
+        """Create a writer with one file, in its own slot."""
         return LeasedWriter(self.path, context)
 
     def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
-        """A committer that leases slots, and renames."""
+        """Create a committer, which leases slots and renames files."""
         return _Committer(self.path, context.sink_uid, self.attempts)
 
     def lose(self, times: int = 1, *, subtask: int | None = None) -> None:
-        """Let the next commits lose their committables.
+        """Make the next commits lose their committables.
 
         Args:
-            times: How many committables.
-            subtask: Of this writer only.
+            times: The number of committables.
+            subtask: The writer, or None for all.
         """
         folder = self.path / _LOSSES
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class LeasedDirectorySink(DirectorySink, SupportsRewriting):
             (folder / secrets.token_hex(8)).write_text(json.dumps(subtask))
 
     def losses(self) -> int:
-        """How many committables are still to be lost."""
+        """Return how many committables are still to be lost."""
         return len(list((self.path / _LOSSES).glob("*")))
 
 
@@ -79,8 +79,8 @@ class LeasedWriter(DirectoryWriter):
     """Writes one Arrow file, in a slot.
 
     Args:
-        path: The sink's folder.
-        context: The attempt.
+        path: The folder of the sink.
+        context: The context of the attempt.
     """
 
     def __init__(self, path: Path, context: WriterInitContext) -> None:
@@ -89,7 +89,7 @@ class LeasedWriter(DirectoryWriter):
         super().__init__(path, context, f"{lease.generation}.{self.slot(context)}")
 
     def slot(self, context: WriterInitContext) -> str:
-        """A slot that no other attempt has."""
+        """Return a slot that no other attempt uses."""
         slots: tuple[str, ...] = context.lease.slots
         slot = next((slot for slot in slots if context.claim(slot)), None)
         if slot is None:

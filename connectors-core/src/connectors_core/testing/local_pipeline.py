@@ -2,8 +2,8 @@
 """A pipeline in the current process without Spark, for connector tests in milliseconds.
 
 The coordinator, plans, reports, readers, writers, decisions, and commits are the real ones. The
-module imitates Spark: it logs the started and finished batches, runs tasks with several attempts,
-and passes objects to tasks by cloudpickle.
+module imitates Spark: it logs started and finished batches, runs tasks with several attempts, and
+pickles objects for tasks with cloudpickle.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ _HINT_ON_SPARK: Final = "run it on Spark: `on_spark = True` in a suite"
 
 @dataclass(frozen=True)
 class LocalRows:
-    """The rows of a source: what :meth:`LocalPipeline.sink_to` takes."""
+    """The rows of a source, as an argument of :meth:`LocalPipeline.sink_to`."""
 
     uid: str
 
 
 class LocalPipeline:
-    """Reads sources and writes their rows, as they are, to sinks. The calls are `Pipeline`'s.
+    """Reads sources and writes their unchanged rows to sinks. It has the methods of `Pipeline`.
 
-    All sinks are one query. Bounded sources are read as streams, as by
-    ``Pipeline(..., streaming=True)``: there are no batch runs. What else a `Pipeline` takes, and
-    this one cannot do, raises an `UnsupportedError`. What a test raises (``FaultAction.RAISE``,
-    an `AssertionError`) comes back as it is; all else that fails is a `ConnectorError`.
+    All sinks belong to one query. Bounded sources are read as streams, as with ``Pipeline(...,
+    streaming=True)``. There are no batch runs. Other arguments of `Pipeline` raise an
+    `UnsupportedError`. Errors of a test (``FaultAction.RAISE``, an `AssertionError`) are raised
+    unchanged. All other failures are a `ConnectorError`.
 
     Args:
-        name: The pipeline's name; stays the same for its checkpoint location.
+        name: The pipeline's name, which stays the same for its checkpoint location.
         checkpoint_location: A local folder, or any fsspec URL.
         state_location: None, or the checkpoint location.
         storage_options: Options for the file system of the checkpoint location.
         streaming: None or True.
-        parallelism: Number of readers per source.
-        trigger_interval: Minimum time between two plans.
-        commit_retries: Number and backoff of commit retries.
-        lease_expiry: Time without a heartbeat after which another driver counts as dead.
+        parallelism: The number of readers per source.
+        trigger_interval: The minimum time between two plans.
+        commit_retries: The number and backoff of commit retries.
+        lease_expiry: The time without a heartbeat after which another driver counts as dead.
         on_changed_query: Only "refuse".
-        connection_timeout: As in `Pipeline`. By default there is no check, so that a test can start
-            during an outage.
+        connection_timeout: As in `Pipeline`. By default, the pipeline does not check connections,
+            so that a test can start during an outage.
         stop_on_sigterm: Only False.
         progress: Only False.
 
@@ -143,7 +143,7 @@ class LocalPipeline:
         return rows
 
     def lookup_join(self, rows: LocalRows, table: LookupTableSource, **_options: Any) -> Never:
-        """Refuse a lookup join, which needs a DataFrame.
+        """Reject a lookup join, which needs a DataFrame.
 
         Raises:
             UnsupportedError: Always.
@@ -166,12 +166,12 @@ class LocalPipeline:
         output_mode: Literal["append", "update"] = "append",
         record_policy: RecordPolicy | None = None,
     ) -> None:
-        """Register where the rows of a source are written; see `Pipeline.sink_to`.
+        """Add a sink for the rows of a source. See `Pipeline.sink_to`.
 
         Raises:
-            ConfigurationError: The rows are those of another pipeline, or do not fit the sink.
-            UnsupportedError: The sink has a pre-write topology, which is a step over a DataFrame,
-                or the mode is that of an aggregate.
+            ConfigurationError: The rows belong to another pipeline, or do not fit the sink.
+            UnsupportedError: The sink has a pre-write topology, which needs a DataFrame, or the
+                mode is for aggregates.
         """
         self._registered.check_open("sink_to", uid)
         _refuse_others("output_mode", output_mode, "append")
@@ -205,13 +205,13 @@ class LocalPipeline:
     def run(
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
     ) -> bool:
-        """Run to the end of the sources; see `Pipeline.run`."""
+        """Run to the end of the sources. See `Pipeline.run`."""
         self._registered.check_ends(available_now=available_now)
         self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
     def start(self) -> None:
-        """Start and return."""
+        """Start and return immediately."""
         self._start(available_now=False, drain=True)
 
     def _start(self, *, available_now: bool, drain: bool) -> None:
@@ -240,10 +240,10 @@ class LocalPipeline:
         registered.started = True
 
     def _failure(self, error: BaseException, what: str) -> BaseException:
-        """What a pipeline on Spark raises: an error of the tree. What a test raises stays."""
+        """Convert an error as a pipeline on Spark does. Errors of a test stay unchanged."""
         if isinstance(error, FaultInjected | AssertionError) or not isinstance(error, Exception):
             return error
-        from connectors_core.spark.failures import translated  # it imports pyspark
+        from connectors_core.spark.failures import translated  # imports pyspark
 
         return translated(
             error,
@@ -253,10 +253,10 @@ class LocalPipeline:
         )
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end; return whether it has ended.
+        """Wait for the end, and return whether the pipeline has ended.
 
         Raises:
-            ConnectorError: It failed.
+            ConnectorError: The pipeline failed.
         """
         if self._run is None:
             return False
@@ -267,7 +267,7 @@ class LocalPipeline:
         return True
 
     def _read(self) -> list[SourceSettings]:
-        """The sources whose rows a sink takes."""
+        """Return the sources whose rows a sink takes."""
         taken = {each.source for each in self._sinks}
         return [each for uid, each in self._registered.sources.items() if uid in taken]
 
@@ -280,7 +280,7 @@ class LocalPipeline:
             self._run.stop()
 
     def status(self) -> PipelineStatus:
-        """Return the status; see `Pipeline.status`."""
+        """Return the status. See `Pipeline.status`."""
         run = self._run
         return PipelineStatus.of(
             self._name,
@@ -303,14 +303,14 @@ class LocalPipeline:
 
 
 def _refuse_others(option: str, value: object, *offered: object) -> None:
-    """Refuse a value of an argument that only a pipeline on Spark offers.
+    """Reject the value of an argument that only a pipeline on Spark supports.
 
     Raises:
-        UnsupportedError: It is none of those that this one offers.
+        UnsupportedError: This pipeline does not support the value.
     """
     if value not in offered:
         raise UnsupportedError(
-            f"a pipeline without Spark does not offer {option}={value!r}",
+            f"a pipeline without Spark does not support {option}={value!r}",
             expected=f"{' or '.join(map(repr, offered))}, or {_NEEDS_SPARK}",
             option=option,
             hint=_HINT_ON_SPARK,

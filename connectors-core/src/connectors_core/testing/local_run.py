@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One life of the driver of a pipeline in this process: batches, their log and their status."""
+"""One run of a pipeline's driver in this process: its batches, their log, and their status."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LocalSink(SinkSettings):
 
     Attributes:
         source: The uid of the source.
-        schema: Of its rows.
+        schema: The schema of the source.
     """
 
     source: str
@@ -72,19 +72,19 @@ class LocalSink(SinkSettings):
 
 
 class LocalRun:
-    """One life of a driver.
+    """One run of a driver.
 
     Args:
-        name: The pipeline.
-        root: Its state location.
-        sources: The sources that it reads.
-        sinks: The sinks that it writes.
-        trigger_interval: Minimum time between two plans, in seconds.
-        commit_retries: Retries of commits that request one.
-        lease_expiry: Time without a heartbeat after which another driver counts as dead.
-        available_now: Read the data that is available at the start, then end.
+        name: The name of the pipeline.
+        root: The state location.
+        sources: The sources.
+        sinks: The sinks.
+        trigger_interval: The minimum time between two plans, in seconds.
+        commit_retries: The retries of commits that request one.
+        lease_expiry: The time without a heartbeat after which another driver counts as dead.
+        available_now: Whether to read the data that is available at the start and then end.
         drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
-        failure: Converts an error, and the name of the failed part, to the error of the pipeline.
+        failure: Converts an error and the name of the failed part to the error of the pipeline.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class LocalRun:
 
 
 class _BatchLog:
-    """The log of started and finished batches, in the layout of Spark's checkpoint.
+    """The log of started and finished batches, with the layout of Spark's checkpoint.
 
     A batch has the number of the plan that it reads.
     """
@@ -250,22 +250,22 @@ class _BatchLog:
         self._log.write_query_id(query.spark_query_id)
 
     def newest(self) -> int:
-        """The newest batch that was begun, -1 for none."""
+        """The newest started batch, or -1 for none."""
         return max(self._log.logged(), default=-1)
 
     def next_batch(self) -> int:
-        """The batch to run first: one that was begun and not ended, or the one after the last."""
+        """The first batch to run: a started one that did not end, or the one after the last."""
         newest = max(self.newest(), self._first)
         begun = newest in self._log.logged() and newest not in self._log.committed()
         return newest if begun else newest + 1
 
     def begin(self, batch: int) -> None:
-        """Fix what a batch reads."""
+        """Log what a batch reads."""
         lines = ["v1", "{}", *[str(batch)] * self._sources]
         self._store.create(f"offsets/{batch}", "\n".join(lines).encode())
 
     def end(self, batch: int) -> None:
-        """A batch is written and committed."""
+        """Log that a batch is written and committed."""
         self._store.create(f"commits/{batch}", b"v1\n{}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the rows of an epoch in threads of this process, as Spark would in tasks."""
+"""Runs the rows of an epoch in threads of this process, instead of Spark tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class LocalEngine:
-    """Runs a batch, a list of entries: a task for each, at most one for each reader at a time.
+    """Runs a batch as a list of entries: one task for each entry, and one at a time per reader.
 
     Args:
         readers: The reader tasks by source.
@@ -38,7 +38,10 @@ class LocalEngine:
         self._source_of = source_of
 
     def write(self, batch: Sequence[Entry], task: WriteTask, leases: Leases) -> list[WriterMessage]:
-        """Read every entry and write its rows; sinks with a number of writers have tasks for it."""
+        """Read every entry and write its rows.
+
+        Sinks with a number of writers have separate tasks.
+        """
         shared = replace(task, sinks=tuple(sink for sink in task.sinks if sink.writers is None))
         shared = shared.with_leases(leases, len(batch))
         own = [sink for sink in task.sinks if sink.writers is not None]
@@ -69,10 +72,10 @@ class LocalEngine:
         return [message for of_task in messages for message in of_task]
 
     def drain(self, batch: Sequence[Entry]) -> None:
-        """A batch that was written before: there is nothing to do."""
+        """Do nothing for a batch that was already written."""
 
     def read(self, entries: Sequence[Entry]) -> None:
-        """Read entries for their reports."""
+        """Read entries only for their reports."""
 
         def run(subtask: int, attempt: int) -> None:
             entry = entries[subtask]
@@ -95,7 +98,7 @@ def _written(
 def _write_own(
     task: WriteTask, leases: Leases, rows: Sequence[pa.RecordBatch]
 ) -> list[list[WriterMessage]]:
-    """Write rows with as many writers as the one sink of a task has; each gets some batches."""
+    """Write rows with all writers of a task's single sink. Each writer gets some of the batches."""
     writers = task.sinks[0].writers
     assert writers is not None
     task = task.with_leases(leases, writers)
@@ -107,7 +110,7 @@ def _write_own(
 
 
 def _in_tasks(run: Any, count: int) -> list[Any]:
-    """Run tasks side by side, each again until it succeeds or its attempts are used up."""
+    """Run tasks concurrently. Each is retried until it succeeds or has no attempts left."""
 
     def attempts(subtask: int) -> Any:
         for attempt in range(ATTEMPTS - 1):
@@ -123,7 +126,7 @@ def _in_tasks(run: Any, count: int) -> list[Any]:
 
 
 def _travelled(value: _T) -> _T:
-    """The value as a task gets it."""
+    """Return the value as a task receives it."""
     from pyspark import cloudpickle
 
     pickling: Any = cloudpickle

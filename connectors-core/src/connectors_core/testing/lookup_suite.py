@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite that every lookup table passes: subclass it and supply an external context."""
+"""The suite for lookup tables. Subclass it and supply an external context."""
 
 from __future__ import annotations
 
@@ -60,21 +60,23 @@ every_way = pytest.mark.parametrize("way", list(WAYS))
 
 
 class LookupTestSuite(PipelineSuite):
-    """Cases for a lookup table. Derive, name what it can do, and supply a context.
+    """Cases for a lookup table.
 
-    Where it is ``on_spark``, rows are joined by pipelines there; cases that look into caches, or
-    at what is left of a process, apply in this process alone.
+    Derive from this class, declare the capabilities, and supply a context.
+
+    With ``on_spark``, pipelines on Spark join the rows. Cases that inspect caches, or the remaining
+    resources of a process, apply only in this process.
     """
 
     judged_by = frozenset({BY_KEY, Capability.ASYNC_LOOKUP, FULL})
 
     @abstractmethod
     def external_context(self, folder: Path) -> LookupExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @classmethod
     def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
-        """Why a case does not apply: a table may not be able to be looked up in every way."""
+        """Return why a case does not apply. A table may not support its kind of lookup."""
         way = parameters.get("way")
         if isinstance(way, str):
             reason = cls.possible().reason_against(frozenset({WAYS[way][1]}))
@@ -84,7 +86,7 @@ class LookupTestSuite(PipelineSuite):
 
     @pytest.fixture
     def context(self, tmp_path: Path) -> Iterator[LookupExternalContext]:
-        """The external system of the case."""
+        """Return the external system of the case."""
         folder = tmp_path / "system"
         folder.mkdir()
         context = self.external_context(folder)
@@ -100,7 +102,7 @@ class LookupTestSuite(PipelineSuite):
         context: LookupExternalContext,
         tmp_path: Path,
     ) -> Iterator[LookupTrial]:
-        """The joins of the case; looked up in its ``way``, or as it asks for."""
+        """Return the joins of the case, with the lookup options of its ``way``."""
         way = getattr(getattr(request.node, "callspec", None), "params", {}).get("way")
         options = WAYS[way][0] if way is not None else {}
         folder = tmp_path / "state"
@@ -173,7 +175,7 @@ class LookupTestSuite(PipelineSuite):
     def test_what_was_not_asked_for_is_not_given(
         self, trial: LookupTrial, way: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The join would leave it out; it is fetched for nothing, and may stay in a cache."""
+        """An unneeded column would be fetched for nothing, and could stay in a cache."""
         given: list[pa.Table] = []
         join = LookupJoin.join
 
@@ -212,7 +214,7 @@ class LookupTestSuite(PipelineSuite):
     @case(since="1.2", after="test_rows_are_found_by_key")
     @every_way
     def test_texts_are_compared_as_they_are(self, trial: LookupTrial, way: str) -> None:
-        """They are no patterns and no part of a statement, and capitals count."""
+        """Keys are neither patterns nor part of a statement, and they are case-sensitive."""
         numbers = list(range(len(STRANGE)))
         trial.context.write(table_rows(number=numbers, text=STRANGE, value=STRANGE, amount=numbers))
         for asked in (STRANGE, *((text,) for text in STRANGE)):
@@ -237,7 +239,7 @@ class LookupTestSuite(PipelineSuite):
 
     @case(BY_KEY, HERE, since="1.2", after="test_rows_are_found_by_key")
     def test_a_partial_cache_keeps_what_was_asked_for(self, trial: LookupTrial) -> None:
-        """And that there is nothing."""
+        """It also keeps the fact that a key has no rows."""
         provider, join = self._partial(trial, {})
         trial.context.write(NUMBERED.slice(0, 1))
         before = trial.run(_numbers([1, 2]), join, provider, "life")
@@ -284,7 +286,7 @@ class LookupTestSuite(PipelineSuite):
 
     @case(FULL, HERE, since="1.2", after="test_rows_are_found_by_key")
     def test_a_reload_shows_what_is_new_to_new_batches(self, trial: LookupTrial) -> None:
-        """One that runs again sees what it saw."""
+        """A repeated micro-batch sees the same version."""
         trial.context.write(NUMBERED.slice(0, 2))
         provider, join = self._full(trial, {"lookup.cache": "FULL"})
         cache = trial.full_cache(provider, join)
@@ -305,7 +307,7 @@ class LookupTestSuite(PipelineSuite):
         cache = trial.full_cache(provider, join)
         with trial.context.away():
             failure = cache.trigger_reload().exception()
-        assert failure is not None, "the source says nothing when its system is away"
+        assert failure is not None, "the source reports no error when its system is unavailable"
         found = trial.join_pinned(_numbers([1]), join, cache, "batch")
         _assert_same(found, number=[1], value=["one"])
 
@@ -314,19 +316,19 @@ class LookupTestSuite(PipelineSuite):
     @case(HERE, Capability.OUTAGES, since="1.2", after="test_rows_are_found_by_key")
     @pytest.mark.parametrize("way", ["by key", "asynchronous", "partial"])
     def test_a_system_that_is_away_can_be_asked_again(self, trial: LookupTrial, way: str) -> None:
-        """What fails for now says so, and what was opened meanwhile serves when it is back."""
+        """A temporary failure is retryable, and the open function works again after the outage."""
         trial.options |= {"lookup.max-retries": "1"}
         trial.context.write(NUMBERED.slice(0, 1))
         trial.join(_numbers([1]), ["number"])
         with trial.context.away(), pytest.raises(Exception, match=r"(?s).*") as refused:
             trial.join(_numbers([1]), ["number"])
         assert isinstance(refused.value, RetryableError), (
-            f"{type(refused.value).__name__} is no RetryableError: it would not be tried again"
+            f"{type(refused.value).__name__} is no RetryableError: it would not be retried"
         )
         found = trial.join(_numbers([1]), ["number"], columns=["value"])
         _assert_same(found, number=[1], value=["one"])
 
-    # --- What it is -----------------------------------------------------------------------------
+    # --- The table as an object -----------------------------------------------------------------
 
     @case(HERE, since="1.2", after="test_rows_are_found_by_key")
     @every_way
@@ -342,7 +344,7 @@ class LookupTestSuite(PipelineSuite):
         self, trial: LookupTrial, way: str, tmp_path: Path
     ) -> None:
         trial.context.write(NUMBERED)
-        trial.join(_numbers([1]), ["number"])  # what is made once for the process is made
+        trial.join(_numbers([1]), ["number"])  # create what each process creates only once
         close_lookups()
         with nothing_left(tmp_path / "temporary"):
             trial.join(_numbers([1, 2, 3]), ["number"])
@@ -370,11 +372,11 @@ class LookupTestSuite(PipelineSuite):
             try:
                 with trial.context.away():
                     trial.join(_numbers([1]), ["number"], table=table)
-            except Exception as error:  # that it is one is shown by other cases
+            except Exception as error:  # other cases show that it is one
                 seen += error_texts(error)
         assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], tmp_path / "state")
 
-    # --- Parts ----------------------------------------------------------------------------------
+    # --- Providers ------------------------------------------------------------------------------
 
     def _partial(
         self, trial: LookupTrial, options: Mapping[str, str]
@@ -404,7 +406,7 @@ def _rule(table: LookupTableSource) -> LookupJoin:
 
 
 def _assert_same(found: pa.Table, **columns: Any) -> None:
-    """The rows are these; the matches of one row may be in any order."""
+    """Check the rows. The matches of one row may be in any order."""
     assert found.column_names == list(columns), f"it gives {', '.join(found.column_names)}"
     wanted = pa.table([pa.array(each) for each in columns.values()], list(columns))
     assert _sorted(found) == _sorted(wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case of a lookup table at work: joins in this process, by key or over the whole table."""
+"""The tools of one lookup case: joins in this process, by key or with the whole table."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ LOOKUP_ROWS: Final = pa.schema(
         pa.field("amount", pa.int64()),
     ]
 )
-"""Schema of the tables that the suite looks up. It does so by ``number``, ``text``, or both."""
+"""Schema of the tables that the suite looks up. The key is ``number``, ``text``, or both."""
 
 _UID: Final = "table"
 _SECONDS: Final = 240.0
 
 
 class LookupExternalContext(ABC):
-    """The external system as one case of a lookup table sees it: empty at first, and its own."""
+    """The external system of one lookup case, initially empty and not shared."""
 
     @abstractmethod
     def create_table(self, options: Mapping[str, str]) -> LookupTableSource:
-        """The table of :data:`LOOKUP_ROWS` of this context.
+        """Return the table of :data:`LOOKUP_ROWS` in this context.
 
         Args:
             options: Some of ``connectors_core.lookup.LOOKUP_OPTIONS``, as a user writes them.
@@ -63,17 +63,19 @@ class LookupExternalContext(ABC):
 
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
-        """Put rows of :data:`LOOKUP_ROWS` in the place of all that the table has.
+        """Replace all rows of the table with rows of :data:`LOOKUP_ROWS`.
 
-        They are there when this returns. ``value`` and ``amount`` may be null; the others are not.
+        They are visible on return. ``value`` and ``amount`` may be null, but the other columns may
+        not.
         """
 
     def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> LookupTableSource:
-        """A table of other types.
+        """Return a table with columns of other types.
 
         Args:
-            rows: Of two columns: ``id``, the key, and ``value``; the table gives both as they are.
-            options: As of `create_table`.
+            rows: Rows with two columns, the key ``id`` and ``value``. The table returns both
+                unchanged.
+            options: The options, as in `create_table`.
 
         Raises:
             NotImplementedError: The table lacks the capability `DATA_TYPES`.
@@ -89,11 +91,11 @@ class LookupExternalContext(ABC):
         raise NotImplementedError
 
     def secrets(self) -> Sequence[str]:
-        """Secrets that all tables of this context were given; no output may show them."""
+        """Return the secrets given to all tables of this context. No output may show them."""
         return ()
 
     def close(self) -> None:
-        """Remove what the case left in the external system."""
+        """Remove the remaining data of the case from the external system."""
 
 
 class LookupTrial:
@@ -101,8 +103,8 @@ class LookupTrial:
 
     Args:
         context: The external system.
-        folder: Takes what the runtime writes.
-        options: Of the table.
+        folder: The folder for the files of the runtime.
+        options: The options of the table.
     """
 
     def __init__(
@@ -135,15 +137,15 @@ class LookupTrial:
         table: LookupTableSource | None = None,
         batch_rows: int = 10_000,
     ) -> pa.Table:
-        """The rows, joined once; the table is read as a whole first where it is cached so.
+        """Join the rows once. A table with a full cache is read as a whole first.
 
         Args:
-            rows: The rows; their columns are called as the keys are.
+            rows: The rows. Their columns have the names of the keys.
             on: The keys.
             how: "left" or "inner".
-            columns: Of the table, to be added.
-            table: By default that of the context.
-            batch_rows: Rows of a batch.
+            columns: The columns of the table to add.
+            table: The table, by default that of the context.
+            batch_rows: The number of rows in a batch.
         """
         table = table or self.context.create_table(self.options)
         rule = LookupJoin.of(rows.schema, table.schema(), on=on, how=how, columns=columns)
@@ -162,7 +164,7 @@ class LookupTrial:
         life: str,
         batch_rows: int = 10_000,
     ) -> pa.Table:
-        """Join rows in one task; tasks of one life share what is open and cached."""
+        """Join rows in one task. The tasks of one run share resources and caches."""
         task = LookupTask(
             pipeline_id=self._pipeline_id, uid=_UID, life=life, join=join, provider=provider
         )
@@ -170,7 +172,7 @@ class LookupTrial:
         return pa.Table.from_batches(found, schema=join.schema)
 
     def full_cache(self, provider: FullCachingLookupProvider, join: LookupJoin) -> FullCache:
-        """The versions of a table, of which the first is read here; no trigger is started."""
+        """Return the versions of a table. The first one is read here, and no trigger is started."""
         store = StateStore(tempfile.mkdtemp(dir=self._folder))
 
         def load() -> WrittenSnapshot:
@@ -198,7 +200,7 @@ class LookupTrial:
         batch: str,
         batch_rows: int = 10_000,
     ) -> pa.Table:
-        """Join rows as a micro-batch of this name, which sees one version however often it runs."""
+        """Join rows as the micro-batch with this name. All its runs see the same version."""
         pinning = LookupPinning(
             [cache], store=self._store, pipeline_id=self._pipeline_id, query="query"
         )
@@ -225,13 +227,13 @@ class LookupTrial:
 
 
 class SparkLookupTrial(LookupTrial):
-    """The same joins, each by a pipeline on Spark.
+    """The same joins, each in a pipeline on Spark.
 
     Args:
         context: The external system.
-        folder: Takes what the pipelines write.
-        options: Of the table.
-        environment: Makes the pipelines.
+        folder: The folder for the files of the pipelines.
+        options: The options of the table.
+        environment: Creates the pipelines.
     """
 
     def __init__(
@@ -277,7 +279,7 @@ class SparkLookupTrial(LookupTrial):
 
 @dataclass(frozen=True)
 class _RowsOf:
-    """Rows of a table by their numbers."""
+    """Return the rows of a table with these numbers."""
 
     rows: pa.Table
 
@@ -291,5 +293,5 @@ def _forget(_numbers: MetricGroup) -> None:
 
 
 def table_rows(**columns: Sequence[Any]) -> pa.Table:
-    """Rows of :data:`LOOKUP_ROWS`."""
+    """Return rows of :data:`LOOKUP_ROWS`."""
     return pa.table(columns, schema=LOOKUP_ROWS)

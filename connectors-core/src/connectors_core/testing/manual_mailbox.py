@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator's mailbox without threads: everything happens when a test says so."""
+"""A coordinator's mailbox without threads. The test triggers every step."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class ManualClock:
         self.now = 1000.0
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.now
 
 
 class ManualMailbox(Mailbox):
-    """Runs its actions, timers and asynchronous calls when it is told to, in the caller's thread.
+    """Runs its actions, timers, and asynchronous calls on request, on the caller's thread.
 
     Args:
-        name: As of `Mailbox`.
-        on_error: Called with the error that stopped it.
-        clock: The time of its timers.
+        name: As in `Mailbox`.
+        on_error: The handler of the error that stopped the mailbox.
+        clock: The clock of the timers.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ManualMailbox(Mailbox):
         self._numbers = itertools.count()
 
     def start(self) -> None:
-        """Do nothing, since there is no thread."""
+        """Do nothing, because there is no thread."""
 
     def execute(self, action: Action) -> None:
         """Keep an action for :meth:`run`."""
@@ -51,7 +51,7 @@ class ManualMailbox(Mailbox):
             self.actions.append(action)
 
     def schedule(self, delay: float, action: Action) -> None:
-        """Keep an action until its time has come."""
+        """Keep an action until its time."""
         if not self.closed:
             heapq.heappush(self.timers, (self.clock() + delay, next(self._numbers), action))
 

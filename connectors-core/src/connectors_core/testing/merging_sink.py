@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exactly-once sink with topologies around its writers and its commits, for tests of these."""
+"""Exactly-once sinks with topologies, for tests of the runtime."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _INDEX = "_index"
 class MergingDirectorySink(
     DirectorySink, SupportsPreCommitTopology[StagedFile], SupportsPostCommitTopology[StagedFile]
 ):
-    """Like its base; the files of an epoch become one, and an index names what is committed."""
+    """A `DirectorySink` that merges the files of an epoch and lists committed files in an index."""
 
     def add_pre_commit_topology(
         self, messages: Iterable[CommittableMessage[StagedFile]]
     ) -> Sequence[StagedFile]:
-        """One file of all rows."""
+        """Merge all rows into one file."""
         files = committables_of(messages)
         if not files:
             return []
         rows = read_files(Path(file.staged) for file in files)
-        merged = Path(files[0].staged).with_suffix(".merged")  # swept with what it is made of
+        merged = Path(files[0].staged).with_suffix(".merged")  # swept together with its parts
         with pa.OSFile(str(merged), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         return [StagedFile(str(merged), files[0].name)]
 
     def add_post_commit_topology(self, messages: Iterable[CommittableMessage[StagedFile]]) -> None:
-        """Enter into the index what is not in it yet."""
+        """Add missing names to the index."""
         names = [file.name for file in committables_of(messages)]
         self.enter(name for name in names if name not in self.index())
 
@@ -53,27 +53,27 @@ class MergingDirectorySink(
             index.writelines(f"{name}\n" for name in names)
 
     def assert_indexed(self, files: Sequence[StagedFile]) -> None:
-        """All of these files are in the index, once.
+        """Check that the index has each of these files exactly once.
 
         Raises:
-            AssertionError: One is missing, is there twice, or is none of these.
+            AssertionError: A file is missing, listed twice, or unexpected.
         """
         assert sorted(self.index()) == sorted(file.name for file in files)
 
     def index(self) -> list[str]:
-        """The names in the index, in order."""
+        """Return the names in the index, in order."""
         index = self.path / _INDEX
         return index.read_text(encoding="utf-8").split() if index.exists() else []
 
 
 class SortingDirectorySink(MergingDirectorySink, SupportsPreWriteTopology):
-    """Like its base; two writers get the rows in order. Only for Spark."""
+    """A `DirectorySink` whose two writers get the rows in order. Only for Spark."""
 
     def add_pre_write_topology(self, df: DataFrame) -> DataFrame:
-        """The same rows, sorted."""
+        """Return the same rows, sorted."""
         return df.repartition(2, *df.columns).sortWithinPartitions(*df.columns)
 
 
 def committables_of(messages: Iterable[CommittableMessage[StagedFile]]) -> list[StagedFile]:
-    """What messages of an epoch carry."""
+    """Convert rows to and from the messages of an epoch."""
     return [each.committable for each in messages if isinstance(each, CommittableWithLineage)]

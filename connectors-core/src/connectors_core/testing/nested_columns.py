@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of nested columns for property tests, with Spark's nullability as an axis.
+"""Rows of nested columns for property tests, with Spark's nullability.
 
-Each field of a struct, each element of a list and each value of a map either may be null or may
-not, at every depth. The arrays are as Spark makes them: where a struct is null, each of its fields
-is, even one that may not be null.
+At every depth, each field of a struct, each element of a list, and each value of a map is nullable
+or not. The arrays match Spark's: if a struct is null, all its fields are null, even those that are
+not nullable.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def nested_batches(
     maps: bool = True,
     max_depth: int = _MOST_DEPTH,
 ) -> SearchStrategy[pa.RecordBatch]:
-    """Give batches of structs, lists and maps within each other; needs hypothesis.
+    """Generate batches of nested structs, lists, and maps. Needs hypothesis.
 
     Args:
-        leaves: Types of what is not nested, with their values other than null; by default whole
-            numbers, texts and bytes.
-        maps: Whether there are maps; their keys are texts.
-        max_depth: How deep types are nested.
+        leaves: The types of the leaves, with strategies for values other than null. The defaults
+            are integers, text, and bytes.
+        maps: Whether to generate maps, which have text keys.
+        max_depth: The maximum depth of nested types.
     """
     with needs_extra():
         from hypothesis import strategies as st
@@ -93,11 +93,11 @@ def nested_batches(
 
 @experimental
 def nested_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make a column as Spark does: below a null struct every field is null.
+    """Create a column as Spark does: below a null struct, every field is null.
 
     Args:
-        values: Values of Python; maps are lists of pairs.
-        kind: Their type.
+        values: Python values. A map is a list of pairs.
+        kind: The type of the values.
     """
     types = pa.types
     validity = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connector's suites on a cluster, from its tests."""
+"""Runs a connector's suites on a cluster, from its tests."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _KILLED_WORKER: Final = "test_a_worker_that_is_killed_is_replaced"
 
 
 class SuitesOnCluster:
-    """Runs suites on a cluster with two workers, one of which is killed. Derive, and name them.
+    """Runs suites on a cluster with two workers, one of which is killed.
+
+    Derive from this class and list the suites.
 
     Attributes:
-        suites: As pytest names them, in files beside its own: ``test_suites.py::TestSource``.
+        suites: The suites as pytest names them, in files next to this one:
+            ``test_suites.py::TestSource``.
     """
 
     suites: ClassVar[tuple[str, ...]]
@@ -34,15 +37,15 @@ class SuitesOnCluster:
 
 
 def run_suites_on_cluster(suites: Mapping[str, Path], config: pytest.Config, folder: Path) -> None:
-    """Run suites on a cluster with two workers, in a process of its own: a process has one Spark.
+    """Run suites on a cluster with two workers, in a separate process with its own Spark.
 
     Args:
-        suites: Names of the classes, and the files in which they are.
-        config: Of the test that calls.
-        folder: For the report and what the suites write.
+        suites: The names of the classes, with their files.
+        config: The pytest configuration of the calling test.
+        folder: The folder for the report and for the files of the suites.
 
     Raises:
-        AssertionError: A case failed, or a suite did not see a worker killed.
+        AssertionError: A case failed, or a suite saw no killed worker.
     """
     run = [sys.executable, "-m", "pytest", "-c", str(config.inipath), "-m", "not slow"]
     options = ["--connector-environment", "cluster", "--connector-report", str(folder / "report")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of options: what a user mistypes is said clearly, what is secret is not."""
+"""The unit suite of options: errors are clear, and secrets stay secret."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SHORTEST: Final = 4
 
 
 class _OfFactory:
-    """The options that the factory of a suite declares."""
+    """Return the options that the factory of a suite declares."""
 
     def __get__(self, suite: object, owner: type[OptionsTestSuite]) -> Any:
         return getattr(getattr(owner, "factory", None), "OPTIONS", None)
 
 
 class OptionsTestSuite(ConnectorSuite):
-    """Cases for a source, sink or anything else with ``from_options``.
+    """Cases for a source, a sink, or any other class with ``from_options``.
 
     Attributes:
-        factory: The class; its ``from_options`` takes a mapping of values by key.
-        options: The options that it declares; those of a ``Configured`` class are known.
+        factory: The class, whose ``from_options`` takes a mapping of values by key.
+        options: The declared options. Those of a ``Configured`` class are known.
     """
 
     factory: ClassVar[Any]
@@ -42,7 +42,7 @@ class OptionsTestSuite(ConnectorSuite):
 
     @abstractmethod
     def valid_options(self, folder: Path) -> Mapping[str, Any]:
-        """Options that are right, the required ones at least; ``folder`` is the case's own."""
+        """Return valid options, at least the required ones. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def valid(self, tmp_path: Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class OptionsTestSuite(ConnectorSuite):
 
     @case(after="test_valid_options_are_taken")
     def test_keys_are_taken_in_any_case(self, valid: dict[str, Any]) -> None:
-        """Spark lowers the keys of options, and users write them as they like."""
+        """Spark lowercases option keys, and users write them in any case."""
         self.factory.from_options({key.upper(): value for key, value in valid.items()})
 
     @case(after="test_valid_options_are_taken")
@@ -121,7 +121,7 @@ class OptionsTestSuite(ConnectorSuite):
         ),
     )
     def test_no_secret_is_shown(self, valid: dict[str, Any], tmp_path: Path) -> None:
-        """Neither in what is made of it nor in any error, be it about another option."""
+        """Neither the object nor any error shows it, even an error about another option."""
         secret = [option for option in self.options if option.secret]
         assert secret, "no option is declared as secret"
         for option in secret:
@@ -132,13 +132,13 @@ class OptionsTestSuite(ConnectorSuite):
                 try:
                     made = self.factory.from_options(given | more)
                     seen += [repr(made), str(made)]
-                except Exception as error:  # that it is one is shown by other cases
+                except Exception as error:  # other cases show that it is one
                     seen += error_texts(error)
             assert_unseen([CANARY], seen, tmp_path)
 
 
 class _Wrong:
-    """A value of no type that an option could have."""
+    """A value whose type no option accepts."""
 
     def __init__(self, text: str = "") -> None:
         self._text = text

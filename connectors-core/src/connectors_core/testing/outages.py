@@ -16,38 +16,40 @@ OUTAGE_SECONDS: Final = 0.4
 
 
 class Outage(StrEnum):
-    """A kind of outage of an external system. Its data is kept."""
+    """A kind of outage of an external system. The data of the system is kept."""
 
     STOPPED = "stopped"
-    """It is not there: its connections end, and new ones fail."""
+    """The system is down: its connections end, and new ones fail."""
     DISCONNECTED = "disconnected"
-    """Its connections end in the middle of an answer, once; new ones are welcome."""
+    """The connections end once, in the middle of a response. New ones are accepted."""
     SLOW = "slow"
-    """It answers late."""
+    """The system responds late."""
     REFUSING = "refusing"
-    """It accepts connections but rejects or closes them."""
+    """The system accepts connections but rejects or closes them."""
 
 
 FAILING: Final = (Outage.STOPPED, Outage.DISCONNECTED, Outage.REFUSING)
-"""Outages in which a call can fail."""
+"""The outages during which a call can fail."""
 
 
 LEAVING: Final = (Outage.DISCONNECTED, Outage.REFUSING)
-"""Outages after which a test network has no additional open handles."""
+"""The outages after which a test network has no additional open handles."""
 
 
 @contextmanager
 def passing(
     outage: AbstractContextManager[None], seconds: float = OUTAGE_SECONDS
 ) -> Iterator[threading.Event]:
-    """Start an outage that ends by itself, whatever waits for it.
+    """Start an outage that ends by itself, regardless of waiting callers.
 
     Args:
-        outage: The system is unavailable within it.
-        seconds: How long, at most, on an idle machine: the end of this context ends it, too.
+        outage: The context of the outage.
+        seconds: The maximum duration on an idle machine. The end of this context also ends the
+            outage.
 
     Yields:
-        An event that is set when the system is back; at the end of this context it is.
+        An event that is set when the system is available again, at the latest at the end of this
+        context.
     """
     begun, enough, over = threading.Event(), threading.Event(), threading.Event()
     failures: list[BaseException] = []
@@ -79,8 +81,8 @@ def assert_worth_another_attempt(error: BaseException) -> None:
     """Check that an error in an outage permits a retry.
 
     Raises:
-        AssertionError: It says something else, or is not of the tree of errors.
+        AssertionError: The error does not permit it, or is not one of the core's errors.
     """
     assert isinstance(error, RetryableError), (
-        f"{type(error).__name__} is no RetryableError: it would not be tried again: {error}"
+        f"{type(error).__name__} is no RetryableError: it would not be retried: {error}"
     )

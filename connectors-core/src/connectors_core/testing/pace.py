@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The current speed of this machine, which stretches the deadlines of tests."""
+"""The current speed of this machine, which extends the deadlines of tests."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import threading
 import time
 from typing import Final
 
-# What `_work` takes on an idle core of the machine whose deadlines are written in the suites.
+# The time of `_work` on an idle core of the machine for which the deadlines of the suites are set.
 _NOMINAL_SECONDS: Final = 0.02
 _HANDOVERS: Final = 150
 _STEPS: Final = 1_000_000
-# A case that hangs must end, too.
+# A hanging case must also end.
 _SLOWEST: Final = 8.0
 
 
 def pace() -> float:
-    """How many times as long as on an idle machine work takes now, from 1 to 8.
+    """Return how much slower this machine is than an idle one, from 1 to 8.
 
-    Measured by a piece of work, and by how many processes share a core: for a moment a busy system
-    can favour a process that has slept.
+    It times a piece of work, and counts the processes per core, because a busy system can briefly
+    favor a process that has slept.
     """
     began = time.monotonic()
     _work()
@@ -29,15 +29,15 @@ def pace() -> float:
 
 
 def stretched(seconds: float) -> float:
-    """Convert seconds of an idle machine to seconds of this one."""
+    """Convert seconds of an idle machine to seconds of this machine."""
     return seconds * pace()
 
 
 class Deadline:
-    """The end of a wait, in seconds of an idle machine; a busy machine has more of them.
+    """A deadline in seconds of an idle machine, which a busy machine extends.
 
     Args:
-        seconds: How long the wait may take on an idle machine.
+        seconds: The timeout on an idle machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -45,25 +45,25 @@ class Deadline:
         self.restart()
 
     def restart(self) -> None:
-        """Begin the wait again."""
+        """Restart the wait."""
         self._began = time.monotonic()
         self._allowed = self._seconds
 
     @property
     def waited(self) -> float:
-        """Seconds since the wait began."""
+        """Seconds since the start of the wait."""
         return time.monotonic() - self._began
 
     @property
     def left(self) -> float:
-        """Seconds until the wait is over; the machine is measured before the answer is 0."""
+        """Seconds until the deadline. The machine is measured before this returns 0."""
         if self.waited >= self._allowed:
             self._allowed = max(self._allowed, stretched(self._seconds))
         return max(0.0, self._allowed - self.waited)
 
     @property
     def passed(self) -> bool:
-        """Whether the wait is over."""
+        """Whether the deadline has passed."""
         return not self.left
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Deadline:
 
 
 def _work() -> None:
-    """What tests do: compute, and wait for other threads."""
+    """Do what tests do: compute, and wait for other threads."""
     sum(range(_STEPS))
     there, back = threading.Event(), threading.Event()
 

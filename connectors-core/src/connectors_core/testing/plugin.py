@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry point for pytest: loads the plugin of the suites in projects that ask for it.
+"""The pytest entry point, which loads the suites' plugin in projects that request it.
 
-A connector asks by the table ``[tool.connector]`` of its ``pyproject.toml``, any other project by
-``connector_suites = true`` among its options of pytest. pytest behaves as without this package
-everywhere else.
+A connector requests it with the table ``[tool.connector]`` of its ``pyproject.toml``. Any other
+project requests it with ``connector_suites = true`` in its pytest options. In all other projects,
+pytest behaves as without this package.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _CASES: Final = "connectors_core.testing.cases"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option by which a project asks."""
+    """Add the pytest option that requests the plugin."""
     parser.addini(_OPTION, "select and report the cases of connector suites", type="bool")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Load the plugin where the project asks for it."""
+    """Load the plugin if the project requests it."""
     if early_config.getini(_OPTION) or _is_connector(early_config):
         early_config.pluginmanager.import_plugin(_SUITES)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse suites in a project that has not asked: each case would run, whatever applies."""
+    """Reject suites in a project without the plugin, because every case would run there."""
     cases = sys.modules.get(_CASES)
     if cases is None or config.pluginmanager.has_plugin(_SUITES):
         return
@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         suite = getattr(item, "cls", None)
         if suite is not None and issubclass(suite, cases.ConnectorSuite):
             raise pytest.UsageError(
-                f"{suite.__name__} is a connector suite, and this project does not ask for them: "
-                f"set `{_OPTION} = true` in the options of pytest"
+                f"{suite.__name__} is a connector suite, but this project does not request them: "
+                f"set `{_OPTION} = true` in the pytest options"
             )
 
 

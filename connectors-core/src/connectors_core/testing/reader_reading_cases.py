@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of a reader: reading, the end, and its state."""
+"""Cases of a reader: reading, the end, and state."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
     def test_a_reader_without_splits_waits_until_it_is_told_that_there_are_none(
         self, trial: SourceUnitTrial
     ) -> None:
-        """Flink's ``testPollingFromEmptyQueue``, and the end of FLIP-27."""
+        """Flink's ``testPollingFromEmptyQueue``, and the end of input of FLIP-27."""
         trial.write_splits()
         with reading_of(trial, trial.source()) as reading:
             for _ in range(3):
@@ -208,7 +208,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
     def test_a_reader_made_anew_at_any_position_gives_the_rest(
         self, trial: SourceUnitTrial
     ) -> None:
-        """Flink's ``testSnapshot``, for every position and not only the last."""
+        """Flink's ``testSnapshot``, for every position and not only the last one."""
         trial.write_splits(3)
         source = trial.source()
         cuts = []
@@ -233,7 +233,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
 def reading_of(
     trial: SourceUnitTrial, source: Any, splits: Sequence[Any] = ()
 ) -> Iterator[Reading]:
-    """A reader of a source with these splits."""
+    """Create a reader of a source, with these splits."""
     with Reading(source, trial.deadline) as reading:
         if splits:
             reading.add(splits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of source readers; after Flink's ``SourceReaderTestBase``."""
+"""The unit suite of source readers, like Flink's ``SourceReaderTestBase``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from connectors_core.testing.source_unit import (
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 
-# Bad records behind the first row, side by side, before the last row, and, where a batch has 7
-# records, at its ends: so many that a number within a batch is that of two of them.
+# Bad records after the first row, next to each other, before the last row, and, with batches of 7
+# records, at the ends of a batch. There are so many that two of them have the same index in their
+# batches.
 _AROUND_POISON: Final = (1, 4, 0, 6, 6, 1, 1, 1, 1)
 _POLLS_OF_A_PAUSE: Final = 5
 _PICKLING: Final = ("pickle", "cloudpickle")
@@ -38,12 +39,12 @@ class SourceReaderTestSuite(ReaderReadingCases):
     """Cases for the readers of a source, without a pipeline. Derive as from `SourceTestSuite`.
 
     Attributes:
-        closes_within: Seconds that closing a reader may take, whatever it does.
+        closes_within: The timeout for closing a reader at any time.
     """
 
     closes_within: ClassVar[float] = 5.0
 
-    # --- Pausing ----------------------------------------------------------------------------------
+    # --- Pauses -----------------------------------------------------------------------------------
 
     @case(
         since="1.3",
@@ -55,7 +56,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         ),
     )
     def test_a_paused_split_gives_nothing_until_it_is_resumed(self, trial: SourceUnitTrial) -> None:
-        """It is not finished meanwhile, and goes on where it was; the others go on without it."""
+        """A paused split does not finish and resumes at its position. Other splits continue."""
         trial.write_splits(3)
         source = trial.source()
         splits = splits_of(source)
@@ -75,7 +76,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
                 pytest.skip("its reader cannot pause a single split")
             reading.reader.notify_no_more_splits()
             others = all_rows.total() - all_rows[paused] + first.num_rows
-            ordered = source.split_traits().ordered  # what is paused may hold up the others
+            ordered = source.split_traits().ordered  # a paused split may block the others
             for polls, status in enumerate(reading.steps()):
                 assert status is not InputStatus.END_OF_INPUT, "a split is paused, and it ends"
                 if polls > _POLLS_OF_A_PAUSE and (ordered or reading.count >= others):
@@ -87,7 +88,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
             reading.read(trial.rows_written)
             trial.assert_complete(source, reading.batches)
 
-    # --- Waiting ----------------------------------------------------------------------------------
+    # --- Availability -----------------------------------------------------------------------------
 
     @case()
     def test_waiting_in_vain_ends_in_time(self, trial: SourceUnitTrial) -> None:
@@ -110,7 +111,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
             there = reading.reader.wait_available(stretched(trial.deadline))
             assert there, "it is the end, and it waits"
 
-    # --- Closing ----------------------------------------------------------------------------------
+    # --- Close ------------------------------------------------------------------------------------
 
     @case()
     def test_closing_in_the_middle_is_quick(self, trial: SourceUnitTrial) -> None:
@@ -165,7 +166,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
                 return
             assert_worth_another_attempt(error)
             batches, state = reading.kept
-        if not state and not batches:  # it failed before its first poll ended
+        if not state and not batches:  # it failed during its first poll
             trial.assert_complete(source, trial.read(source, splits))
             return
         with reading_of(trial, source) as again:
@@ -213,7 +214,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
             _copy(source, "pickle")
             _copy(source, "cloudpickle")
 
-    # --- Records that cannot be read, and what must not be seen -----------------------------------
+    # --- Bad records and secrets ------------------------------------------------------------------
 
     @case(Capability.POISON_READS, after="test_a_split_is_read_to_its_end")
     def test_a_bad_record_is_handed_over_with_its_place(self, trial: SourceUnitTrial) -> None:
@@ -242,7 +243,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         ),
     )
     def test_bad_records_between_others_move_no_position(self, trial: SourceUnitTrial) -> None:
-        """A reader made anew at any position gives the other rows and the other bad records."""
+        """A new reader at any position returns the remaining rows and the remaining bad records."""
         source, cuts, batches, places = _read_around_poison(trial)
         for emitted, met, state in cuts:
             before = batches[:emitted]
@@ -278,7 +279,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_no_secret_is_shown(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Neither in displayed nor in stored text."""
+        """Neither displayed nor stored text shows it."""
         secrets = trial.context.secrets()
         assert secrets, "the context names no secret"
         caplog.set_level(logging.DEBUG)
@@ -295,7 +296,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
             try:
                 reading.add(splits)
                 reading.poll()
-            except Exception as error:  # a closed reader says so, or does nothing
+            except Exception as error:  # a closed reader raises an error or does nothing
                 seen += error_texts(error)
         assert_unseen(secrets, [*seen, caplog.text], tmp_path / "nowhere")
 
@@ -308,7 +309,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
     def test_no_secret_is_shown_by_a_failure(
         self, trial: SourceUnitTrial, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
-        """Including its causes and their notes."""
+        """The causes and notes of an error do not show it either."""
         caplog.set_level(logging.DEBUG)
         trial.write_splits(3)
         source = trial.source()
@@ -327,11 +328,11 @@ class SourceReaderTestSuite(ReaderReadingCases):
 def _read_around_poison(
     trial: SourceUnitTrial,
 ) -> tuple[Any, list[tuple[int, int, Any]], Any, list[Any]]:
-    """Read a split with bad records between others.
+    """Read a split with bad records among others.
 
     Returns:
-        The source; behind every poll the number of batches, that of bad records, and the state;
-        all batches; the places of all bad records.
+        The source; the numbers of batches and bad records and the state after each poll; all
+        batches; and the positions of all bad records.
     """
     trial.write_split_with_poison(*_AROUND_POISON)
     source = trial.source()
@@ -348,7 +349,7 @@ def _read_around_poison(
 
 
 def _read_rest(trial: SourceUnitTrial, reading: Reading, rows: int) -> None:
-    """Read to the end of what was given, or so many rows where there is no end."""
+    """Read to the end of the splits, or this number of rows if there is no end."""
     if trial.boundednesses[0] is Boundedness.BOUNDED:
         reading.reader.notify_no_more_splits()
         for _ in reading.steps():
@@ -358,7 +359,7 @@ def _read_rest(trial: SourceUnitTrial, reading: Reading, rows: int) -> None:
 
 
 def _interrupted(trial: SourceUnitTrial) -> Iterator[Reading]:
-    """Readers that are in the middle: before a poll, behind the first batch, in a later split."""
+    """Readers in use: before a poll, after the first batch, and in a later split."""
     trial.write_splits(3)
     source = trial.source()
     splits = splits_of(source)

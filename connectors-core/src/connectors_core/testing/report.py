@@ -28,9 +28,9 @@ class CaseResult:
     Attributes:
         suite: The connector's class.
         case: The case, with its parameters.
-        outcome: How it ended.
-        reason: Why it was not judged or does not apply, or the first line of its error.
-        seconds: How long it took.
+        outcome: The outcome.
+        reason: Why the case was not judged or does not apply, or the first line of its error.
+        seconds: The duration.
     """
 
     suite: str
@@ -45,9 +45,9 @@ class ConnectorReport:
     """All cases of a run.
 
     Attributes:
-        suite_version: Version of the suites.
-        results: How each case ended.
-        systems: The external systems by name, and which one was taken.
+        suite_version: The version of the suites.
+        results: The results of the cases.
+        systems: The external systems by name, with the used instance of each.
     """
 
     suite_version: str
@@ -56,11 +56,11 @@ class ConnectorReport:
 
     @property
     def passed(self) -> bool:
-        """Whether no case failed that is not new."""
+        """Whether no case failed, apart from new ones."""
         return all(result.outcome is not Outcome.FAILED for result in self.results)
 
     def to_json(self) -> str:
-        """The report as JSON."""
+        """Return the report as JSON."""
         counts = {outcome.value: self._count(outcome) for outcome in Outcome}
         document = {
             "suite_version": self.suite_version,
@@ -72,7 +72,7 @@ class ConnectorReport:
         return json.dumps(document, indent=2) + "\n"
 
     def to_markdown(self) -> str:
-        """The report as a table."""
+        """Return the report as a table."""
         lines = [
             f"# Connector report, suites {self.suite_version}",
             "",
@@ -91,7 +91,7 @@ class ConnectorReport:
         return "\n".join(lines) + "\n"
 
     def write(self, path: Path) -> Sequence[Path]:
-        """Write ``<path>.json`` and ``<path>.md``; a suffix of one of the two is taken off."""
+        """Write ``<path>.json`` and ``<path>.md``, without any such suffix of the path."""
         stem = path.with_suffix("") if path.suffix in (".json", ".md") else path
         stem.parent.mkdir(parents=True, exist_ok=True)
         files = (stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".md"))

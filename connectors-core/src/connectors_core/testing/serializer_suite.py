@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of serializers: stored objects can be read, now and by later releases."""
+"""The unit suite of serializers: stored objects stay readable, also by later releases."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class Kind:
     """One kind of stored objects.
 
     Attributes:
-        name: As in the names of files: ``split``, ``enumerator-state`` or ``committable``.
-        serializer: Its serializer.
-        objects: Objects that the connector made, and its examples.
-        example: The one to keep as a file: the connector's first example, or the largest.
+        name: The name in file names: ``split``, ``enumerator-state``, or ``committable``.
+        serializer: The serializer of the kind.
+        objects: The objects that the connector created, and its examples.
+        example: The object to store in a file: the connector's first example, or the largest
+            object.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Kind:
     example: Any
 
     def stored(self) -> list[bytes]:
-        """The objects as bytes."""
+        """Return the objects as bytes."""
         return [self.serializer.serialize(each) for each in self.objects]
 
 
@@ -66,22 +67,22 @@ class SerializerTestSuite(PipelineSuite):
     """Cases for the serializers of a source or sink.
 
     Attributes:
-        state_folder: Folder beside the connector's tests with the files of `stored_state`.
+        state_folder: The folder next to the connector's tests with the files of `stored_state`.
     """
 
     state_folder: ClassVar[Path]
 
     @abstractmethod
     def external_context(self, folder: Path) -> SourceExternalContext | SinkExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     def examples(self) -> Mapping[str, Sequence[object]]:
-        """Further objects by kind.
+        """Return additional objects by kind.
 
-        Kinds are ``split`` and ``enumerator-state``, ``committable`` and ``writer-state``.
+        Kinds are ``split``, ``enumerator-state``, ``committable``, and ``writer-state``.
 
-        The first of a kind is what the file of this kind holds: best one without a path or an
-        address of this machine, and with a value in every field.
+        The file of a kind stores the first object. Use one with a value in every field and without
+        a path or address of this machine.
         """
         return {}
 
@@ -104,7 +105,7 @@ class SerializerTestSuite(PipelineSuite):
             kinds.append(Kind(name, serializer, [*objects, *examples], [*examples, largest][0]))
         return kinds
 
-    # --- There and back -------------------------------------------------------------------------
+    # --- Round trips ------------------------------------------------------------------------------
 
     @case()
     def test_objects_come_back_as_they_were(self, kinds: Sequence[Kind]) -> None:
@@ -178,7 +179,7 @@ class SerializerTestSuite(PipelineSuite):
 
     @case(after="test_bytes_of_something_else_are_refused")
     def test_garbled_bytes_fail_clearly_if_at_all(self, kinds: Sequence[Kind]) -> None:
-        """Changed bytes may still be valid; then they are an object of the same kind."""
+        """Changed bytes may still be valid. Then they are an object of the same kind."""
         chance = random.Random(self.seed)
         for kind in kinds:
             for data in kind.stored():
@@ -193,7 +194,7 @@ class SerializerTestSuite(PipelineSuite):
                         f"{kind.name}: {garbled!r} is read as {found!r}"
                     )
 
-    # --- What earlier releases stored -----------------------------------------------------------
+    # --- State of earlier releases ----------------------------------------------------------------
 
     @case()
     def test_the_present_version_has_a_file(
@@ -212,7 +213,7 @@ class SerializerTestSuite(PipelineSuite):
         for file in stored_files(self.state_folder):
             kind = by_name.get(file.kind)
             if kind is None:
-                continue  # of the other side: a source and a sink may share the folder
+                continue  # of the other side, because a source and a sink may share the folder
             try:
                 found = kind.serializer.deserialize(file.version, file.path.read_bytes())
             except ConnectorError as error:
@@ -228,7 +229,7 @@ _Made = dict[str, tuple[VersionedSerializer[Any], list[Any]]]
 
 
 def _of_source(trial: SourceUnitTrial) -> _Made:
-    """Splits at several positions, and states at several moments."""
+    """Return splits at several positions, and states at several times."""
     trial.write_splits(3)
     source = trial.source()
     life = Enumeration(source).start()
@@ -252,7 +253,7 @@ def _of_source(trial: SourceUnitTrial) -> _Made:
 
 
 def _of_sink(trial: SinkUnitTrial) -> _Made:
-    """Committables and states of two epochs."""
+    """Return committables and states of two epochs."""
     sink = trial.sink
     staged = [each for epoch in (1, 2) for each in trial.stage(epoch)]
     made: _Made = {"committable": (sink.committable_serializer(), staged)}
@@ -274,7 +275,7 @@ def _assert_refused(kind: Kind, data: bytes, what: str) -> None:
 
 
 def _spread(length: int) -> Iterator[int]:
-    """Some lengths below a length, the shortest and the longest among them."""
+    """Return some lengths below a length, including the shortest and the longest."""
     step = max(1, length // _CUTS)
     yield from range(0, length, step)
     yield length - 1
