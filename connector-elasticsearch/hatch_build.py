@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One source tree, one distribution for each Spark line.
 
-`CONNECTOR_SPARK=3.5` builds version 2.0.0 as 2.0.0.3.5. The platform provides pyspark: pyspark, and
-what only pyspark needs, are the extra `spark`. Only an editable install is for every line.
+`CONNECTOR_SPARK=3.5` builds version 2.0.0 as 2.0.0.3.5. The platform provides pyspark, so pyspark
+and the packages that only pyspark needs are in the extra `spark`. An editable install works with
+every line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# The newest that a Spark line works with: pyarrow 26 refuses numpy 1, which Spark 3.5 needs.
+# The newest versions that work with each Spark line. pyarrow 26 rejects numpy 1, which 3.5 needs.
 LIBRARIES = {
     "3.5": ["numpy<2", "pandas<3", "pyarrow<26"],
     "4.3": ["pandas<3"],
@@ -22,7 +23,7 @@ LIBRARIES = {
 
 
 def declared(root: str) -> dict:
-    """The table [tool.connector] of pyproject.toml."""
+    """Return the table [tool.connector] of pyproject.toml."""
     text = Path(root, "pyproject.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)["tool"]["connector"]
 
