@@ -108,7 +108,7 @@ def test_a_capability_that_nothing_is_said_of_is_refused(run):
     silent = CONNECTOR.replace('Capability.UNBOUNDED: "the system has no tail"', "")
     result = run(connector=silent)
     assert result.ret != 0
-    result.stderr.fnmatch_lines(["*TestMine says nothing about unbounded*"])
+    result.stderr.fnmatch_lines(["*TestMine does not declare unbounded*"])
 
 
 CHAIN = """
@@ -272,7 +272,7 @@ def test_what_is_slow_on_spark_is_left_out_there_and_named(pytester, arguments):
         [
             "TestHere: 2 passed",
             "TestOnSpark: 1 passed, 1 not judged",
-            "  not judged: test_it[[]2]  slow, left out of this run",
+            "  not judged: test_it[[]2]  slow, runs only in a full test run",
         ]
     )
     pytester.runpytest(*arguments, "-p", "xdist").assert_outcomes(passed=4)

@@ -38,7 +38,7 @@ from connectors_core.testing.trial import (
     outages,
 )
 
-# Which meetings of two drivers every run has.
+# The pairs of driver states that every run tests.
 WRITING_MEETINGS: Final = frozenset(
     {
         (FaultPoint.BEFORE_DECISION, "decides"),
@@ -110,7 +110,7 @@ class SinkFailureCases(PipelineSuite, part=True):
 
     @case(Capability.EXACTLY_ONCE, after="test_a_driver_that_fails_is_restarted")
     def test_a_commit_that_fails_in_its_middle_is_finished(self, trial: SinkTrial) -> None:
-        """Some of an epoch is committed when the driver fails; the next one commits the rest."""
+        """The driver fails after some commits of an epoch, and the next driver commits the rest."""
         marker = trial.root / "failed"
         job = trial.job(sink=with_failing_commit(trial.context.create_sink(), marker))
         with job.build(trial.environment) as pipeline:
@@ -133,7 +133,10 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_what_is_lost_in_an_epoch_is_written_again(
         self, trial: SinkTrial, point: FaultPoint | None
     ) -> None:
-        """Before its commit, as by an expiry; the driver fails during the rewrite."""
+        """The loss happens before the commit, as by an expiry.
+
+        The driver fails during the rewrite.
+        """
         marker = trial.root / "lost"
         sink = with_lost_commit(trial.context.create_sink(), marker, trial.context.lose)
         job = trial.job(sink=sink)
@@ -149,7 +152,7 @@ class SinkFailureCases(PipelineSuite, part=True):
 
     @case(Capability.REWRITING, since="1.1", after="test_what_is_lost_in_an_epoch_is_written_again")
     def test_what_is_lost_while_no_driver_runs_is_written_again(self, trial: SinkTrial) -> None:
-        """By the replay of its batch."""
+        """The replay of its batch rewrites it."""
         trial.lose_an_epoch()
         trial.write_all()
         trial.assert_complete()
@@ -211,7 +214,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     def test_full_storage_loses_and_doubles_nothing(
         self, trial: SinkTrial, point: FaultPoint
     ) -> None:
-        """No report, decision or done mark can be written from a point on, until there is space."""
+        """Storage is full from a point on: no report, decision, or done mark is written."""
         trial.run_out_of_space(trial.job(), point)
         trial.write_all()
         trial.assert_complete()
@@ -219,11 +222,11 @@ class SinkFailureCases(PipelineSuite, part=True):
     @case(Capability.EXACTLY_ONCE, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
     @pytest.mark.slow_on_spark
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SinkTrial) -> None:
-        """No connector can break it, because the check precedes all calls of the connector."""
+        """No connector can break this, because the check precedes all calls of the connector."""
         job = trial.job()
         trial.fail_at(job, FaultPoint.AFTER_DONE)
         written = trial.context.read_back()
-        # The newest decision, of which only a done mark tells; one in the middle.
+        # The newest decision, which only a done mark reveals, and one in the middle.
         trial.lose_state(job, ("decisions", -1), ("decisions", 1))
         assert_exactly(trial.context.read_back(), [written])
         trial.write_all()
@@ -236,7 +239,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     @pytest.mark.parametrize("hours", WRONG_CLOCKS)
     @pytest.mark.slow_on_spark
     def test_a_driver_with_another_clock_takes_over(self, trial: SinkTrial, hours: int) -> None:
-        """What a killed one has prepared is committed, an hour old or to come, and in time."""
+        """Prepared data of a killed driver is committed in time, even if its clock was wrong."""
         trial.kill_with_wrong_clock(trial.job(), hours)
         trial.write_all()
         trial.assert_complete()
@@ -260,7 +263,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     @case(Capability.OUTAGES, since="1.3")
     @pytest.mark.slow_on_spark
     def test_a_system_that_is_not_there_is_named_in_time(self, trial: SinkTrial) -> None:
-        """Before the pipeline starts."""
+        """The outage is before the start of the pipeline."""
         self.assert_named_in_time(trial.context.create_sink())
 
     @case(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite that every sink passes: subclass it and supply an external context."""
+"""The suite for sinks. Subclass it and supply an external context."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from connectors_core.testing.trial import (
 
 
 class SinkTestSuite(SinkFailureCases, SinkWritingCases):
-    """Cases for a sink. Derive, name what the connector can do, and supply a context."""
+    """Cases for a sink. Derive from this class, declare the capabilities, and supply a context."""
 
     judged_by = frozenset({Capability.EXACTLY_ONCE})
 
     @abstractmethod
     def external_context(self, folder: Path) -> SinkExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SinkTrial]:
-        """One case's external system, pipelines and rows."""
+        """Return the external system, the pipelines, and the rows of a case."""
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
         with contextlib.ExitStack() as stack:
 
@@ -84,9 +84,9 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
     def test_the_state_of_what_is_written_again_is_never_seen(
         self, trial: SinkTrial, point: FaultPoint
     ) -> None:
-        """An attempt or a driver fails; who comes next begins with what was decided."""
+        """An attempt or a driver fails, and its successor starts with the decided state."""
         fault = Fault(point, action=FaultAction.RAISE, nth=2, once=trial.root / "failed")
-        repeated = point is FaultPoint.AFTER_PREPARE  # by Spark, and the driver goes on
+        repeated = point is FaultPoint.AFTER_PREPARE  # by Spark, while the driver continues
         with injected(fault), trial.pipeline() as pipeline:
             (trial.run_to_end if repeated else trial.run_to_failure)(pipeline)
         assert fault.fired
@@ -120,7 +120,7 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
         job = trial.job(plans=len(WRITING_POINTS) + 2)
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_states)
 
-    # --- What is left, what is seen ---------------------------------------------------------------
+    # --- Leaks and secrets ------------------------------------------------------------------------
 
     @case(Capability.ONE_PROCESS, after="test_all_rows_arrive_as_they_were")
     def test_no_thread_handle_or_temporary_file_is_left(self, trial: SinkTrial) -> None:
@@ -135,7 +135,7 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """Not in a log, report, decision, status, exception or repr."""
+        """No log, report, decision, status, exception, or repr shows it."""
         sink = trial.context.create_sink()
         trial.look_for(trial.context.secrets(), caplog, capfd, sink, lambda: trial.job(sink=sink))
         trial.assert_complete()
@@ -150,7 +150,7 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
         ),
     )
     def test_a_write_that_fails_leaves_nothing(self, trial: SinkTrial) -> None:
-        """Handles are closed on the way of a failure, too."""
+        """A failure also closes all handles."""
         with nothing_left(trial.root / "temporary"):
             for outage in LEAVING:
                 trial.write_through(self.outage(outage))
@@ -171,7 +171,7 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """Nor by its causes and their notes."""
+        """The causes and notes of an error do not show it either."""
         caplog.set_level(logging.INFO, logger="py4j")
         caplog.set_level(logging.DEBUG)
         seen = []

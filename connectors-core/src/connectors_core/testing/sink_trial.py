@@ -41,7 +41,7 @@ from connectors_core.testing.trial import (
     Trial,
 )
 
-# Most of what a case costs on Spark are its micro-batches: a few where that is enough.
+# Micro-batches are the main cost of a case on Spark, so cases use few of them where possible.
 TOTAL: Final = 120
 PLANS: Final = 4
 MANY_PLANS: Final = 10
@@ -49,7 +49,7 @@ FURTHER: Final = pa.field("extra", pa.string())
 
 
 class SinkTrial(Trial):
-    """One case at work: its external system, its pipelines, and what was written."""
+    """A case in progress: its external system, its pipelines, and the written rows."""
 
     def __init__(
         self,
@@ -66,11 +66,14 @@ class SinkTrial(Trial):
         self._outages = itertools.count()
 
     def expected(self) -> list[pa.Table]:
-        """All rows that a pipeline writes."""
+        """Return all rows that a pipeline writes."""
         return [make_rows(0, 0, TOTAL, self._seed)]
 
     def pipeline(self, **settings: Any) -> Any:
-        """A pipeline of known rows into the sink; each one goes on from the one before."""
+        """Return a pipeline of known rows into the sink.
+
+        Each pipeline resumes after the previous one.
+        """
         return self.job(**settings).build(self.environment)
 
     def write_all(self, **settings: Any) -> None:
@@ -79,7 +82,7 @@ class SinkTrial(Trial):
             self.run_to_end(pipeline)
 
     def write_some(self, **settings: Any) -> None:
-        """Run a pipeline for two epochs or more, and stop it."""
+        """Run a pipeline for at least two epochs, and stop it."""
         with self.pipeline(plans=MANY_PLANS, **settings) as pipeline:
             pipeline.start()
             self.wait(
@@ -97,10 +100,10 @@ class SinkTrial(Trial):
         self.context.lose(self.decided(epoch=1))
 
     def write_through(self, outage: AbstractContextManager[threading.Event]) -> Exception | None:
-        """Run a pipeline that meets an outage when it has written some rows and has more in hand.
+        """Run a pipeline through an outage that starts after some rows and before others.
 
         Returns:
-            What it failed with; None if it came to its end.
+            The error of the pipeline, or None if it ended normally.
         """
         number = next(self._outages)
         begun = self.root / f"outage-{number}"
@@ -135,7 +138,7 @@ class SinkTrial(Trial):
         further_column: bool = False,
         writers: int | None = None,
     ) -> DriverJob:
-        """The same pipeline for a process of its own."""
+        """Return the same pipeline for a separate process."""
         source = DataGeneratorSource(
             functools.partial(_generate, self._seed, nulls, further_column),
             TOTAL,
@@ -149,7 +152,7 @@ class SinkTrial(Trial):
         return dataclasses.replace(self._job(source, sinks, parallelism, plans), writers=writers)
 
     def job_of(self, rows: pa.Table) -> DriverJob:
-        """A pipeline of these rows into the sink."""
+        """Return a pipeline of these rows into the sink."""
         source = DataGeneratorSource(
             functools.partial(_take, rows), rows.num_rows, rows.schema, batch_rows=2
         )
@@ -168,11 +171,12 @@ class SinkTrial(Trial):
         )
 
     def watch(self, topology: Topology, *, fails_before: bool | None = None) -> Watch:
-        """A watch over the topologies of sinks, for a case of one of them.
+        """Watch the topologies of sinks, in a case of one topology.
 
         Args:
-            topology: Of which the case is; it does not apply to a sink without it.
-            fails_before: Whether the driver fails before the topology, or after it; None: not.
+            topology: The topology of the case, which does not apply to a sink without it.
+            fails_before: Whether the driver fails before or after the topology, or None for no
+                failure.
         """
         if not topology.is_of(self.context.create_sink()):
             pytest.skip(f"the sink has no {topology} topology")
@@ -184,21 +188,21 @@ class SinkTrial(Trial):
         )
 
     def epochs(self) -> list[int]:
-        """The epochs that were decided."""
+        """Return the decided epochs."""
         return sorted(decisions_since(self._store, 0))
 
     def rows_decided(self, epoch: int) -> int:
-        """How many rows were decided on up to an epoch."""
+        """Return the number of decided rows up to an epoch."""
         decisions = decisions_since(self._store, 0)
         return sum(d.sinks["out"].rows for number, d in decisions.items() if number <= epoch)
 
     def assert_post_committed(self) -> None:
-        """The post-commit topology has acted on all that was decided on."""
+        """Check that the post-commit topology has processed all decided committables."""
         committed = [each for epoch in self.epochs() for each in self.decided(epoch)]
         self.context.assert_post_committed(committed)
 
     def decided(self, epoch: int) -> list[Any]:
-        """The committables that an epoch was decided on."""
+        """Return the decided committables of an epoch."""
         sink: Any = self.context.create_sink()
         decided = decisions_since(self._store, epoch)[epoch].sinks["out"]
         stored = [each.committable for each in decided.committables]
@@ -206,7 +210,7 @@ class SinkTrial(Trial):
         return [serializer.deserialize(each.version, each.data) for each in stored]
 
     def assert_states(self) -> None:
-        """The states in the newest decision are those of writers that saw each row once."""
+        """Check that the decided states match writers that received each row once."""
         sink: Any = self.context.create_sink()
         newest = newest_decision(self._store)
         decided = decisions_since(self._store, newest)[newest].sinks["out"]
@@ -220,7 +224,7 @@ class SinkTrial(Trial):
         return StateStore(str(self.location)).child("query-0")
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
-        """Check that all rows are visible, once if guaranteed, and that nothing is left over."""
+        """Check that all rows are visible, once if guaranteed, and that no staged data is left."""
         context = context or self.context
         self.assert_rows(context)
         left = list(context.leftovers())
@@ -237,7 +241,7 @@ class SinkTrial(Trial):
 
 
 def _generate(seed: int, nulls: bool, further_column: bool, indices: pa.Array) -> pa.RecordBatch:
-    """Rows by number; every other one without a text, or all with a further column."""
+    """Return rows by number, every other one without text, or all with an additional column."""
     numbers = indices.to_pylist()
     rows = pa.concat_tables([make_rows(0, number, 1, seed) for number in numbers])
     if nulls:

@@ -32,7 +32,7 @@ UID: Final = "out"
 
 
 class SinkUnitTrial:
-    """One case at work: its external system, a sink, and what was staged."""
+    """A case in progress: its external system, a sink, and the staged data."""
 
     def __init__(self, context: SinkExternalContext, seed: int) -> None:
         self.context = context
@@ -45,7 +45,7 @@ class SinkUnitTrial:
         self._leasing = contextlib.ExitStack()
 
     def close(self) -> None:
-        """Close the committers that leased."""
+        """Close the committers with leases."""
         self._leasing.close()
 
     @staticmethod
@@ -67,14 +67,14 @@ class SinkUnitTrial:
         rows: int = ROWS_PER_WRITER,
         uid: str = UID,
     ) -> list[Any]:
-        """Have writers stage rows of an epoch; returns the committables.
+        """Stage rows of an epoch, and return the committables.
 
         Args:
-            epoch: The epoch; its rows have its number as split.
-            writers: Number of writers.
-            first: Number of the first one within the epoch.
-            rows: Rows of each.
-            uid: The sink within the pipeline.
+            epoch: The epoch, whose number is the split of its rows.
+            writers: The number of writers.
+            first: The number of the first writer in the epoch.
+            rows: The number of rows per writer.
+            uid: The uid of the sink in the pipeline.
         """
         committables: list[Any] = []
         tables = self.rows.setdefault(epoch, [])
@@ -91,20 +91,20 @@ class SinkUnitTrial:
         return committables
 
     def fail_writer(self, epoch: int) -> None:
-        """Have a writer fail in the middle of its rows."""
+        """Make a writer fail in the middle of its rows."""
         table = make_rows(epoch, 0, ROWS_PER_WRITER, self._seed + 1)
         with contextlib.closing(self.writer(epoch, 0)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)
 
     def new_job(self, epoch: int, *, uid: str = UID) -> None:
-        """Have the writers of an epoch from now on be those of another job."""
+        """Use a new job for the later writers of an epoch."""
         self._jobs.pop((uid, epoch), None)
 
     def writer(
         self, epoch: int, subtask: int, *, uid: str = UID, attempt_number: int | None = None
     ) -> Any:
-        """A writer of a new attempt."""
+        """Create a writer for a new attempt."""
         attempt = next(self._attempts)
         job = self._job(epoch, uid)
         context = writer_context(
@@ -119,7 +119,7 @@ class SinkUnitTrial:
         return self.sink.create_writer(context)
 
     def _job(self, epoch: int, uid: str) -> _Job:
-        """The job whose writers write an epoch; its lease is taken when the first one is made."""
+        """Return the job whose writers write an epoch. Its first writer takes its lease."""
         if (uid, epoch) not in self._jobs:
             committer = self.committer(uid=uid)
             self._leasing.callback(committer.close)
@@ -130,22 +130,22 @@ class SinkUnitTrial:
         return self._jobs[uid, epoch]
 
     def committer(self, *, uid: str = UID) -> Committer[Any]:
-        """A committer, as of a new life of the driver."""
+        """Create a committer, as in a new driver."""
         return self.sink.create_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=uid))
 
     def assert_visible(self, *epochs: int) -> None:
-        """A reader sees the rows of these epochs, each once, and no others."""
+        """Check that a reader sees the rows of these epochs, each once, and no others."""
         expected = [table for epoch in epochs for table in self.rows[epoch]]
         assert_exactly(self.context.read_back(), expected)
 
     def assert_nothing_left(self) -> None:
-        """Nothing staged is left behind."""
+        """Check that no staged data is left."""
         left = list(self.context.leftovers())
         assert not left, f"left behind: {', '.join(left[:5])}"
 
 
 class _Job:
-    """What the attempts of one job share."""
+    """State that the attempts of one job share."""
 
     def __init__(self, lease: Any) -> None:
         self.lease = lease
@@ -159,7 +159,7 @@ class _Job:
 
 
 def writer_context(**given: Any) -> WriterInitContext:
-    """What a writer of the suites' rows knows of itself; what is not given is as it often is."""
+    """Return the context of a writer of the suites' rows, with typical values as defaults."""
     known: dict[str, Any] = {
         "pipeline_id": _PIPELINE,
         "sink_uid": UID,
@@ -174,7 +174,7 @@ def writer_context(**given: Any) -> WriterInitContext:
 
 
 def commit(committer: Committer[Any], committables: Sequence[Any]) -> list[CommitRequest[Any]]:
-    """Have a committer commit; returns the requests with what it said on them."""
+    """Commit with a committer, and return the requests with their outcomes."""
     requests = [CommitRequest(each) for each in committables]
     committer.commit(requests)
     return requests

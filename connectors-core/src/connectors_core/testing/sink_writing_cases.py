@@ -42,7 +42,7 @@ class SinkWritingCases(PipelineSuite, part=True):
 
     @case(Capability.TOPOLOGIES, since="1.3")
     def test_rows_pass_the_pre_write_topology_once(self, trial: SinkTrial) -> None:
-        """Each epoch's own job takes all of its rows, and gives the same ones to the writers."""
+        """The job of each epoch takes all of its rows, and gives the same rows to the writers."""
         watch = trial.watch(Topology.PRE_WRITE)
         trial.write_all(sink=watch.over(trial.context.create_sink()))
         passes = watch.passes[Topology.PRE_WRITE]
@@ -116,12 +116,12 @@ class SinkWritingCases(PipelineSuite, part=True):
         sink = trial.context.create_sink()
         assert type(pickle.loads(pickle.dumps(sink))) is type(sink)
 
-    # --- Topologies of commits --------------------------------------------------------------------
+    # --- Commit topologies ------------------------------------------------------------------------
 
     @case(Capability.TOPOLOGIES, since="1.3", after="test_all_rows_arrive_as_they_were")
     @pytest.mark.slow_on_spark
     def test_what_the_pre_commit_topology_gives_is_decided_on(self, trial: SinkTrial) -> None:
-        """Once for each epoch, as it is after its way through the decision."""
+        """It runs once per epoch, with committables that have been stored in the decision."""
         watch = trial.watch(Topology.PRE_COMMIT)
         trial.write_all(sink=watch.over(trial.context.create_sink()))
         passes = watch.passes[Topology.PRE_COMMIT]
@@ -132,7 +132,7 @@ class SinkWritingCases(PipelineSuite, part=True):
     @case(Capability.TOPOLOGIES, since="1.3", after="test_all_rows_arrive_as_they_were")
     @pytest.mark.slow_on_spark
     def test_what_is_committed_passes_the_post_commit_topology(self, trial: SinkTrial) -> None:
-        """Once for each epoch, when its rows are visible."""
+        """It runs once per epoch, when the epoch's rows are visible."""
         watch = trial.watch(Topology.POST_COMMIT)
         trial.write_all(sink=watch.over(trial.context.create_sink()))
         passes = watch.passes[Topology.POST_COMMIT]
@@ -158,7 +158,10 @@ class SinkWritingCases(PipelineSuite, part=True):
     def test_a_driver_that_fails_at_a_topology_is_restarted(
         self, trial: SinkTrial, topology: Topology, place: str
     ) -> None:
-        """Decided data is not reworked; the post-commit topology runs again after a restart."""
+        """Decided data is not processed again.
+
+        The post-commit topology runs again after a restart.
+        """
         sink = trial.context.create_sink()
         watch = trial.watch(topology, fails_before=place == "before")
         with trial.pipeline(sink=watch.over(sink)) as pipeline:

@@ -34,12 +34,12 @@ from connectors_core.testing.trial import (
     outages,
 )
 
-# Cases of what fails by itself come before those of kills, freezes and storage.
+# Cases with ordinary failures come before those with kills, freezes, and full storage.
 _FAILURES: Final = (
     "test_a_driver_that_fails_is_restarted_exactly",
     "test_a_task_that_fails_is_repeated_exactly",
 )
-# Which meetings of two drivers every run has.
+# The pairs of driver states that every run tests.
 READING_MEETINGS: Final = frozenset(
     {(FaultPoint.BEFORE_PLAN, "has ended"), (FaultPoint.BEFORE_REPORT, "writes")}
 )
@@ -151,7 +151,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     ) -> None:
         """No plan or report can be written from a point on, until there is space again.
 
-        Of a source it judges what cases of failing tasks and drivers do, too.
+        For a source, this also covers the cases of failing tasks and drivers.
         """
         job = trial.job_of_few_rows()
         trial.run_out_of_space(job, point)
@@ -161,7 +161,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @case(Capability.BOUNDED, since="1.3", after="test_full_storage_loses_and_doubles_nothing")
     @pytest.mark.slow_on_spark
     def test_state_of_which_a_file_is_lost_is_refused(self, trial: SourceTrial) -> None:
-        """No connector can break it, because the check precedes all calls of the connector."""
+        """No connector can break this, because the check precedes all calls of the connector."""
         job = trial.job_of_few_rows()
         trial.fail_at(job, FaultPoint.BEFORE_SPARK_COMMIT)
         read = trial.sink.read().num_rows
@@ -178,7 +178,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @pytest.mark.parametrize("hours", WRONG_CLOCKS)
     @pytest.mark.slow_on_spark
     def test_a_driver_with_another_clock_takes_over(self, trial: SourceTrial, hours: int) -> None:
-        """What a killed one has found and read is known, an hour old or to come, and in time."""
+        """Splits and reads of a killed driver are known in time, even if its clock was wrong."""
         job = trial.job_of_few_rows()
         trial.kill_with_wrong_clock(job, hours)
         trial.run_again(job)
@@ -204,7 +204,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         trial.write_split(poison=True)
         with trial.pipeline(Boundedness.BOUNDED) as pipeline:
             failure = trial.run_to_failure(pipeline)
-        assert "BAD_RECORD" in str(failure), "the error does not say that a record is at fault"
+        assert "BAD_RECORD" in str(failure), "the error does not name a bad record as its cause"
 
     @case(
         Capability.BOUNDED,
@@ -250,7 +250,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     def test_poison_between_rows_is_met_once_whatever_cuts_the_split(
         self, trial: SourceTrial
     ) -> None:
-        """By limits that cut batches, and by a driver that fails."""
+        """Limits cut the batches, and a driver fails."""
         trial.write_split_with_poison(7, 6, ROWS_PER_SPLIT - 13)
         trial.write_split_with_poison(1, ROWS_PER_SPLIT - 1)
         letters = DirectorySink(trial.root / "letters")
@@ -276,7 +276,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @case(Capability.OUTAGES, since="1.3")
     @pytest.mark.slow_on_spark
     def test_a_system_that_is_not_there_is_named_in_time(self, trial: SourceTrial) -> None:
-        """Before the pipeline starts."""
+        """The outage is before the start of the pipeline."""
         self.assert_named_in_time(trial.context.create_source(Boundedness.BOUNDED))
 
     @case(

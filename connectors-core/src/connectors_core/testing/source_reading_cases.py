@@ -174,7 +174,7 @@ class SourceReadingCases(PipelineSuite, part=True):
     )
     @pytest.mark.slow
     def test_memory_follows_from_a_plan_and_not_from_the_input(self, trial: SourceTrial) -> None:
-        """Two drivers read little and much, in plans of equal size."""
+        """Two drivers read different amounts, in plans of equal size."""
         limits = ReadLimits(rows=LARGE_ROWS // 10)
         peaks = [
             trial.peak_memory(name, rows, limits)
@@ -183,7 +183,7 @@ class SourceReadingCases(PipelineSuite, part=True):
         grown = peaks[1] - peaks[0]
         assert grown < LARGE_ROWS * LARGE_TEXT // 3, f"{grown >> 20} MiB more for more input"
 
-    # --- While it runs ----------------------------------------------------------------------------
+    # --- During a run -----------------------------------------------------------------------------
 
     @case(Capability.UNBOUNDED, after="test_a_single_split_is_read_to_its_end")
     def test_an_unbounded_source_goes_on_until_it_is_stopped(self, trial: SourceTrial) -> None:
@@ -305,14 +305,14 @@ class SourceReadingCases(PipelineSuite, part=True):
     def test_rows_behind_the_end_of_a_bounded_source_are_never_read(
         self, trial: SourceTrial
     ) -> None:
-        """Its end is fixed at its start; neither of two restarts moves it."""
+        """The end is fixed at the start, and neither of two restarts moves it."""
         trial.write_split(MANY_SPLITS)
         few = ReadLimits(rows=ROWS_PER_SPLIT // 2, splits=3)
         with trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
             pipeline.start()
             trial.wait(lambda: trial.sink.read().num_rows > 0, "the first rows", pipeline)
         before_the_end = list(trial.written)
-        trial.grow_splits()  # a split that cannot grow is a new one
+        trial.grow_splits()  # a split that cannot grow becomes a new one
         trial.write_split()
         trial.written = before_the_end
         for _ in range(2):

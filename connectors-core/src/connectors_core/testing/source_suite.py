@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite that every source passes: subclass it and supply an external context."""
+"""The suite for sources. Subclass it and supply an external context."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ BY_TIME: Final = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_as
 
 
 class SourceTestSuite(SourceFailureCases, SourceReadingCases):
-    """Cases for a source. Derive, name what the connector can do, and supply a context."""
+    """Cases for a source.
+
+    Derive from this class, declare the capabilities, and supply a context.
+    """
 
     judged_by = frozenset({Capability.REPLAYABLE})
 
     @abstractmethod
     def external_context(self, folder: Path) -> SourceExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SourceTrial]:
-        """One case's external system, pipelines and rows."""
+        """Return the external system, the pipelines, and the rows of a case."""
         folder = tmp_path / "external"
         folder.mkdir()
         replayable = Capability.REPLAYABLE in self.capabilities.can
@@ -50,7 +53,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
             trial.system = None if self.system is None else type(self.system)
             yield trial
 
-    # --- Time -------------------------------------------------------------------------------------
+    # --- Watermarks -------------------------------------------------------------------------------
 
     @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")
     def test_the_watermark_never_passes_a_row_that_is_still_to_come(
@@ -71,7 +74,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
 
     @case(Capability.BOUNDED, after="test_the_watermark_never_passes_a_row_that_is_still_to_come")
     def test_aligned_splits_stay_together(self, trial: SourceTrial) -> None:
-        """Flink's FLIP-217: no split runs ahead of the slowest one by more than the drift."""
+        """Flink's FLIP-217: no split is ahead of the slowest one by more than the drift."""
         drift = timedelta(seconds=10)
         strategy = BY_TIME.with_watermark_alignment("suite", drift)
         trial.write_split(3)
@@ -90,7 +93,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
         ),
     )
     def test_a_split_without_rows_is_idle_until_it_has_some(self, trial: SourceTrial) -> None:
-        """A split that never had a row does not hold the watermark; its first row is not late."""
+        """A split without rows does not hold back the watermark. Its first row is not late."""
         strategy = BY_TIME.with_idleness(timedelta(milliseconds=200))
         trial.write_split()
         trial.open_split(first=3 * ROWS_PER_SPLIT)
@@ -106,7 +109,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
         trial.assert_nothing_late()
         trial.assert_complete()
 
-    # --- What is left, what is seen ---------------------------------------------------------------
+    # --- Leaks and secrets ------------------------------------------------------------------------
 
     @case(
         Capability.BOUNDED,
@@ -130,7 +133,7 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        """Not in a log, plan, report, decision, status, exception or repr."""
+        """No log, plan, report, decision, status, exception, or repr shows it."""
         trial.write_split(2)
         source = trial.context.create_source(Boundedness.BOUNDED)
         trial.look_for(trial.context.secrets(), caplog, capfd, source, lambda: trial.job_of(source))

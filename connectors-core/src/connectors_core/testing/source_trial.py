@@ -35,13 +35,13 @@ from connectors_core.testing.trial import (
 )
 
 ROWS_PER_SPLIT: Final = 60
-# So many that some are assigned and not begun, and some wait, wherever a pipeline stops.
+# With this number, some splits are assigned but unread and some wait, wherever a pipeline stops.
 MANY_SPLITS: Final = 12
 LARGE_TEXT: Final = 1_000
 
 
 class SourceTrial(Trial):
-    """One case at work: its external system, its pipelines, and what was written and read."""
+    """A case in progress: its external system, its pipelines, and its written and read rows."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class SourceTrial(Trial):
                 self._writers[split].write_poison()
 
     def write_split_with_poison(self, *counts: int) -> None:
-        """Write a new split of so many rows, a bad record, so many more, and so on."""
+        """Write a new split: groups of rows of these sizes, separated by bad records."""
         split = self.open_split()
         rows = make_rows(split, 0, sum(counts), self._seed)
         starts = itertools.accumulate(counts, initial=0)
@@ -80,7 +80,10 @@ class SourceTrial(Trial):
         self.written.append(rows)
 
     def open_split(self, *, first: int = 0) -> int:
-        """A new split without rows, its number; its first row will be that of this number."""
+        """Create a split without rows, and return its number.
+
+        Its first row will have the given number.
+        """
         self._writers.append(self.context.create_split())
         self._next.append(first)
         return len(self._writers) - 1
@@ -100,7 +103,10 @@ class SourceTrial(Trial):
         self._writers[split].write(rows)
 
     def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
-        """A pipeline from the source to a folder; each one goes on from the one before."""
+        """Return a pipeline from the source to a folder.
+
+        Each pipeline resumes after the previous one.
+        """
         return self.job(boundedness, parallelism=parallelism, **settings).build(self.environment)
 
     def read_all(self, **settings: Any) -> None:
@@ -109,18 +115,18 @@ class SourceTrial(Trial):
             self.run_to_end(pipeline)
 
     def follow(self, **settings: Any) -> None:
-        """Run an unbounded pipeline until all that was written came out, and stop it."""
+        """Run an unbounded pipeline until all written rows have arrived, and stop it."""
         with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
             pipeline.start()
             self.wait_for_all(pipeline)
 
     def job(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> DriverJob:
-        """The same pipeline for a process of its own."""
+        """Return the same pipeline for a separate process."""
         source = self.context.create_source(boundedness)
         return self.job_of(source, parallelism=parallelism, **settings)
 
     def job_of(self, source: AnySource, *, parallelism: int = 2, **settings: Any) -> DriverJob:
-        """A pipeline from this source to the folder."""
+        """Return a pipeline from this source to the folder."""
         return DriverJob(
             location=str(self.location),
             source=source,
@@ -131,18 +137,21 @@ class SourceTrial(Trial):
         )
 
     def job_of_few_rows(self) -> DriverJob:
-        """A bounded pipeline of new splits: some are begun, and some wait, wherever it ends."""
+        """Return a bounded pipeline of new splits.
+
+        Some are started and some wait, wherever it ends.
+        """
         self.write_split(MANY_SPLITS // 2)
         few = ReadLimits(rows=ROWS_PER_SPLIT * 2 // 3, splits=3)
         return self.job(Boundedness.BOUNDED, limits=few)
 
     def run_again(self, job: DriverJob) -> None:
-        """Run a pipeline to its end, in as few plans as it takes."""
+        """Run a pipeline to its end, in as few plans as possible."""
         with replace(job, settings={}).build(self.environment) as pipeline:
             self.run_to_end(pipeline)
 
     def peak_memory(self, name: str, rows: int, limits: ReadLimits) -> int:
-        """Bytes that a driver needs at most to read so many rows with long texts."""
+        """Return the peak memory in bytes of a driver that reads this number of long rows."""
         texts = pa.repeat(pa.scalar("x" * LARGE_TEXT), rows)
         written = make_rows(0, 0, 1, self._seed).take(pa.repeat(pa.scalar(0), rows))
         self.context.create_split().write(written.set_column(3, "text", texts))
@@ -156,7 +165,7 @@ class SourceTrial(Trial):
         return int((self.root / f"{name}-peak").read_text())
 
     def watermarks_and_times(self) -> Iterator[tuple[int | None, list[int]]]:
-        """For every plan with rows: the watermark it was made with, and the rows' event times."""
+        """Return, for every plan with rows, its watermark and the event times of its rows."""
         store = StateStore(str(self.location / "query-0"))
         for epoch, decision in sorted(decisions_since(store, 0).items()):
             (source,) = read_plan(store, decision.plan).sources.values()
@@ -165,12 +174,12 @@ class SourceTrial(Trial):
                 yield source.watermark, rows["at"].cast(pa.int64()).to_pylist()
 
     def assert_nothing_late(self) -> None:
-        """Check that no row came after the watermark had passed it."""
+        """Check that no row arrived after the watermark had passed it."""
         for watermark, times in self.watermarks_and_times():
             assert watermark is None or min(times) >= watermark, "rows came behind the watermark"
 
     def assert_aligned(self, drift: timedelta) -> None:
-        """In no plan was a row further ahead than this of the next row of any split."""
+        """Check that no plan has a row further ahead than this of the next row of any split."""
         waiting = {
             table["split"][0].as_py(): table["at"].cast(pa.int64()).to_pylist()
             for table in self.written
@@ -187,7 +196,7 @@ class SourceTrial(Trial):
                 waiting[split].pop(0)
 
     def wait_for_watermark(self, pipeline: Any, split: int, rows: int) -> None:
-        """Wait until the watermark is that of this many rows of a split."""
+        """Wait until the watermark is that of this number of rows in a split."""
         last = make_rows(split, rows - 1, 1, self._seed)["at"].cast(pa.int64())[0].as_py()
 
         def there() -> bool:
@@ -197,14 +206,14 @@ class SourceTrial(Trial):
         self.wait(there, f"the watermark of row {rows} of split {split}", pipeline)
 
     def wait_for_all(self, pipeline: Any) -> None:
-        """Wait until as many rows came out as were written."""
+        """Wait until all written rows have arrived."""
         expected = sum(table.num_rows for table in self.written)
         self.wait(lambda: self.sink.read().num_rows >= expected, f"{expected} rows", pipeline)
 
     def assert_complete(self) -> None:
-        """All that was written came out, the rows of a split in their order.
+        """Check that all written rows arrived, with the rows of each split in order.
 
-        Each row once, unless the source cannot be read again.
+        Each row must arrive once, unless the source cannot be read again.
         """
         read = self.sink.read()
         found = self.context.to_rows(read) if read.num_columns else read

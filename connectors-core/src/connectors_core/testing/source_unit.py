@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared tools of a source's unit suites: written rows, splits, reads."""
+"""The shared tools of a source's unit suites: written rows, splits, and reads."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _PATIENCE: Final = 0.02
 
 
 class SourceUnitSuite(PipelineSuite):
-    """A suite that takes a source apart, without a pipeline.
+    """A suite that tests the parts of a source, without a pipeline.
 
     Attributes:
-        deadline: Seconds within which a reader must give what it has.
+        deadline: The timeout in seconds within which a reader must return available rows.
     """
 
     deadline: ClassVar[float] = 20.0
 
     @abstractmethod
     def external_context(self, folder: Path) -> SourceExternalContext:
-        """A new external system for one case; ``folder`` is its own."""
+        """Return a new external system for one case. ``folder`` belongs to the case."""
 
     @pytest.fixture
     def trial(self, tmp_path: Path) -> Iterator[SourceUnitTrial]:
-        """One case's external system."""
+        """Return the external system of a case."""
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
@@ -57,14 +57,14 @@ class SourceUnitSuite(PipelineSuite):
 
 
 class SourceUnitTrial:
-    """One case at work: its external system, and what was written.
+    """A case in progress: its external system, and the written rows.
 
     Attributes:
         context: The external system.
-        seed: Of the test data.
-        deadline: Seconds within which a reader must give what it has.
-        written: The rows that were written, split by split.
-        boundednesses: What kinds of sources there are, bounded first.
+        seed: The seed of the test data.
+        deadline: The timeout in seconds within which a reader must return available rows.
+        written: The written rows, split by split.
+        boundednesses: The supported kinds of sources, bounded first.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SourceUnitTrial:
             self._splits += 1
 
     def write_split_with_poison(self, *counts: int) -> None:
-        """Write a new split of so many rows, a bad record, so many more, and so on."""
+        """Write a new split: groups of rows of these sizes, separated by bad records."""
         rows = make_rows(self._splits, 0, sum(counts), self.seed)
         starts = itertools.accumulate(counts, initial=0)
         parts = [rows.slice(start, count) for start, count in zip(starts, counts, strict=False)]
@@ -108,11 +108,11 @@ class SourceUnitTrial:
         self._splits += 1
 
     def source(self, boundedness: Boundedness | None = None) -> AnySource:
-        """A source of all that was written; one with an end where there is the choice."""
+        """Return a source of all written rows, bounded if possible."""
         return self.context.create_source(boundedness or self.boundednesses[0])
 
     def read(self, source: AnySource, splits: Sequence[Any]) -> Batches:
-        """All batches of some splits."""
+        """Return all batches of some splits."""
         with Reading(source, self.deadline) as reading:
             reading.add(splits)
             reading.read(self.rows_written)
@@ -120,13 +120,13 @@ class SourceUnitTrial:
 
     @property
     def rows_written(self) -> int:
-        """How many rows there are."""
+        """Return the number of written rows."""
         return sum(table.num_rows for table in self.written)
 
     def assert_complete(self, source: AnySource, read: Batches) -> None:
-        """These are all rows that were written, once, those of a split in their order.
+        """Check that these are all written rows, once each, in order within each split.
 
-        What was written as one split may be several of the source, which have no order.
+        One written split may be several splits of the source, which have no order.
         """
         assert_exactly(self.context.to_rows(table_of(source, read)), self.written)
         for split_id in {split_id for split_id, _ in read}:
@@ -134,7 +134,7 @@ class SourceUnitTrial:
 
 
 class RecordedErrors(RecordErrorHandler):
-    """Leaves bad records out and keeps them."""
+    """Drops bad records and keeps them for the test."""
 
     def __init__(self) -> None:
         super().__init__(RecordPolicy.skip())
@@ -147,7 +147,7 @@ class RecordedErrors(RecordErrorHandler):
 
 
 class _Context:
-    """The runtime as a reader sees it."""
+    """The context of a reader in a test."""
 
     index_of_subtask = 0
     current_parallelism = 1
@@ -183,13 +183,13 @@ class _SplitOutput:
 
 
 class Reading:
-    """One reader at work, polled by the test; closed at the end of its context.
+    """A reader in use, which the test polls and its context closes.
 
     Attributes:
         reader: The reader.
-        batches: All that it emitted, as (split id, batch).
-        bad_records: All that it handed over.
-        kept: What it had emitted and its state, behind the last poll of `read_through`.
+        batches: All emitted batches, as (split id, batch).
+        bad_records: All reported bad records.
+        kept: The emitted rows and the state of the reader after the last poll of `read_through`.
     """
 
     def __init__(self, source: AnySource, deadline: float, *, start: bool = True) -> None:
@@ -210,28 +210,28 @@ class Reading:
         self.close()
 
     def close(self) -> None:
-        """Close the reader, once."""
+        """Close the reader once."""
         if not self._closed:
             self._closed = True
             self.reader.close()
 
     @property
     def batches(self) -> Batches:
-        """All that was emitted."""
+        """Return all emitted batches."""
         return self._output.batches
 
     @property
     def events(self) -> list[SourceEvent]:
-        """All that the enumerator is to hear."""
+        """Return all events for the enumerator."""
         return self._context.events
 
     @property
     def bad_records(self) -> list[BadRecord]:
-        """All that was handed over."""
+        """Return all reported bad records."""
         return self._context.record_errors.records
 
     def add(self, splits: Sequence[Any]) -> None:
-        """Give the reader splits."""
+        """Add splits to the reader."""
         self.reader.add_splits(splits)
 
     def poll(self) -> InputStatus:
@@ -239,7 +239,7 @@ class Reading:
         return self.reader.poll_next(self._output)
 
     def steps(self) -> Iterator[InputStatus]:
-        """Poll again and again, with patience while nothing is there; ends with the input.
+        """Poll repeatedly, and wait while no rows are available. Ends with the input.
 
         Raises:
             AssertionError: Nothing was emitted for too long.
@@ -265,18 +265,19 @@ class Reading:
         behind: int,
         rows: int,
     ) -> Exception | None:
-        """Read some rows, then through an outage, then all that is left.
+        """Read some rows, then during an outage, and then all remaining rows.
 
-        What every poll but a failed one leaves behind is in ``kept``.
+        ``kept`` stores the result of every successful poll.
 
         Args:
-            outage: Begins with its context and passes by itself.
-            splits: What to read.
-            behind: Rows to be read before; where there are none the splits are given in the outage.
-            rows: All of them.
+            outage: Starts with its context and ends by itself.
+            splits: The splits to read.
+            behind: The number of rows to read before the outage. With 0, the splits are added
+                during it.
+            rows: The total number of rows.
 
         Returns:
-            What a poll failed with, None if none did.
+            The error of a failed poll, or None.
         """
         try:
             if behind:
@@ -301,23 +302,23 @@ class Reading:
                 return
 
     def read(self, rows: int) -> None:
-        """Poll until so many rows came, and all that comes without waiting."""
+        """Poll until this number of rows, and all immediately available rows, have arrived."""
         for status in self.steps():
             if self.count >= rows and status is not InputStatus.MORE_AVAILABLE:
                 return
 
     @property
     def bad_places(self) -> list[tuple[str | None, str | None]]:
-        """Splits and positions of all that was handed over."""
+        """Return the splits and positions of all reported bad records."""
         return sorted((record.split_id, record.position) for record in self.bad_records)
 
     @property
     def count(self) -> int:
-        """Rows emitted."""
+        """Return the number of emitted rows."""
         return sum(batch.num_rows for _, batch in self.batches)
 
     def state(self) -> dict[str, tuple[int, bytes]]:
-        """The unfinished splits by id, as they are stored."""
+        """Return the serialized unfinished splits by ID."""
         version = self._serializer.version
         return {
             split.split_id: (version, self._serializer.serialize(split))
@@ -325,19 +326,19 @@ class Reading:
         }
 
     def go_on_from(self, state: dict[str, tuple[int, bytes]]) -> None:
-        """Give the reader splits as they were stored."""
+        """Add serialized splits to the reader."""
         self.add([self._serializer.deserialize(*each) for each in state.values()])
 
 
 def table_of(source: AnySource, read: Batches, split_id: str | None = None) -> pa.Table:
-    """Batches of a source, or those of one split, as a table; no batch is a table too."""
+    """Return the batches of a source or split as a table, even if there are none."""
     found = [batch for each, batch in read if split_id in (None, each)]
-    # By their own schema: whether it is that of the source is a case of its own.
+    # Use their own schema, because another case checks whether it is the source's.
     return pa.Table.from_batches(found, schema=found[0].schema if found else source.schema())
 
 
 def splits_of(source: AnySource) -> list[Any]:
-    """All splits of a source; there must be some."""
+    """Return all splits of a source, which must have some."""
     splits = all_splits(source)
     assert splits, "the enumerator finds no split"
     return splits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small Spark for all tests of a run: a local session, or a cluster of two workers."""
+"""One small Spark for all tests of a run: a local session, or a cluster with two workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A classic session with two slots and four attempts per task, or the one there is.
+    """Return the current session, or a new classic one with two slots and four attempts per task.
 
     Args:
-        settings: Further settings of Spark; those of a cluster (`Cluster.settings`) take the
-            place of the two slots.
+        settings: Additional settings of Spark. Those of a cluster (`Cluster.settings`) replace the
+            two slots.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -37,13 +37,13 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # Short runs: quick compilation counts, not the best code.
+        # The session is short-lived, so fast compilation matters more than optimal code.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.streaming.checkpointFileManagerClass", _checkpoint_file_manager())
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        # As in a local session: executors take their faults from where the driver does.
+        # As in a local session, executors read their faults from the same file as the driver.
         .config(
             f"spark.executorEnv.{ENVIRONMENT_VARIABLE}", os.environ.get(ENVIRONMENT_VARIABLE, "")
         )
@@ -56,8 +56,8 @@ def new_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 def _checkpoint_file_manager() -> str:
-    """One that starts no processes."""
-    # Without Hadoop's native library, the usual one asks a shell of each file if it is a link.
+    """Return a file system that starts no processes."""
+    # Without Hadoop's native library, the default one starts a shell to check each file for a link.
     import pyspark
 
     package = "org.apache.spark.sql.execution.streaming"
@@ -68,11 +68,11 @@ def _checkpoint_file_manager() -> str:
 
 @contextmanager
 def running_spark(folder: Path, *, cluster: bool) -> Iterator[LocalSpark]:
-    """Where the pipelines of suites run that are ``on_spark``.
+    """The environment for the pipelines of suites with ``on_spark``.
 
     Args:
-        folder: Takes what Spark writes, and the faults that are to happen.
-        cluster: Whether it is a standalone cluster with two workers.
+        folder: The folder for Spark's files and the faults.
+        cluster: Whether the environment is a standalone cluster with two workers.
     """
     settings = {"spark.sql.warehouse.dir": (folder / "warehouse").as_uri()}
     with ExitStack() as stack:

@@ -22,11 +22,11 @@ _CHAIN, _NUMBER = "_chain", "_number"
 
 @dataclass(frozen=True)
 class Chain:
-    """Rows that were numbered one after the other.
+    """Rows that were numbered consecutively.
 
     Attributes:
-        name: Different for every writer that began without a state.
-        next_number: Number of the next row.
+        name: The name of the chain, unique for each writer that started without state.
+        next_number: The number of the next row.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Chain:
 
 
 class NumberingDirectorySink(DirectorySink, StatefulSink[Chain]):
-    """Like its base; each row has a chain and a number in it, which go on in the next epoch.
+    """A `DirectorySink` that adds a chain and a number to each row, which continue in later epochs.
 
-    So its files show whether a state was lost, used twice, or seen though it was never decided on.
+    Its files therefore show whether a state was lost, used twice, or visible without a decision.
 
     Args:
         path: A local folder.
-        writers: Number of writers.
+        writers: The number of writers.
     """
 
     def __init__(self, path: str | Path, writers: int = 2) -> None:
@@ -48,14 +48,14 @@ class NumberingDirectorySink(DirectorySink, StatefulSink[Chain]):
         self.writers = writers
 
     def create_writer(self, context: WriterInitContext) -> NumberingWriter:
-        """A writer that begins a chain."""
+        """Create a writer that starts a chain."""
         name = f"{context.checkpoint_id}-{context.attempt_name}"
         return NumberingWriter(self.path, context, [Chain(name, 0)])
 
     def restore_writer(
         self, context: WriterInitContext, states: Sequence[Chain]
     ) -> NumberingWriter:
-        """A writer that goes on with the first of its chains, and keeps the others."""
+        """Create a writer that continues its first chain and keeps the others."""
         return NumberingWriter(self.path, context, states)
 
     def writer_state_serializer(self) -> VersionedSerializer[Chain]:
@@ -63,18 +63,18 @@ class NumberingDirectorySink(DirectorySink, StatefulSink[Chain]):
         return JsonDataclassSerializer(Chain)
 
     def writer_parallelism(self) -> int:
-        """As many as it was made with."""
+        """Return the configured number of writers."""
         return self.writers
 
     def assert_numbered(self, states: Sequence[Chain], rows: int) -> None:
-        """All rows have a number, and the states are those of whoever gave them.
+        """Check that all rows have a number, and that the states match these numbers.
 
         Args:
-            states: Of all writers.
-            rows: How many rows were written.
+            states: The states of all writers.
+            rows: The number of written rows.
 
         Raises:
-            AssertionError: A chain has a gap, a double, or another end than its state says.
+            AssertionError: A chain has a gap, a duplicate, or an end that differs from its state.
         """
         found: dict[str, list[int]] = {chain.name: [] for chain in states}
         assert len(found) == len(states), "two writers have one chain"
@@ -96,9 +96,9 @@ class NumberingWriter(DirectoryWriter, StatefulSinkWriter[Chain]):
     """Writes one Arrow file with numbered rows.
 
     Args:
-        path: The sink's folder.
-        context: The attempt.
-        chains: Goes on with the first one.
+        path: The folder of the sink.
+        context: The context of the attempt.
+        chains: The chains, of which the writer continues the first one.
     """
 
     def __init__(self, path: Path, context: WriterInitContext, chains: Sequence[Chain]) -> None:
@@ -117,5 +117,5 @@ class NumberingWriter(DirectoryWriter, StatefulSinkWriter[Chain]):
         self.chain = replace(self.chain, next_number=end)
 
     def snapshot_state(self, checkpoint_id: int) -> Sequence[Chain]:
-        """Its chains."""
+        """Return the writer's chains."""
         return [self.chain, *self.others]

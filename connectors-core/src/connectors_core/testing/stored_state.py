@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of stored state in a repository: what releases wrote, and later ones must read.
+"""Files of stored state in a repository, which releases wrote and later releases must read.
 
-Each is ``<kind>-v<version>.bin``: one object as its serialiser wrote it in that layout. A file is
-written once, by a run with :data:`WRITE_COMMAND`, and never changed again.
+Each file is ``<kind>-v<version>.bin`` with one object, serialized with that layout. A run with
+:data:`WRITE_COMMAND` writes a file once, and it never changes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAME: Final = re.compile(r"(?P<kind>[a-z][a-z\-]*)-v(?P<version>[0-9]+)\.bin")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One object as a release stored it.
+    """An object as a release stored it.
 
     Attributes:
         path: The file.
-        kind: What it is: ``split``, ``enumerator-state`` or ``committable``.
+        kind: The kind: ``split``, ``enumerator-state``, or ``committable``.
         version: The layout.
     """
 
@@ -34,10 +34,10 @@ class StoredFile:
 
 
 def stored_files(folder: Path) -> Iterator[StoredFile]:
-    """All files of a folder, in order.
+    """Return all files of a folder, in order.
 
     Raises:
-        AssertionError: A file is not named as it should be.
+        AssertionError: A file name is not valid.
     """
     for path in sorted(folder.glob("*.bin")):
         match = _NAME.fullmatch(path.name)
@@ -46,5 +46,5 @@ def stored_files(folder: Path) -> Iterator[StoredFile]:
 
 
 def file_of(folder: Path, kind: str, version: int) -> Path:
-    """Where the object of a kind and layout belongs."""
+    """Return the path for an object of this kind and layout."""
     return folder / f"{kind}-v{version}.bin"

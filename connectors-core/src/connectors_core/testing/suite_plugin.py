@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin of the suites: selects cases by capability and reports them.
 
-`connectors_core.testing.plugin` loads it in projects that ask for it.
+`connectors_core.testing.plugin` loads it in projects that request it.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--connector-report",
         metavar="PATH",
-        help="write what the connector suites found to PATH.json and PATH.md",
+        help="write the results of the connector suites to PATH.json and PATH.md",
     )
     group.addoption(
         WRITE_OPTION,
         action="store_true",
-        help="let the serialiser suites write the files of stored state that are missing",
+        help="let the serializer suites write the missing files of stored state",
     )
     group.addoption(
         "--connector-environment",
         choices=("local", "cluster"),
         default="local",
-        help="the Spark of the fixture `spark`: in this process, or a cluster of two workers",
+        help="the Spark of the fixture `spark`: in this process, or a cluster with two workers",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Collect results for the report."""
     config.addinivalue_line("markers", "cell: run in every cell of the compatibility matrix")
-    config.addinivalue_line("markers", "slow: left to a full run")
+    config.addinivalue_line("markers", "slow: runs only in a full test run")
     config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
     config.pluginmanager.register(_Results(config), _RESULTS)
 
 
 @pytest.fixture(scope="session")
 def connector_systems(pytestconfig: pytest.Config) -> Iterator[RunningSystems]:
-    """The external systems of the run; ``address(system)`` starts one at its first use."""
+    """The external systems of the run. ``address(system)`` starts a system at its first use."""
     results: Any = pytestconfig.pluginmanager.get_plugin(_RESULTS)
     with closing(RunningSystems()) as systems:
         results.systems = systems.choices
@@ -72,7 +72,10 @@ def connector_systems(pytestconfig: pytest.Config) -> Iterator[RunningSystems]:
 def spark_environment(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalSpark]:
-    """Where the pipelines of suites run that are ``on_spark``; see ``--connector-environment``."""
+    """The environment for the pipelines of suites with ``on_spark``.
+
+    See ``--connector-environment``.
+    """
     from connectors_core.testing.spark_session import running_spark
 
     cluster = pytestconfig.getoption("--connector-environment") == "cluster"
@@ -88,14 +91,14 @@ def spark(spark_environment: LocalSpark) -> SparkSession:
 
 @dataclass(frozen=True)
 class _Judged:
-    """A case that ran or was skipped, and the ones it presupposes."""
+    """A case that ran or was skipped, with the cases that it presupposes."""
 
     result: CaseResult
     after: tuple[str, ...]
 
 
 class _Results:
-    """Results of the suites; with pytest-xdist those of all workers."""
+    """The results of the suites. With pytest-xdist, they include those of all workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -106,7 +109,7 @@ class _Results:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Take out what does not apply; mark what is new."""
+        """Deselect cases that do not apply, and mark new ones."""
         kept, out = [], []
         for item in items:
             suite = getattr(item, "cls", None)
@@ -116,7 +119,7 @@ class _Results:
                 continue
             if missing := suite.undeclared():
                 raise pytest.UsageError(
-                    f"{suite.__name__} says nothing about {', '.join(missing)}: put each into "
+                    f"{suite.__name__} does not declare {', '.join(missing)}: put each into "
                     "`can`, or into `cannot` with the reason"
                 )
             parameters = getattr(getattr(item, "callspec", None), "params", {})
@@ -141,12 +144,12 @@ class _Results:
             items[:] = kept
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note which slow cases this run leaves out."""
+        """Record which slow cases this run does not execute."""
         for item in items:
             known: Any = dict(item.user_properties).get(_CASE_KEY)
             if known is not None and item.get_closest_marker("slow"):
                 suite, name, _, _ = known
-                reason = "slow, left out of this run"
+                reason = "slow, runs only in a full test run"
                 self._not_run.add(CaseResult(suite, name, Outcome.NOT_JUDGED, reason))
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -159,7 +162,7 @@ class _Results:
                 pytest.skip(f"not judged: {cause} failed")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how a case ended."""
+        """Record the outcome of a case."""
         known: Any = dict(report.user_properties).get(_CASE_KEY)
         if known is None:
             return
@@ -188,11 +191,11 @@ class _Results:
             self._failed.add((suite, name.partition("[")[0]))
 
     def _failed_of(self, suite: str, after: tuple[str, ...]) -> str | None:
-        """The first of some cases that failed or was not judged."""
+        """Return the first of some cases that failed or was not judged."""
         return next((name for name in after if (suite, name) in self._failed), None)
 
     def pytest_sessionfinish(self) -> None:
-        """Hand on what a worker knows, or write the report."""
+        """Send the results of a worker, or write the report."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_NOT_RUN] = [
@@ -207,15 +210,16 @@ class _Results:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take what a worker of pytest-xdist knows."""
+        """Receive the results of a pytest-xdist worker."""
         output = getattr(node, "workeroutput", {})
         for suite, name, outcome, reason in output.get(_NOT_RUN, ()):
             self._not_run.add(CaseResult(suite, name, Outcome(outcome), reason))
         self.systems.update(output.get(_SYSTEMS, {}))
 
     def report(self) -> ConnectorReport:
-        """All that was found."""
-        # With pytest-xdist a case may run before or beside the one that it presupposes.
+        """Return all results."""
+        # With pytest-xdist, a case may run before or at the same time as the case that it
+        # presupposes.
         for key, judged in self._judged.items():
             cause = self._failed_of(judged.result.suite, judged.after)
             if cause is not None and judged.result.outcome is Outcome.FAILED:
@@ -227,7 +231,7 @@ class _Results:
         return ConnectorReport(SUITE_VERSION, (*results, *self._not_run), self.systems)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say what did not apply and what is new: nothing is left out in silence."""
+        """Show what did not apply and what is new, so that no case is omitted silently."""
         report = self.report()
         if not report.results:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External systems of a test run: one that runs already, a container, or the connector's own."""
+"""The external systems of a test run: a running one, a container, or the connector's own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from connectors_core.testing.outages import Outage
 
 
 class TestSystem(ABC):
-    """An external system that tests work against, started once for all of them.
+    """An external system for tests, which is started once for all of them.
 
     Attributes:
-        name: What it is called in the output of a run.
-        variable: Environment variable that may hold the address of a running one.
-        image: Image of a container, used where a Docker engine runs and has it; nothing is pulled.
+        name: The name in the output of a run.
+        variable: The environment variable for the address of a running system.
+        image: The image of a container. It is used if a Docker engine runs and has the image, which
+            is never pulled.
     """
 
     __test__ = False
@@ -27,24 +28,24 @@ class TestSystem(ABC):
     image: ClassVar[str | None] = None
 
     def container(self) -> AbstractContextManager[str]:
-        """Start a container of :attr:`image` by testcontainers; gives the address of the system."""
+        """Start a container of :attr:`image` with testcontainers, and return its address."""
         raise NotImplementedError(f"{type(self).__name__} names an image and cannot start it")
 
     @abstractmethod
     def embedded(self) -> AbstractContextManager[str]:
-        """Start the one that the connector brings; gives its address, which is on this machine."""
+        """Start the connector's embedded system, and return its address on this machine."""
 
     def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Make the system unavailable for its clients, not for who fills it and reads it back.
+        """Make the system unavailable for its clients, but not for the tests' own access.
 
-        A `FaultyNetwork` in front of it does so for whatever is reached by TCP.
+        A `FaultyNetwork` before the system does this for any system with TCP.
 
         Args:
-            address: Of the system, as a test run got it.
-            outage: How it is unavailable within the context.
+            address: The address of the system, as a test run got it.
+            outage: The kind of outage within the context.
 
         Raises:
-            NotImplementedError: Its suites lack the capability `OUTAGES`.
+            NotImplementedError: The suites lack the capability `OUTAGES`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no outages")
 
@@ -58,7 +59,7 @@ class RunningSystems:
         self.choices: dict[str, str] = {}
 
     def address(self, system: TestSystem) -> str:
-        """The address of a system, which is started if it does not run yet."""
+        """Return the address of a system, after starting the system if necessary."""
         if system.name not in self._addresses:
             address, choice = self._start(system)
             self._addresses[system.name] = address
@@ -67,7 +68,7 @@ class RunningSystems:
         return self._addresses[system.name]
 
     def close(self) -> None:
-        """End those that were started here."""
+        """Stop the systems that this object started."""
         self._ends.close()
 
     def _start(self, system: TestSystem) -> tuple[str, str]:
@@ -81,7 +82,7 @@ class RunningSystems:
 
 
 def _container_is_absent(image: str) -> str | None:
-    """Why no container of an image can be started here; None if one can."""
+    """Return why no container of an image can be started here, or None if it can."""
     try:
         from testcontainers.core.docker_client import DockerClient
     except ImportError:
@@ -91,7 +92,7 @@ def _container_is_absent(image: str) -> str | None:
     try:
         DockerClient().client.images.get(image)
     except ImageNotFound:
-        return f"the image {image} is not there"
+        return f"the image {image} does not exist"
     except DockerException as error:
-        return f"no Docker engine answers ({type(error).__name__})"
+        return f"no Docker engine responds ({type(error).__name__})"
     return None

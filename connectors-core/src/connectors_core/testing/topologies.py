@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink whose topologies are watched: what passes them, and a driver that fails at one."""
+"""A sink with watched topologies: their calls, and a driver that fails at one of them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Topology(StrEnum):
-    """A step of a sink around its writers and its commits."""
+    """A topology of a sink, before or after its writers or commits."""
 
     PRE_WRITE = "pre-write"
     PRE_COMMIT = "pre-commit"
     POST_COMMIT = "post-commit"
 
     def is_of(self, sink: Sink) -> bool:
-        """Whether a sink has it."""
+        """Return whether a sink has the topology."""
         return isinstance(sink, _ABILITIES[self])
 
 
@@ -47,10 +47,10 @@ class Pass:
     """A call of a topology.
 
     Attributes:
-        given: The rows, by split and number, or the committables that came to it.
-        result: Those that it gave.
-        epoch: Of the committables.
-        before: What the look of the watch saw when it began.
+        given: The rows that it received, by split and number, or the committables.
+        result: The rows or committables that it returned.
+        epoch: The epoch of the committables.
+        before: The result of the watch's `look` when it began.
     """
 
     given: Sequence[Any]
@@ -64,11 +64,11 @@ class Watch:
     """Watches the topologies of a driver.
 
     Attributes:
-        look: Looks at the external system before each call.
+        look: Inspects the external system before each call.
         fails_at: The topology at whose second call the driver fails, once.
-        before: Whether it fails before that call, or after it.
-        marker: File that appears when it fails.
-        passes: What was seen, call by call.
+        before: Whether the driver fails before or after that call.
+        marker: The file that appears at the failure.
+        passes: The recorded calls.
     """
 
     look: Callable[[], Any]
@@ -78,17 +78,17 @@ class Watch:
     passes: dict[Topology, list[Pass]] = field(default_factory=lambda: {t: [] for t in Topology})
 
     def over(self, sink: Sink) -> Sink:
-        """A copy of a sink with all its abilities, whose topologies are watched."""
+        """Return a copy of a sink with all its capabilities and watched topologies."""
         copied = copy.copy(sink)
         for topology in Topology:
             if topology.is_of(sink):
                 name = f"add_{topology.name.lower()}_topology"
-                # Its class is not touched: the copy keeps what it is an instance of.
+                # The original class stays unchanged, so the copy is still an instance of it.
                 object.__setattr__(copied, name, _Watched(self, topology, getattr(copied, name)))
         return copied
 
     def call(self, topology: Topology, step: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a topology and note what passes it."""
+        """Call a topology and record its input and output."""
         passes = self.passes[topology]
         self._fail(topology, len(passes) == 1, before=True)
         seen = self.look()
@@ -119,7 +119,7 @@ class _Watched:
         return watch.call(topology, step, argument)
 
     def __getstate__(self) -> None:
-        """Executors get the sink, and call no topology."""
+        """Executors use the sink, but call no topology."""
 
 
 def _ids(df: DataFrame) -> Sequence[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline leaves behind, and where a secret could be seen."""
+"""The leaked resources of a pipeline, and the places where a secret could be visible."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _GRACE_SECONDS: Final = 3.0
 
 @contextlib.contextmanager
 def nothing_left(folder: Path) -> Iterator[None]:
-    """What begins in this context ends in it: threads, open files and sockets, temporary files.
+    """Check that everything that starts in this context ends in it, such as threads and open files.
 
-    So do coroutines on the event loop of the process; the loop itself is there to stay.
+    This includes sockets, temporary files, and coroutines on the event loop of the process. The
+    loop itself may remain.
 
     Args:
-        folder: Takes the temporary files meanwhile.
+        folder: The folder for temporary files within the context.
 
     Raises:
-        AssertionError: Names what is left.
+        AssertionError: Resources remain. The message names them.
     """
     folder.mkdir()
     before_folder, tempfile.tempdir = tempfile.tempdir, str(folder)
@@ -74,15 +75,15 @@ def _handles() -> set[str]:
 
 
 def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) -> None:
-    """None of some secrets stands in a text or in a file.
+    """Check that no secret appears in a text or in a file.
 
     Args:
         secrets: The secrets.
-        texts: Whatever can be seen.
-        folder: All files below it are looked through.
+        texts: All visible texts.
+        folder: The folder whose files are searched, recursively.
 
     Raises:
-        AssertionError: Says where one stands, and does not repeat it.
+        AssertionError: A secret appears. The message gives the place but not the secret.
     """
     forms = [form for secret in secrets for form in _forms(secret)]
     for text in texts:
@@ -94,7 +95,7 @@ def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) ->
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The secret itself, and all that it can be within a longer text in base64."""
+    """Return the secret itself, and all its forms inside a longer base64 text."""
     yield secret
     for shift, first in ((0, 0), (1, 2), (2, 3)):
         data = b"\0" * shift + secret.encode()
@@ -102,7 +103,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def error_texts(error: BaseException) -> list[str]:
-    """All that an error says, with its causes, be they shown or not, notes and attributes."""
+    """Return the whole text of an error, with notes, attributes, and all causes, shown or not."""
     texts = ["".join(traceback.format_exception(error))]
     for each in chain_of(error):
         texts += [repr(each), str(each), repr(each.args), repr(vars(each))]
@@ -110,7 +111,7 @@ def error_texts(error: BaseException) -> list[str]:
 
 
 def chain_of(error: BaseException | None) -> list[BaseException]:
-    """An error, and all that it came of."""
+    """Return an error and all its causes."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting:

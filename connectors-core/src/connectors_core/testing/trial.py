@@ -56,37 +56,37 @@ from connectors_core.testing.traces import assert_unseen, error_texts
 DEADLINE: Final = 60.0
 _POLL: Final = 0.02
 _CHECK_SECONDS: Final = 3.0
-# A driver that takes over waits no longer than it must. The frozen one has the usual expiry, so its
-# lease looks good to it when it resumes: only fences keep it from harm.
+# A driver that takes over waits for the minimum time. The frozen driver has the usual expiry, so
+# its lease still looks valid when it resumes. Only fences prevent damage.
 _IMPATIENT: Final = timedelta(seconds=0.3)
 # A driver that resumes at one of these points passes no fence before Spark commits its batch.
 _UNFENCED: Final = WRITING_FREEZES[WRITING_FREEZES.index(FaultPoint.AFTER_DECISION) :]
 
 
 WRONG_CLOCKS: Final = [-1, pytest.param(1, marks=pytest.mark.slow)]
-"""Parameters of a case: by how many hours the wall clock of a driver is ahead."""
+"""Parameters of a case: the hours by which the wall clock of a driver is ahead."""
 
 
 slow_on_spark: Final[pytest.MarkDecorator] = getattr(pytest.mark, SLOW_ON_SPARK)
-"""Marks a case that only a full run has on Spark."""
+"""Marks a case that only a full run executes on Spark."""
 
 
 def in_full_on_spark(*values: Any) -> Any:
-    """A parameter of a case that only a full run has on Spark."""
+    """A parameter of a case that only a full run executes on Spark."""
     return pytest.param(*values, marks=slow_on_spark)
 
 
 def outages(on_spark: Outage | None = None) -> list[Any]:
-    """Parameters of a case: all outages, of which only one is not left to a full run on Spark."""
+    """Parameters of a case: all outages. On Spark, a fast run executes only one of them."""
     return [each if each is on_spark else in_full_on_spark(each) for each in Outage]
 
 
 def meetings(points: Iterable[FaultPoint], always: Collection[tuple[FaultPoint, str]]) -> list[Any]:
-    """Parameters of a case of two drivers: where one froze, and what the other does meanwhile.
+    """Parameters of a case with two drivers: where one froze, and the state of the other.
 
     Args:
-        points: Where it may have frozen.
-        always: The pairs that every run has; the others are slow.
+        points: The points at which the first driver may have frozen.
+        always: The pairs that every run tests. The others are slow.
     """
     return [
         pytest.param(point, what, marks=() if (point, what) in always else pytest.mark.slow)
@@ -95,27 +95,28 @@ def meetings(points: Iterable[FaultPoint], always: Collection[tuple[FaultPoint, 
 
 
 class SystemSuite(ConnectorSuite):
-    """A suite whose cases work against an external system.
+    """A suite whose cases use an external system.
 
     Attributes:
-        system: The one that all cases share, if there is one beside the test process.
-        address: Its address, while a case runs.
+        system: The system that all cases share, if it runs outside the test process.
+        address: Its address while a case runs.
     """
 
     system: ClassVar[TestSystem | None] = None
     address: str = ""
 
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
-        """An outage of the system that begins here and passes by itself; see `passing`."""
+        """Start an outage of the system that ends by itself. See `passing`."""
         if self.system is None:
             raise NotImplementedError(f"{type(self).__name__} names no system that has outages")
         return passing(self.system.outage(self.address, outage))
 
     def assert_named_in_time(self, part: object) -> None:
-        """A source or sink sees whether its system is there, as a pipeline asks before it starts.
+        """Check that a source or sink detects an unavailable system before the start of a pipeline.
 
         Raises:
-            AssertionError: It does not say that the system is gone, not which, or too late.
+            AssertionError: The error does not say that the system is unavailable, does not name it,
+                or is too late.
         """
         if not isinstance(part, SupportsConnectionCheck):
             pytest.skip(f"{type(part).__name__} has no check_connection")
@@ -144,20 +145,20 @@ class PipelineSuite(SystemSuite):
     """A suite whose cases run pipelines.
 
     Attributes:
-        seed: Of the test data; printed with a failure.
+        seed: The seed of the test data, which a failure prints.
     """
 
     seed: int = 20_240_101
 
     @classmethod
     def possible(cls) -> Capabilities:
-        """What the connector and the environment can do."""
+        """Return the capabilities of the connector in the environment."""
         environment = LocalSpark if cls.on_spark else InProcess
         return cls.capabilities | environment.capabilities
 
     @pytest.fixture
     def environment(self, request: pytest.FixtureRequest) -> TestEnvironment:
-        """Where the pipelines run."""
+        """Return the environment of the pipelines."""
         if not self.on_spark:
             return InProcess()
         environment: TestEnvironment = request.getfixturevalue("spark_environment")
@@ -169,10 +170,10 @@ def _run(job: DriverJob, _system: type[TestSystem] | None) -> None:
 
 
 class Trial:
-    """One case at work: where its pipelines run, and how they end.
+    """A case in progress: the environment of its pipelines, and how they end.
 
     Attributes:
-        system: The kind of the external system, whose module drivers of their own import.
+        system: The class of the external system, whose module separate drivers import.
     """
 
     def __init__(self, environment: TestEnvironment, root: Path, seed: int) -> None:
@@ -200,14 +201,16 @@ class Trial:
     def go_through(
         self, pipeline: Any, outage: AbstractContextManager[threading.Event] | None
     ) -> Exception | None:
-        """Let an outage pass over a bounded pipeline, which is started in it if it does not run.
+        """Run a bounded pipeline through an outage.
+
+        A pipeline that is not running starts during it.
 
         Args:
-            pipeline: It comes to its end, or fails.
-            outage: None where the pipeline itself brings it.
+            pipeline: The pipeline, which ends or fails.
+            outage: The outage, or None if the pipeline itself causes it.
 
         Returns:
-            What the pipeline failed with, in the outage or behind it; None if it came to its end.
+            The pipeline's error during or after the outage, or None if it ended normally.
         """
         try:
             with outage or contextlib.nullcontext():
@@ -222,21 +225,21 @@ class Trial:
         return None
 
     def run_to_failure(self, pipeline: Any) -> BaseException:
-        """Run a pipeline that must fail, and return why it did."""
+        """Run a pipeline that must fail, and return its error."""
         with pytest.raises(Exception, match=r"(?s).+") as failure:
             self.run_to_end(pipeline)
         assert not isinstance(failure.value, AssertionError), failure.value
         return failure.value
 
     def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
-        """Wait for something while a pipeline runs; a failure of it is raised."""
+        """Wait for a condition while a pipeline runs, and raise its error if it fails."""
         deadline = Deadline(self._seconds)
         while not condition():
             assert not deadline.passed, f"not within {deadline}: {what}"
             pipeline.await_termination(_POLL)
 
     def run_driver(self, job: DriverJob) -> None:
-        """Run a pipeline to its end in a process of its own."""
+        """Run a pipeline to its end in a separate process."""
         assert run_driver(self._elsewhere(job), self._log) == 0, self._log_text()
 
     def look_for(
@@ -247,19 +250,19 @@ class Trial:
         carrier: object,
         job: Callable[[], DriverJob],
     ) -> None:
-        """Look for secrets in all that a pipeline that fails, and goes on, shows and writes.
+        """Search for secrets in the output and files of a pipeline that fails and resumes.
 
         Args:
             secrets: The secrets.
-            caplog: Takes the logs.
-            capfd: Takes the output.
-            carrier: The source or sink that was given the secrets.
-            job: Makes the pipeline.
+            caplog: The captured logs.
+            capfd: The captured output.
+            carrier: The source or sink with the secrets.
+            job: Creates the pipeline.
         """
         assert secrets, "the context names no secret"
-        # What this one says at DEBUG is all that goes to the JVM, the pickled secret among it.
+        # At DEBUG level, this logger shows all data sent to the JVM, including the pickled secret.
         caplog.set_level(logging.INFO, logger="py4j")
-        caplog.set_level(logging.DEBUG)  # at last: each call sets the level of what is kept
+        caplog.set_level(logging.DEBUG)  # last, because each call sets the level of the handler
         seen = [repr(carrier), str(carrier)]
         fault = Fault(
             FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=self.root / "failed"
@@ -273,14 +276,14 @@ class Trial:
         assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], self.location)
 
     def death_of_a_worker(self, point: str) -> Fault:
-        """The kill of one worker, the first that passes a point."""
+        """Return a fault that kills one worker, the first one that passes a point."""
         marker = self.root / "killed"
         return Fault(point, action=self.environment.worker_death, once=marker)
 
     def kill_at_each(
         self, job: DriverJob, points: Sequence[str], assert_complete: Callable[[], None]
     ) -> None:
-        """Kill a driver at point after point, let the last one end, look for late duplicates."""
+        """Kill drivers at one point after another, and check for late duplicates at the end."""
         for number, fault in enumerate(crash_chain(self.root, points)):
             code = run_driver(self._elsewhere(job), self._log, fault)
             assert fault.fired, f"{number}: {fault.point} was not reached, {self._log_text()}"
@@ -291,7 +294,7 @@ class Trial:
         assert_complete()
 
     def run_out_of_space(self, job: DriverJob, point: str) -> None:
-        """Fill the storage of the state at a point: this driver and the next one fail."""
+        """Fill the state storage at a point, at which this driver and the next one fail."""
         fault = Fault(point, action=FaultAction.NO_SPACE, nth=2, once=self.root / "full")
         with injected(fault):
             for _ in range(2):
@@ -305,18 +308,18 @@ class Trial:
         assert fault.fired
 
     def fail_at(self, job: DriverJob, point: str) -> None:
-        """Run a pipeline that fails when it passes a point for the third time."""
+        """Run a pipeline that fails at its third pass of a point."""
         fault = Fault(point, action=FaultAction.RAISE, nth=3, once=self.root / "failed")
         with injected(fault), job.build(self.environment) as pipeline:
             self.run_to_failure(pipeline)
         assert fault.fired
 
     def lose_state(self, job: DriverJob, *lost: tuple[str, int]) -> None:
-        """Start without one file of the state after another; each is back for the next.
+        """Start without one state file after another, and restore each before the next start.
 
         Args:
             job: The pipeline.
-            *lost: Folder of the file, and its place in the order of that folder.
+            *lost: The folder of a file, and the file's index in the order of that folder.
         """
         for folder, place in lost:
             file = sorted((self.location / "query-0" / folder).glob("[0-9]*.json"))[place]
@@ -326,7 +329,7 @@ class Trial:
             aside.rename(file)
 
     def kill_with_wrong_clock(self, job: DriverJob, hours: int) -> None:
-        """Kill a driver whose wall clock is ahead when it has decided and not committed."""
+        """Kill a driver whose wall clock is ahead, after its decision and before its commit."""
         fault = Fault(
             FaultPoint.AFTER_DECISION,
             action=FaultAction.KILL_DRIVER,
@@ -346,14 +349,14 @@ class Trial:
         assert_rows: Callable[[], None],
         *more: Fault,
     ) -> None:
-        """Freeze a driver at a point, let another take over, resume the first one.
+        """Freeze a driver at a point, let another one take over, and resume the first one.
 
         Args:
-            job: The pipeline of both.
-            point: Where the first one freezes.
-            during: Where its successor is when it resumes; None: at its end.
-            assert_rows: Looks at what both have written, and a third one after them.
-            *more: What else happens to the first one.
+            job: The pipeline of both drivers.
+            point: The point at which the first driver freezes.
+            during: The point of its successor at which it resumes, or None for the successor's end.
+            assert_rows: Checks the rows of both drivers, and of a third one after them.
+            *more: Further faults of the first driver.
         """
         if self.meet_frozen(job, point, during, *more) is not None:
             with job.build(self.environment) as again:
@@ -367,11 +370,11 @@ class Trial:
     def meet_frozen(
         self, job: DriverJob, point: str, during: str | None, *more: Fault
     ) -> RetryableError | None:
-        """As `take_over_from_frozen`, to the end of both drivers.
+        """Run both drivers of `take_over_from_frozen` to their ends.
 
         Returns:
-            What the successor failed with because the former one wrote to Spark's log, which has no
-            fence; None if it came to its end.
+            The error of the successor if the former driver wrote to Spark's log, which has no
+            fence. None if the successor ended normally.
         """
         frozen = Fault(point, action=FaultAction.FREEZE_DRIVER, once=self.root / "frozen")
         held = Fault(
@@ -388,7 +391,7 @@ class Trial:
                 ThreadPoolExecutor(1) as pool,
                 job.build(self.environment, lease_expiry=_IMPATIENT) as successor,
             ):
-                ended = pool.submit(self.run_to_end, successor)  # it may be held while it starts
+                ended = pool.submit(self.run_to_end, successor)  # it may be held during its start
                 while not ended.done() and not (during and held.fired):
                     time.sleep(_POLL)
                 try:
@@ -413,7 +416,7 @@ class Trial:
             pytest.fail(f"the driver does not end within {seconds:.1f} s, {self._log_text()}")
 
     def _elsewhere(self, job: DriverJob) -> Callable[[], None]:
-        """The job as a driver of its own gets it: with the module of the system, imported there."""
+        """Return the job for a separate driver, which imports the module of the system."""
         return functools.partial(_run, job, self.system)
 
     def _log_text(self) -> str:
