@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills the driver of `copy_orders.py` in the middle, starts it again, and counts the orders.
+"""Kills the driver of `copy_orders.py` midway, restarts it, and counts the orders.
 
 kill_and_count.py FOLDER, which takes the files, the checkpoint and the logs, and must be new.
 """
@@ -23,7 +23,7 @@ TOKEN = "open sesame"  # noqa: S105
 
 
 def orders_in(folder: Path) -> Counter[tuple[int, int]]:
-    """How often each order is in the files, by shop and number."""
+    """Return how often the files contain each order, by shop and number."""
     table = ds.dataset(folder / "out", format="parquet").to_table(["shop", "number"])
     return Counter(zip(*table.to_pydict().values(), strict=True))
 

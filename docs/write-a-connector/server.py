@@ -28,7 +28,7 @@ _MOST_ORDERS = 20  # of a page
 
 @contextmanager
 def running_server() -> Iterator[str]:
-    """Run a server; it ends with the block, or with this process.
+    """Run a server that ends with the block or with this process.
 
     Yields:
         Its address, as `host:port`.
@@ -41,7 +41,7 @@ def running_server() -> Iterator[str]:
 
 
 class OrdersApi(TestSystem):
-    """One server for a whole test run: a running one, or this one."""
+    """The server of a test run: a running one, or a new one."""
 
     name = "shops"
     variable = "SHOPS_ADDRESS"
@@ -52,7 +52,7 @@ class OrdersApi(TestSystem):
 
 
 class Account:
-    """An account, as the shops see it: for tests and examples.
+    """An account from the shops' side, for tests and examples.
 
     Args:
         address: Address of the server.
@@ -64,7 +64,7 @@ class Account:
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def add(self, shop: int, orders: Sequence[Mapping[str, Any]]) -> None:
-        """Add orders to a shop, which is opened by its first orders, even if they are none."""
+        """Add orders to a shop. The first call opens the shop, even without orders."""
         with closing(HTTPConnection(self._address, timeout=30)) as http:
             body = json.dumps(orders).encode()
             http.request("POST", f"/shops/{shop}/orders", body, self._headers)
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Be silent: a client that is closed leaves its request."""
+        """Log nothing: a closed client abandons its request."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {})
 
     def log_message(self, format: str, *args: object) -> None:
-        """Be silent."""
+        """Log nothing."""
 
     def _token(self) -> str:
         return self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve() -> None:
-    """Be the server until the standard input ends."""
+    """Run the server until standard input ends."""
     with _Server() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(f"127.0.0.1:{server.server_port}", flush=True)

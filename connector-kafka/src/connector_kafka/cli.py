@@ -215,7 +215,8 @@ def commit_transactions(
     """Commit open transactions by name.
 
     Only use it for a pipeline that will never restart: `connectors state show` lists the
-    transactions that it decided to commit and did not commit yet. Any other transaction contains
+    transactions that it has decided to commit but has not committed yet. Any other transaction
+    contains
     duplicate rows, or only a part of an epoch.
     """
     with _connected(bootstrap_server, command_config, client_property) as client:

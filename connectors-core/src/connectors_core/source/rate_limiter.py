@@ -85,7 +85,7 @@ class RateLimiterStrategy:
 
     @classmethod
     def per_checkpoint(cls, rows: int) -> RateLimiterStrategy:
-        """Allow ``rows`` rows in each plan, which is one micro-batch and one checkpoint.
+        """Allow ``rows`` rows in each plan, which is one micro-batch and one epoch.
 
         Raises:
             ConfigurationError: Fewer than one row.
