@@ -4,30 +4,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from child_python import run_module
 
-ROOT = Path(__file__).parents[2]
 # Two drivers, a broker and Elasticsearch, a minute and a half.
 pytestmark = pytest.mark.line("4.3")
 
 
 def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
     output = tmp_path / "demo"
-    command = ["-m", "examples.flights", "--days=8", "--feed-seconds=15", f"--output={output}"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    options = ["--days=8", "--feed-seconds=15", f"--output={output}"]
+    done = run_module("examples.flights", *options, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
 
     report = json.loads((output / "report.json").read_text())

@@ -4,29 +4,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from child_python import run_module
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_short_soak_is_exact(tmp_path: Path) -> None:
-    command = ["-m", "benchmarks.soak", "--only=flights", "--minutes=2", f"--output={tmp_path}"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=880,
-        check=False,
-    )
+    options = ["--only=flights", "--minutes=2", f"--output={tmp_path}"]
+    done = run_module("benchmarks.soak", *options, timeout=880)
     (path,) = tmp_path.glob("flights-spark-*.json")
     report = json.loads(path.read_text())
     # Whether something grows is not seen in two minutes.

@@ -188,17 +188,29 @@ def test_a_start_beyond_the_end_of_the_log_is_refused_at_once(
     assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
 
 
-@pytest.mark.parametrize("given", ["offset", "group"])
-def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
-    broker: KafkaBroker, topic: str, records: NumberedRecords, given: str
-) -> None:
+@pytest.fixture
+def group_beyond_the_end(broker: KafkaBroker, topic: str, records: NumberedRecords) -> str:
+    """A group that has committed offset 6 of a log with five records."""
     records.write(5)
     group = f"group-{topic}"
-    commit(broker, group, topic, 6)
+    config = ClientConfig.of(broker.client_properties(), CONSUMER_PROPERTIES)
+    with closing(Wire(config)) as wire:
+        Cluster(wire).commit(group, {TopicPartition(topic, 0): 6})
+    return group
+
+
+@pytest.mark.parametrize("given", ["offset", "group"])
+def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    group_beyond_the_end: str,
+    given: str,
+) -> None:
     reading = source(
         broker.bootstrap_servers,
         topic,
-        group_id=group,
+        group_id=group_beyond_the_end,
         bounded=OffsetsInitializer.offsets({(topic, 0): 6})
         if given == "offset"
         else OffsetsInitializer.committed(),
@@ -212,15 +224,16 @@ def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "earliest", "latest"])
 def test_offsets_of_a_group_beyond_the_end_of_the_log_tell_of_a_loss(
-    broker: KafkaBroker, topic: str, records: NumberedRecords, on_data_loss: str
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    group_beyond_the_end: str,
+    on_data_loss: str,
 ) -> None:
-    records.write(5)
-    group = f"group-{topic}"
-    commit(broker, group, topic, 6)
     reading = source(
         broker.bootstrap_servers,
         topic,
-        group_id=group,
+        group_id=group_beyond_the_end,
         starting_offsets=OffsetsInitializer.committed(),
         on_data_loss=on_data_loss,
     )
@@ -228,7 +241,7 @@ def test_offsets_of_a_group_beyond_the_end_of_the_log_tell_of_a_loss(
         error = refusal(records, reading)
         assert isinstance(error, DataLossError)
         assert error.option == "on-data-loss"
-        assert group in str(error)
+        assert group_beyond_the_end in str(error)
         return
     with records.pipeline(reading) as pipeline:
         assert pipeline.run(available_now=True, timeout=60)
@@ -242,13 +255,6 @@ def refusal(records: NumberedRecords, reading: KafkaSource) -> ConnectorError:
         pipeline.run(available_now=True, timeout=60)
     assert time.monotonic() - began < 8, "it is no matter of waiting"
     return caught.value
-
-
-def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
-    """Commit an offset for a group, whatever the log says."""
-    config = ClientConfig.of(broker.client_properties(), CONSUMER_PROPERTIES)
-    with closing(Wire(config)) as wire:
-        Cluster(wire).commit(group, {TopicPartition(topic, 0): offset})
 
 
 @contextmanager

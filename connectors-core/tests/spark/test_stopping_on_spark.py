@@ -87,17 +87,15 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from connectors_core import Pipeline
-from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core import NumberSequenceSource, Pipeline, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
 
 root = Path(sys.argv[1])
 spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
-with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint"), streaming=True) as pipeline:
-    df = pipeline.from_source(
-        NumberSequenceSource(0, 99_999), uid="numbers", limits=ReadLimits(rows=50)
-    )
+where = str(root / "checkpoint")
+with Pipeline(spark, "p", checkpoint_location=where, streaming={streaming}) as pipeline:
+    df = pipeline.from_source(NumberSequenceSource({numbers}), uid="numbers", {reading})
     pipeline.sink_to(df, DirectorySink(root / "out"), uid="out")
     try:
         pipeline.run()
@@ -106,14 +104,21 @@ with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint"), streamin
 """
 
 
+def program(
+    folder: Path, numbers: str, *, streaming: bool = False, reading: str = ""
+) -> subprocess.Popen[str]:
+    """Start a driver that copies numbers."""
+    text = _PROGRAM.format(numbers=numbers, streaming=streaming, reading=reading)
+    command = [sys.executable, "-c", text, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.line("4.3")
 def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
     tmp_path: Path,
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
+    process = program(tmp_path, "0, 99_999", streaming=True, reading="limits=ReadLimits(rows=50)")
     end_by_sigterm(process, lambda: bool(counts(sink, "value")), "the first rows")
     rows = counts(sink, "value")
     assert set(rows.values()) == {1}
@@ -122,38 +127,12 @@ def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
     Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
 
 
-_BATCH_PROGRAM = """
-import sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from connectors_core import Pipeline
-from connectors_core.source import NumberSequenceSource
-from connectors_core.testing.directory_sink import DirectorySink
-
-root, last = Path(sys.argv[1]), int(sys.argv[2])
-spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
-with Pipeline(spark, "p", checkpoint_location=str(root / "checkpoint")) as pipeline:
-    df = pipeline.from_source(NumberSequenceSource(0, last, split_rows=last + 1), uid="numbers")
-    pipeline.sink_to(df, DirectorySink(root / "out"), uid="out")
-    try:
-        pipeline.run()
-    finally:
-        print("finally", pipeline.status().state, flush=True)
-"""
-
-
 @pytest.mark.line("4.3")
 def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
     tmp_path: Path,
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
-
-    def program(last: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", _BATCH_PROGRAM, str(tmp_path), str(last)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    process = program(10**10)
+    process = program(tmp_path, "0, 10**10, split_rows=10**10 + 1")
     end_by_sigterm(
         process,
         lambda: any(path.stat().st_size > 10**6 for path in sink.staged()),
@@ -162,7 +141,7 @@ def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
     assert not counts(sink, "value")
     assert not sink.staged()
     Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
-    process = program(99)
+    process = program(tmp_path, "0, 99, split_rows=100")
     shown, _ = process.communicate(timeout=180)
     assert (process.returncode, "finally finished" in shown) == (0, True)
     assert counts(sink, "value") == once(range(100))
