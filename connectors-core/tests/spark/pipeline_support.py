@@ -34,6 +34,7 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitTraits,
 )
+from connectors_core.testing import Capability
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ if TYPE_CHECKING:
     from connectors_core import Pipeline
 
 DEADLINE = 60.0
+# What suites cannot show with sinks that derive from `DirectorySink`.
+CANNOT_IN_A_FOLDER = {
+    Capability.LEASES: "everyone stages files of their own",
+    Capability.REWRITING: "a staged file is not given up by itself",
+    Capability.DATA_TYPES: "shown by the sink that it derives from",
+    Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
+    Capability.SECRETS: "a local folder needs none",  # pragma: allowlist secret
+    Capability.OUTAGES: "a local folder is always there",
+}
 NATIVE = importlib.util.find_spec("pyspark.sql.datasource") is not None
 BASE = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 SECOND = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pipeline_support import new_pipeline, query_store
+from pipeline_support import CANNOT_IN_A_FOLDER, new_pipeline, query_store
 from pyspark.sql import functions as F
 from test_crash_matrix import log_of, run
 
@@ -149,15 +149,8 @@ class TestNumberingSinkOnSpark(SinkTestSuite):
     on_spark = True
     capabilities = Capabilities(
         can=frozenset({Capability.EXACTLY_ONCE, Capability.WRITER_STATE}),
-        cannot={
-            Capability.LEASES: "everyone stages files of their own",
-            Capability.REWRITING: "a staged file is not given up by itself",
-            Capability.TOPOLOGIES: "every file is committed as it was written",
-            Capability.DATA_TYPES: "shown by the sink that it derives from",
-            Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
-            Capability.SECRETS: "a local folder needs none",  # pragma: allowlist secret
-            Capability.OUTAGES: "a local folder is always there",
-        },
+        cannot=CANNOT_IN_A_FOLDER
+        | {Capability.TOPOLOGIES: "every file is committed as it was written"},
     )
 
     def external_context(self, folder: Path) -> Numbered:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from broken_connectors import results
-from pipeline_support import new_pipeline
+from pipeline_support import CANNOT_IN_A_FOLDER, new_pipeline
 
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import (
@@ -71,15 +71,7 @@ class SortingSuite(SinkTestSuite):
     __test__ = False
     capabilities = Capabilities(
         can=frozenset({Capability.EXACTLY_ONCE, Capability.TOPOLOGIES}),
-        cannot={
-            Capability.LEASES: "everyone stages files of their own",
-            Capability.REWRITING: "a staged file is not given up by itself",
-            Capability.WRITER_STATE: "every file stands by itself",
-            Capability.DATA_TYPES: "shown by the sink that it derives from",
-            Capability.SCHEMA_CHANGE: "shown by the sink that it derives from",
-            Capability.SECRETS: "a local folder needs none",  # pragma: allowlist secret
-            Capability.OUTAGES: "a local folder is always there",
-        },
+        cannot=CANNOT_IN_A_FOLDER | {Capability.WRITER_STATE: "every file stands by itself"},
     )
 
     def external_context(self, folder: Path) -> Sorted:
